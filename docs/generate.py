@@ -16,8 +16,7 @@ from click.testing import CliRunner
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import STEPS
-from hardwon.web.api import ENDPOINTS
-from hardwon.web.openapi import build_openapi_document
+from hardwon.web.api import ENDPOINTS, build_openapi_document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SRC = os.path.join(os.path.dirname(HERE), "src", "hardwon")
@@ -101,11 +100,10 @@ def api_page() -> str:
 
 
 API_FIRST = """
-At `http://127.0.0.1:37777` (`apiPort`; `hardwon status` says the port it came to be), and at a Unix socket beside the
-hooks' one. Every request carries `Authorization: Bearer` and the content of `~/.hardwon/token`; over the Unix socket it
-need not. Another Host, a page of another origin, a body above a megabyte or a slow one are refused. Errors are JSON
-with `error` and `fix`. The token reads and reports; nothing here approves. `/api/openapi.json` is the document
-this page is made from.
+At `http://127.0.0.1:37777` (`apiPort`; `hardwon status` shows the actual port). Every request carries
+`Authorization: Bearer` and the content of `~/.hardwon/token`. Another Host, a page of another origin, a body above a
+megabyte or a slow one are refused. Errors are JSON with `error` and `fix`. The token reads and reports; nothing here
+approves. `/api/openapi.json` is the document this page is made from.
 """
 API_LAST = """
 ## Listening

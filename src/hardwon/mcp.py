@@ -1,7 +1,7 @@
-"""The MCP server: an agent asks what is known, and proposes what should be. Nothing here approves.
+"""The MCP server: agents search what is recorded and propose memories and lessons. Nothing here approves.
 
 It reads the store itself, so it needs no worker. It answers about the project in whose folder it was started, and about
-others only if the person who set it up said so. An error is one sentence; what went wrong inside stays inside.
+others only with --all-projects. An error is one sentence without internals.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
+import hardwon.actions.lessons
 from hardwon import __version__, clock, projects
-from hardwon.actions import lessons as lesson_actions
 from hardwon.actions import prompts
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, memories
 from hardwon.lessons import explanation
 from hardwon.search import indexing, query_scope, recalled_text, records
-from hardwon.search.search import search_records as search_for
-from hardwon.search.timeline import build_timeline as look_around
+from hardwon.search.search import search_records
+from hardwon.search.timeline import build_timeline
 from hardwon.sessions import ingest
 from hardwon.store import briefs, db, documents
 from hardwon.text.brief_layout import sanitize_line
@@ -52,7 +52,7 @@ KindName = Literal["", "observation", "summary", "prompt", "event", "lesson", "m
 
 @frozen
 class ServerContext:
-    """Where it is asked: hardwon's home, the folder that the agent works in, and whether it may ask about others."""
+    """The home, the folder that the agent works in, and whether it may ask about other projects."""
 
     home: str
     folder: str
@@ -72,13 +72,13 @@ def search(
     until: ShortText = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 20,
 ) -> str:
-    """What is known about something: an index of hits, best first. Read the few that matter with get."""
+    """Search sessions, lessons and memories: an index of hits, best first. Read the few that matter with get."""
     if not query.strip() and not any((kind, type, concept, file, host, since, until)):
-        raise UserError("there is nothing to look for", "give a query or a filter")
+        raise UserError("nothing to search for", "give a query or a filter")
     now = clock.now()
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
-        result = search_for(
+        result = search_records(
             connection,
             context.home,
             query,
@@ -98,16 +98,14 @@ def search(
         backlog_note = _describe_backlog(connection)
         empty_note = "" if documents.list_indexed_projects(connection) else "; nothing is recorded yet"
     if result.hits:
-        headline = f'{len(result.hits)} found: get(ids=["{result.hits[0].id}"]) reads one whole'
+        headline = f'{len(result.hits)} results: get(ids=["{result.hits[0].id}"]) reads one in full'
         hit_lines = recalled_text.format_index([hit.__dict__ for hit in result.hits], show_project=not scope)
         return recalled_text.format_answer(headline, hit_lines, backlog_note, result.note)
     close_lines = recalled_text.format_index([hit.__dict__ for hit in result.close], show_project=not scope)
     scope_note = ""
     if scope:
         scope_note = ' in this project; project="*" looks into every one' if context.is_open else " in this project"
-    headline = f"nothing was found for {query[:200]!r}{scope_note}{empty_note}" + (
-        ". Close to it:" if close_lines else ""
-    )
+    headline = f"no results for {query[:200]!r}{scope_note}{empty_note}" + (". Similar:" if close_lines else "")
     return recalled_text.format_answer(headline, close_lines, backlog_note, result.note)
 
 
@@ -120,10 +118,10 @@ def timeline(
     type: ShortText = "",
     project: ProjectName = "",
 ) -> str:
-    """What was asked, observed and summed up before and after something, or lately, in the order of time."""
+    """List the prompts, observations and summaries before and after a record, or the latest, in order of time."""
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
-        result = look_around(
+        result = build_timeline(
             connection,
             context.home,
             anchor=anchor,
@@ -151,9 +149,9 @@ def get(
     offset: Annotated[int, Field(ge=0, description="where to go on in one that was cut")] = 0,
     project: ProjectName = "",
 ) -> str:
-    """Records whole, by ids: O observations, S summaries, P prompts, E events, L: lessons, M: memories, H: handoffs."""
+    """Read records by id: O observations, S summaries, P prompts, E events, L: lessons, M: memories, H: handoffs."""
     if offset and len(ids) > 1:
-        raise UserError("offset goes on in one record, and several are asked for", "give one id")
+        raise UserError("offset works with one record only", "give one id")
     record_ids = [f"O{record_id}" if str(record_id).isdecimal() else str(record_id)[:300] for record_id in ids]
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
@@ -173,9 +171,9 @@ def lessons(
     content: Annotated[str, Field(max_length=100_000, description="what you are about to write to it")] = "",
     tool: Annotated[ShortText, Field(description="if it is neither Bash nor Edit")] = "",
 ) -> str:
-    """Which lessons apply to a command or a file, before you run or change it."""
+    """List the lessons that apply to a command or a file, before you run or change it."""
     if not (command or file or content or tool):
-        raise UserError("nothing to judge was given", "give a command or a file")
+        raise UserError("no command or file given", "give a command or a file")
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", context.folder, tool=tool, command=command, path=file, content=content)
     matches, _ = explanation.explain_call(context.home, event, clock.now())
@@ -245,13 +243,13 @@ def propose_lesson(
         record["pathPatterns"] = [path]
     if only_here:
         record["scope"] = {"type": "project", "path": projects.find_project_path(context.folder)}
-    lesson = lesson_actions.propose_lesson(context.home, record)
+    lesson = hardwon.actions.lessons.propose_lesson(context.home, record)
     return f"proposed: {lesson.slug}. A person puts it in force with: hardwon lessons restore {lesson.slug}"
 
 
 def handoff(context: ServerContext, project: ProjectName = "") -> str:
-    """What the last session in this project left for the next: the handoff that a person ratified, and the last summary
-    of what was asked, learned and done, and what is next."""
+    """Read what the last session in this project left for the next: the ratified handoff, and the last summary of what
+    was asked, learned and done, and what is next."""
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
         numbers = documents.find_project_numbers(connection, scope)
@@ -270,7 +268,7 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
         for item in drafts
     ]
     if not newest and not waiting_lines:
-        return "no session here has left anything yet"
+        return "no handoff or summary here yet"
     return recalled_text.format_answer(
         *waiting_lines, "The last session here left this:" if newest else "", recalled_text.format_records(newest)
     )
@@ -281,7 +279,7 @@ _PROPOSING_TOOLS = (remember, propose_lesson)
 
 
 class HardwonServer(MCPServer):
-    """The SDK's server, with errors said as we say them."""
+    """The SDK's server, with error messages in one sentence."""
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Any = None
@@ -300,15 +298,13 @@ class HardwonServer(MCPServer):
 
 
 def _describe_cause(name: str, cause: BaseException | None) -> str:
-    """What went wrong, in a sentence; nothing for what nobody foresaw."""
+    """Return the error in a sentence; nothing for an unexpected one."""
     if isinstance(cause, ValidationError):
         fault = cause.errors(include_url=False, include_input=False)[0]
         argument = ".".join(str(part) for part in fault["loc"][:1])
         if fault["type"] == "missing":
-            return f"{name} wants the argument {argument!r}"
-        return (
-            f"the argument {argument!r} of {name} is not as it should be: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
-        )
+            return f"{name} needs the argument {argument!r}"
+        return f"invalid argument {argument!r} of {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
     if isinstance(cause, UserError):
         return f"{cause.say} ({cause.fix})" if cause.fix else cause.say
     if isinstance(cause, db.StoreError):
@@ -319,7 +315,7 @@ def _describe_cause(name: str, cause: BaseException | None) -> str:
 
 
 def build_server(home: str, folder: str, *, all_projects: bool = False) -> MCPServer:
-    """The server for an agent that works in this folder; with `all_projects` it may ask about every other one."""
+    """Build the server for an agent that works in this folder; `all_projects` opens the other projects too."""
     instructions = INSTRUCTIONS.format(others=OTHERS if all_projects else "")
     server = HardwonServer(
         "hardwon", version=__version__, instructions=instructions, log_level="WARNING", subscriptions=False
@@ -335,9 +331,9 @@ def build_server(home: str, folder: str, *, all_projects: bool = False) -> MCPSe
 
 
 def _resolve_scope(connection: db.Connection, context: ServerContext, project: str) -> str:
-    """Return the project that is meant, empty for all; UserError if the server may not answer about it.
+    """Return the project that is asked about, empty for all; UserError if the server may not answer about it.
 
-    The caller is an agent, so its word alone opens no other project: that is for whoever sets the server up.
+    The caller is an agent, so only the person who sets the server up can open other projects.
     """
     if context.is_open:
         return query_scope.resolve_project(connection, project, context.folder)
@@ -368,4 +364,4 @@ def _open_store(home: str) -> AbstractContextManager[db.Connection]:
 
 def _describe_backlog(connection: db.Connection) -> str:
     waiting, _ = documents.count_backlog(connection)
-    return f"({waiting} records are not indexed yet, and may be missing here: ask again in a while)" if waiting else ""
+    return f"({waiting} records are not indexed yet and may be missing: ask again later)" if waiting else ""

@@ -271,8 +271,8 @@ def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_na
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("search", {}, "wants the argument 'query'"),
-    ("search", {"query": ""}, "nothing to look for"),
+    ("search", {}, "needs the argument 'query'"),
+    ("search", {"query": ""}, "nothing to search for"),
     ("search", {"query": 5}, "'query'"),
     ("search", {"query": "tail", "limit": 0}, "'limit'"),
     ("search", {"query": "tail", "limit": "many"}, "'limit'"),
@@ -284,18 +284,18 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("timeline", {"anchor": "O999"}, "there is no O999"),
     ("timeline", {"anchor": "../x"}, "there is no ../x"),
     ("timeline", {"depth_before": -1}, "'depth_before'"),
-    ("get", {}, "wants the argument 'ids'"),
+    ("get", {}, "needs the argument 'ids'"),
     ("get", {"ids": []}, "'ids'"),
     ("get", {"ids": ["O999"]}, "there is no O999"),
     ("get", {"ids": {"a": 1}}, "'ids'"),
     ("get", {"ids": ["O1"] * 51}, "'ids'"),
     ("get", {"ids": ["O1", "O2"], "offset": 9}, "give one id"),
-    ("lessons", {}, "nothing to judge"),
+    ("lessons", {}, "no command or file given"),
     ("remember", {"type": "diary", "text": "x"}, "'type'"),
-    ("remember", {"type": "user"}, "wants the argument 'text'"),
+    ("remember", {"type": "user"}, "needs the argument 'text'"),
     ("remember", {"type": "user", "text": "<private>x</private>"}, "characters that can be kept"),
     ("remember", {"type": "user", "text": "They sail", "sources": ["O999"]}, "there is no O999"),
-    ("propose_lesson", {"summary": "x"}, "wants the argument"),
+    ("propose_lesson", {"summary": "x"}, "needs the argument"),
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "command": "(["}, "refused"),
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "priority": 11}, "'priority'"),
     ("handoff", {"project": "nowhere"}, "this server answers about"),
@@ -359,7 +359,7 @@ def test_an_empty_home_says_that_nothing_is_recorded(house: House, tmp_path: Pat
     )
     assert "nothing is recorded yet" in search[1] and "nothing is recorded yet" in timeline[1]
     assert get == (True, "there is no O1 (search gives ids)")
-    assert handoff == (False, "no session here has left anything yet")
+    assert handoff == (False, "no handoff or summary here yet")
 
 
 def test_a_broken_database_is_said_and_the_server_lives_on(house: House, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.support.remembered import DAY
 from tests.support.written import launch
 
 __all__ = ["started"]
-SAID = "nothing is distilled for now"
+SAID = "no background jobs for now"
 
 
 @pytest.fixture
@@ -115,5 +115,5 @@ def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
         set_up.record_time(connection, then - 3600)
     started.worker()
     drafts = Path(house.home, "drafts")
-    assert wait_until(drafts.exists) and wait_until(lambda: "a handoff was drafted" in started.log())
+    assert wait_until(drafts.exists) and wait_until(lambda: "drafted handoff" in started.log())
     assert [path.name for path in drafts.iterdir()] == ["kite-kite.draft.md"]

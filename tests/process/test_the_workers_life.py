@@ -121,7 +121,7 @@ def test_a_worker_that_hears_nothing_ends_by_itself(house: House, started: Start
     configure(house, idleExitMinutes=240)
     worker = started.worker(speed=100_000.0)
     assert worker.wait(timeout=300) == 0
-    assert "no hook for a long time" in started.log() and not house.status()["running"]
+    assert "stopping: idle" in started.log() and not house.status()["running"]
     assert not os.path.lexists(os.path.join(house.home, "socket"))
 
 
@@ -185,7 +185,7 @@ def test_a_worker_does_not_rest_before_the_spool_is_taken_in(house: House, start
         somebody.execute("rollback")
     assert worker.wait(timeout=300) == 0
     assert (stored(house), spooled(house)) == (["toolu_1"], [])
-    assert "no hook for a long time" in started.log()
+    assert "stopping: idle" in started.log()
 
 
 def test_a_worker_outlives_the_agent_whose_hook_started_it(house: House) -> None:
@@ -234,7 +234,7 @@ def test_a_worker_leaves_a_database_that_a_newer_version_brought_up_to_date(hous
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         connection.execute("pragma user_version = 99")
     assert worker.wait(timeout=300) == 0
-    assert started.log().count("leaving: hardwon.db was brought up to date by a newer hardwon") == 1
+    assert started.log().count("stopping: a newer hardwon upgraded hardwon.db") == 1
 
 
 def test_a_database_newer_than_the_code_is_not_served_and_starts_no_storm(house: House) -> None:

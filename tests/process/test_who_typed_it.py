@@ -73,7 +73,7 @@ def send(house: House, text: str) -> str:
 
 def is_refused(said: str) -> bool:
     """Whether it was refused, or is on a machine that is too busy to say so in time."""
-    return "NOT done" in said or "takes a moment longer" in said
+    return "NOT done" in said or "still saving" in said
 
 
 def hook_words(house: House, host: str = "claude-code") -> list[str]:

@@ -53,7 +53,6 @@ PAGES = (
     "/insights",
     "/settings",
     "/nowhere",
-    "/sessions/{session}/transcript/1",
 )
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
@@ -152,7 +151,7 @@ def test_reading_works_without_scripts(browser: Browser, busy: House) -> None:
         for path in PAGES:
             expect(visit.go(path).locator("h1")).to_be_visible()
         page = visit.go("/search")
-        page.get_by_label("Search for").fill("wind")
+        page.get_by_label("Query").fill("wind")
         page.get_by_role("button", name="Search").click()
         expect(page.locator(".hits li").first).to_be_visible()
         page.locator(".hits a").first.click()
@@ -238,11 +237,11 @@ def test_a_page_says_when_the_worker_is_away_and_when_a_new_one_knows_nobody(bro
         beside.goto(f"{visit.origin}/search?q=lighthouse")
         own.ok("config", "set", "apiPort", visit.origin.rpartition(":")[2])
         own.ok("stop")
-        expect(page.locator("[data-live]")).to_contain_text("The worker is away")
-        beside.get_by_label("Search for").fill("harbour")
-        expect(beside.locator("[data-hits]")).to_have_text(re.compile("^The worker is away"))
+        expect(page.locator("[data-live]")).to_contain_text("Worker not reachable")
+        beside.get_by_label("Query").fill("harbour")
+        expect(beside.locator("[data-hits]")).to_have_text(re.compile("^Worker not reachable"))
         own.ok("start")
-        expect(page.locator("h1")).to_have_text("This browser is not let in", timeout=60_000)
+        expect(page.locator("h1")).to_have_text("You are not signed in", timeout=60_000)
         expect(page.locator("main")).to_contain_text("hardwon view")
         visit.complaints.clear()  # the browser says that nobody answered
 
@@ -255,7 +254,7 @@ def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
         visit.press("a")
         expect(page.get_by_role("status")).to_contain_text("In force as a hold: pip-install-1")
         visit.press("u")
-        expect(page.get_by_role("status")).to_contain_text("Taken back")
+        expect(page.get_by_role("status")).to_contain_text("Undone")
         visit.press("w")
         expect(page.get_by_role("status")).to_contain_text("In force")
         visit.press("e")
@@ -280,7 +279,7 @@ def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House
         page = visit.go(LESSON)
         page.get_by_role("button", name="Retire").click()
         expect(page.get_by_role("status")).to_contain_text("Retired")
-        page.get_by_role("button", name="Put in force").click()
+        page.get_by_role("button", name="Restore").click()
         expect(page.get_by_role("status")).to_contain_text("In force as a hold")
         page.get_by_role("link", name="Edit").click()
         page.get_by_label("Priority").fill("9")
@@ -290,11 +289,11 @@ def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House
         page = visit.go("/settings")
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_role("link", name="paused")).to_be_visible()
-        page.get_by_role("button", name="Speak again").click()
+        page.get_by_role("button", name="Unpause").click()
         expect(page.get_by_role("link", name="paused")).to_have_count(0)
         row = page.locator("#s-retentionDays")
         row.get_by_role("textbox").fill("30")
-        row.get_by_role("button", name="Set").click()
+        row.get_by_role("button", name="Save").click()
         expect(page.get_by_role("status")).to_contain_text("retentionDays is 30")
     assert own.ok("config", "get", "retentionDays").out.strip() == "30"
 
@@ -332,8 +331,8 @@ def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> N
         visit.press("?")
         expect(page.get_by_role("dialog")).to_be_visible()
         visit.press("Escape")
-        page.get_by_role("button", name="Close this session").click()
-        expect(page.locator("h1")).to_have_text("This browser is not let in")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.locator("h1")).to_have_text("You are not signed in")
         visit.complaints.clear()  # the browser says that it got a 401
 
 
@@ -345,7 +344,7 @@ def test_the_link_works_once_and_its_cookie_is_strict(browser: Browser, busy: Ho
         assert (cookie["domain"], cookie["httpOnly"], cookie["sameSite"]) == ("hardwon.localhost", True, "Strict")
         page = second.new_page()
         page.goto(link)
-        expect(page.locator("h1")).to_have_text("This link was used, or is too old")
+        expect(page.locator("h1")).to_have_text("This link was already used or has expired")
         assert second.cookies() == []
 
 

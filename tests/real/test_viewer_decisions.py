@@ -34,7 +34,7 @@ def test_a_person_decides_about_memories_by_keyboard(browser: Browser, own: Hous
         visit.press("e")
         page.get_by_label("What to know").fill("Run the gust tests before every commit")
         page.get_by_role("button", name="Save").click()
-        expect(page.get_by_role("status")).to_contain_text("It waits for you")
+        expect(page.get_by_role("status")).to_contain_text("needs your approval")
         visit.press("j")
         expect(page.locator("h1")).to_contain_text("wind tables")
         visit.press("r")
@@ -51,23 +51,23 @@ def test_a_draft_is_amended_and_ratified_once_its_differences_were_seen(browser:
     with visiting(browser, own) as visit:
         page = visit.go("/handoffs")
         visit.press("j", "Enter")
-        expect(page.get_by_role("heading", name="What to say to the next session")).to_be_visible()
-        page.get_by_text("What shows it").click()
+        expect(page.get_by_role("heading", name="For the next session")).to_be_visible()
+        page.get_by_text("Evidence").click()
         expect(page.get_by_text("Use spans, not metres.").last).to_be_visible()
         visit.press("e")
         box = page.get_by_role("textbox")
         box.fill(box.input_value().replace("Use spans, not metres.", "Use spans."))
-        page.get_by_role("button", name="Show what changes").click()
+        page.get_by_role("button", name="Show changes").click()
         expect(page.locator(".diff ins")).to_have_text(["+ - You: “Use spans.” (L8)"])
         before = drafts(own)
         page.get_by_role("button", name="Write it").click()
-        expect(page.get_by_role("status")).to_contain_text("It waits for you")
+        expect(page.get_by_role("status")).to_contain_text("still needs review")
         visit.press("a")
         expect(page.locator(".diff")).to_have_count(2)
         assert drafts(own) == before
         visit.press("a")
         expect(page.get_by_role("status")).to_contain_text("ratified: ")
-        expect(page.get_by_text("and told to the next session")).to_be_visible()
+        expect(page.get_by_text("and in use")).to_be_visible()
     text = Path(own.home, "drafts", "session-0001.md").read_text()
     assert ("Use spans." in text, "status: ratified" in text) == (True, True)
 
@@ -79,7 +79,7 @@ def test_deciding_works_without_scripts(browser: Browser, own: House) -> None:
         expect(page.get_by_role("status")).to_contain_text("Approved as memory")
         page = visit.go("/memory/{approved}/edit")
         page.get_by_label("What to know").fill("Said in other words now")
-        page.get_by_role("button", name="Show what changes").click()
+        page.get_by_role("button", name="Show changes").click()
         page.get_by_role("button", name="Write it").click()
         expect(page.locator("h1")).to_contain_text("Said in other words now")
         page = visit.go("/handoffs/{draft}")
@@ -97,7 +97,7 @@ def test_hostile_text_is_inert_before_and_after_a_decision(browser: Browser, hou
         page = visit.go("/handoffs/{draft}/amend")
         box = page.get_by_role("textbox")
         box.fill(box.input_value().replace("## Decisions", f"## {busy_home.HOSTILE}"))
-        page.get_by_role("button", name="Show what changes").click()
+        page.get_by_role("button", name="Show changes").click()
         for button in ("Write it", None):
             assert page.title() != "owned"
             assert page.locator("main script, main img").count() == 0
@@ -105,4 +105,4 @@ def test_hostile_text_is_inert_before_and_after_a_decision(browser: Browser, hou
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             if button:
                 page.get_by_role("button", name=button).click()
-                expect(page.get_by_role("status")).to_contain_text("It waits for you")
+                expect(page.get_by_role("status")).to_contain_text("still needs review")

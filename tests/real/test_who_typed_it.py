@@ -172,7 +172,7 @@ def test_a_hook_run_by_another_agents_shell_tool_does_not_take_effect(other: Hou
 def assert_refused(house: House, session: Session, form: str) -> None:
     said = (house.root / "said.txt").read_text()
     # in the environment of a tool the hook is silent by itself; without it the worker refuses
-    is_refused = "NOT done" in said or "takes a moment longer" in said
+    is_refused = "NOT done" in said or "still saving" in said
     assert is_refused or (said == "{}" and form == FORMS["plain"]), (said, session.results)
     house.hardwon("stop")
     assert (in_force(house), len(candidates(house))) == (0, 1)

@@ -31,7 +31,7 @@ from hardwon.store.migrations import STEPS
 from hardwon.store.reflections import Reflection, WrittenFile
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
-from hardwon.web.browser_sessions import BrowserSession
+from hardwon.web.gate import BrowserSession
 from hardwon.web.page_request import PageRequest
 from hardwon.worker.hook_responder import HookResponder
 from tests.support.house_of_one import GIT_STASH, lesson

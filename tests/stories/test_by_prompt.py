@@ -48,7 +48,7 @@ def test_a_lesson_typed_with_the_worker_away_is_proposed_when_it_is_back(house: 
     for _ in range(others):
         house.add(lesson(r"\bmake\b"))
     answer = say(house, TYPED)
-    assert "kept as a proposal" in answer.notice and answer.blocked
+    assert "saved as a proposal" in answer.notice and answer.blocked
     house.ok("start")
     house.ok("stop")
     [written] = [one for one in house.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
@@ -113,7 +113,7 @@ def test_a_lesson_among_other_text_is_proposed_and_the_person_told_how_to_approv
     [written] = [one for one in manned.ok("lessons", "list", "--json").json() if "terraform" in one["problem"]]
     assert written["status"] == "candidate"
     assert manned.ask("s1", bash("terraform apply")).raw == b"{}"
-    assert "kept as a proposal" in said or f"hardwon lessons restore {written['slug']}" in said
+    assert "saved as a proposal" in said or f"hardwon lessons restore {written['slug']}" in said
     manned.ok("lessons", "restore", written["slug"])
     assert "plan.bin" in manned.ask("s1", bash("terraform apply")).context
 
@@ -132,7 +132,7 @@ def test_with_no_room_to_keep_what_was_typed_the_person_is_told(house: House) ->
     house.stay_cold()
     with open(os.path.join(house.home, "spool"), "w"):
         pass
-    assert "NOT kept" in say(house, TYPED).notice
+    assert "NOT saved" in say(house, TYPED).notice
 
 
 def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house: House) -> None:
@@ -142,7 +142,7 @@ def test_with_the_worker_unable_to_write_a_typed_lesson_the_person_is_told(house
     os.unlink(lock)
     os.mkdir(lock)
     said = say(house, TYPED).notice
-    assert "NOT kept" in said and "lessons.lock" in said
+    assert "NOT saved" in said and "lessons.lock" in said
 
 
 def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: House) -> None:

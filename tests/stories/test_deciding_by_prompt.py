@@ -37,7 +37,7 @@ def say(house: House, left: Left, text: str) -> str:
     if "NOT done, the worker is not running" in said:
         house.ok("start")
         said = house.ask("s4", prompt(text, cwd=str(left.folder))).notice
-    if "takes a moment longer" in said or "the worker is busy" in said:
+    if "still saving" in said or "the worker is busy" in said:
         house.session_start("s9")  # answered after what waits before it
         house.ok("stop")  # it leaves once it is done
     return said
@@ -47,7 +47,7 @@ def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left:
     left.draft()
     said = say(house, left, " hardwon  handoff ratify H:1\n")
     page = left.folder / "docs" / "sessions" / "s1.md"
-    assert any(words in said for words in (f"ratified: {page}", "takes a moment longer", "the worker is busy"))
+    assert any(words in said for words in (f"ratified: {page}", "still saving", "the worker is busy"))
     assert page.exists() and left.get(1).status == "ratified" and len(remembered(left.folder)) == 2
     opened = house.session_start("s3", cwd=str(left.folder)).context
     assert "H:1 Last asked" in opened and f"feedback: {PNPM}" in opened

@@ -170,7 +170,7 @@ def test_a_file_that_somebody_else_changed_is_told_once_its_difference_was_appro
     [path] = place.files()
     Path(path).write_text(Path(path).read_text().replace("never npm", "never yarn"))
     page = place.browser.get("/memory/1").text
-    assert ("not told: edited since it was approved" in page, "never yarn" in added(page)) == (True, True)
+    assert ("not used: edited since it was approved" in page, "never yarn" in added(page)) == (True, True)
     assert "never yarn" not in place.brief()
     place.browser.post("/memory/1/approve", place.browser.secrets("/memory/1"))
     assert "never yarn" in place.brief()
@@ -218,7 +218,7 @@ def test_ratifying_writes_just_what_was_shown(place: Place) -> None:
     assert sorted(text.strip().rpartition("\n\n")[2] for text in after.values()) == [PNPM, "I fly kites"]
     assert all(text.rstrip("\n") in added(shown) for text in after.values())
     assert "mend `make check`" in place.brief() and PNPM in place.brief()
-    assert place.browser.get(f"/handoffs/{number}").text.count("and told to the next session") == 1
+    assert place.browser.get(f"/handoffs/{number}").text.count("and in use") == 1
 
 
 def test_a_memory_that_is_known_is_not_shown_as_one_that_ratifying_writes(place: Place) -> None:
@@ -237,7 +237,7 @@ def test_a_draft_that_changed_since_it_was_seen_is_not_ratified(place: Place) ->
     path.write_text(DRAFT.replace("fly higher", "fly lower"))
     before = place.files()
     again = place.browser.post(f"/handoffs/{number}/ratify", fields)
-    assert (again.status_code, "something else by now" in again.text, place.files()) == (409, True, before)
+    assert (again.status_code, "changed since you opened" in again.text, place.files()) == (409, True, before)
     place.agree(f"/handoffs/{number}/ratify")
 
 
@@ -287,7 +287,7 @@ def test_a_ratified_handoff_counts_as_it_is_amended_here_and_not_as_others_chang
     assert "First: look at" in place.brief()
     path.write_text(path.read_text().replace("First: look at", "First: delete"))
     assert "First: delete" not in place.brief()
-    assert "edited since it was ratified, not told" in place.browser.get(f"/handoffs/{number}").text
+    assert "edited since it was ratified, not used" in place.browser.get(f"/handoffs/{number}").text
     place.agree(f"/handoffs/{number}/ratify")
     assert "First: delete" in place.brief()
 
@@ -340,4 +340,4 @@ def test_no_deed_is_done_for_a_form_that_is_not_ours(shared_house: House, path: 
 def test_a_very_long_difference_is_shown_in_part_and_soon(place: Place) -> None:
     number = drafted(place, DRAFT + "\n".join(f"line {n % 7}" for n in range(20_000)))
     page = place.browser.get(f"/handoffs/{number}/discard")
-    assert (page.status_code, len(page.text) < 700_000, "lines more" in page.text) == (200, True, True)
+    assert (page.status_code, len(page.text) < 700_000, "more lines" in page.text) == (200, True, True)

@@ -27,7 +27,7 @@ def type_prompt(house: House, folder: Path, text: str) -> str:
     """Type a prompt, and give what the person is told; what takes longer than they wait is done by then."""
     answer = house.ask("s1", prompt(text, cwd=str(folder)))
     assert "decision" not in json.loads(answer.raw), "the prompt reaches the model"
-    if "takes a moment longer" in answer.notice:
+    if "still saving" in answer.notice:
         house.ok("restart")
     return answer.notice
 
@@ -38,7 +38,7 @@ def test_it_is_approved_and_one_line_says_how_to_undo_it(house: House, repositor
     assert (memory["status"], memory["text"], memory["type"]) == ("active", "tests need docker", "project")
     (page,) = (repository / ".claude" / "memory").glob("*.md")
     expected = f"hardwon: remembered as memory 1, .claude/memory/{page.name} (undo: hardwon memory retire 1)"
-    assert said in (expected, "hardwon: it takes a moment longer; hardwon doctor tells if it was not taken")
+    assert said in (expected, "hardwon: still saving; run hardwon doctor if it does not appear")
     assert "tests need docker" in house.session_start("s2", cwd=str(repository)).context
     house.ok("memory", "retire", "1", cwd=str(repository))
     assert "tests need docker" not in house.session_start("s3", cwd=str(repository)).context

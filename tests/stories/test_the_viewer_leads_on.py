@@ -50,7 +50,7 @@ def test_whatever_was_delivered_leads_where_it_is_shown(told: House, browser: Br
 
 def test_insights_counts_lessons_alone(browser: Browser) -> None:
     text = browser.get("/insights").text
-    assert "After 0 of the last 1 delivery a call" in text and "1 deliveries in all" in text
+    assert "After 0 of the last 1 delivery a call" in text and "1 deliveries, peak 1 a day" in text
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_insights_counts_lessons_alone(browser: Browser) -> None:
 def test_a_search_is_narrowed_by_type_concept_and_day_and_the_form_keeps_it(
     browser: Browser, given: str, is_found: bool
 ) -> None:
-    hits = browser.get(f"/search?q=tokens{given}&part=1").text.partition("Close to it")[0]
+    hits = browser.get(f"/search?q=tokens{given}&part=1").text.partition("Similar")[0]
     assert ("/found/O1" in hits) is is_found
     form = browser.get(f"/search?q=tokens{given}").text
     for name, value in re.findall(r"&(\w+)=([\w-]+)", given):

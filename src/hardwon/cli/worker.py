@@ -138,7 +138,7 @@ def view(only_print: bool) -> None:
 
     Starts the worker if needed. The link works once; the browser that opens it is let in until the worker ends.
     """
-    from hardwon.web.sign_in_links import create_link
+    from hardwon.web.gate import create_link
 
     require_person("opening the viewer")
     home = paths.get_home()

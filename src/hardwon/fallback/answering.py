@@ -1,7 +1,6 @@
-"""The hook while the worker is away: the same answers from the compiled manifest, in the same process.
+"""Answers a hook while no worker runs: from the compiled manifest, in the hook's own process.
 
-What was delivered is spooled, so that the record is complete when the worker is back. Nothing that goes wrong here
-may reach the agent; it goes to a log that `doctor` reads.
+Events and deliveries are spooled for the worker. Errors never reach the agent; they go to a log that `doctor` reads.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ if TYPE_CHECKING:
 
 MANIFEST_SOURCES = (paths.LESSONS, paths.TRUSTED_PROJECTS)
 WORKER_START_SECONDS = 1.5
-START_BUDGET_SHARE = 0.4  # of a prompt's, to wait for a worker that starts: the answer takes up to half of it
-BUILD_SECONDS = 10.0  # for an agent that would wait for ever: the others give a hook less, and then the build goes on
-SESSION_START_BUILD_SECONDS = 4.0  # of that at the start of a session, where a person waits
+START_BUDGET_SHARE = 0.4  # of a prompt's timeout, spent on a starting worker; its answer may take half of the timeout
+BUILD_SECONDS = 10.0  # most agents stop a hook sooner, and the build then goes on without it
+SESSION_START_BUILD_SECONDS = 4.0  # less than that where a person is waiting
 MAX_LOG_BYTES = 200_000
 
 
 def answer_event(agent: str, kind: str, home: str, event_id: str, payload: bytes, ask_worker: AskWorker) -> bytes:
     try:
         return _ask_or_answer(agent, kind, home, event_id, payload, ask_worker)
-    except Exception as error:  # noqa: BLE001 (nothing of ours may reach the agent)
+    except Exception as error:  # noqa: BLE001 (no fault of hardwon may reach the agent)
         _log_error(home, kind, error)
         return EMPTY_ANSWER
 
@@ -67,7 +66,7 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
             claims.mark_paused(home, event.session, event.at)
             return EMPTY_ANSWER
         worker_answer = ask_worker(agent, kind, home, event_id, payload)
-    # A worker that listens and did not answer is stuck; asking it again would only cost the same time again.
+    # A worker that listens but does not answer is stuck, so asking again would only cost the same time again.
     if (
         not worker_answer
         and _should_start_worker(event)
@@ -88,7 +87,7 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
 
 
 def _is_worker_listening(home: str) -> bool:
-    """Return whether a worker takes connections, whether or not it answers."""
+    """Return whether a worker accepts connections, even if it does not answer."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -96,7 +95,7 @@ def _is_worker_listening(home: str) -> bool:
         connection.settimeout(0.1)
         connection.connect(os.readlink(os.path.join(home, paths.SOCKET)))
     except (BlockingIOError, TimeoutError):
-        return True  # so many wait already that no more are let in
+        return True  # its queue of connections is full
     except OSError:
         return False
     finally:
@@ -105,7 +104,7 @@ def _is_worker_listening(home: str) -> bool:
 
 
 def _should_start_worker(event: Event) -> bool:
-    """Whether only the worker can answer: a session that starts, or what a person typed to us."""
+    """Return whether only the worker can answer: at session starts, and to prompts for hardwon."""
     return event.kind == "SessionStart" or _is_typed_to_hardwon(event)
 
 
@@ -116,7 +115,7 @@ def _is_typed_to_hardwon(event: Event) -> bool:
 def _launch_worker(home: str, kind: str) -> None:
     try:
         worker_start.launch_worker(home)
-    except OSError as error:  # the session still opens with what the manifest has
+    except OSError as error:  # the session still gets what the manifest has
         _log_error(home, kind, error)
 
 
@@ -126,7 +125,7 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
         None if event.kind == "PreToolUse" or is_answered_by_hardwon(event) else _filter_event(event, home, index)
     )
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
-        _spool_event(home, event, filtered_event)  # the agent may end us before the manifest is there
+        _spool_event(home, event, filtered_event)  # the agent may stop the hook before the build ends
         index = _wait_for_build(home, SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
     reply = EMPTY_REPLY
     if index is not None:
@@ -177,16 +176,16 @@ class FallbackSources:
 
 
 def _spool_event(home: str, event: Event, filtered_event: Event | None, deliveries: Sequence[Delivery] = ()) -> None:
-    """Leave it for the worker, in the place of what was left of the same event before."""
+    """Spool an event; this replaces an earlier spool file of the same event."""
     try:
         if deliveries or filtered_event:
             spool.spool_event(home, event, filtered_event=filtered_event, deliveries=deliveries)
-    except OSError as error:  # the agent gets its answer all the same
+    except OSError as error:  # the agent still gets its answer
         _log_error(home, event.kind, error)
 
 
 def _open_manifest(home: str) -> ManifestIndex | None:
-    """The compiled manifest, however old."""
+    """Return the compiled manifest, even an outdated one."""
     try:
         return open_index(home)
     except (OSError, ValueError):
@@ -194,7 +193,7 @@ def _open_manifest(home: str) -> ManifestIndex | None:
 
 
 def _fingerprint_sources(home: str) -> str:
-    """Another text when there is something else to build from; empty with nothing."""
+    """Return a text that changes with the sources of the manifest; empty if there are none."""
     modified_times = []
     for name in MANIFEST_SOURCES:
         try:
@@ -205,7 +204,7 @@ def _fingerprint_sources(home: str) -> str:
 
 
 def _is_unbuildable(home: str) -> bool:
-    """Whether there is nothing to build from, or nothing but what could not be built."""
+    """Return whether there are no sources, or only those whose build failed before."""
     fingerprint = _fingerprint_sources(home)
     try:
         with open(
@@ -217,7 +216,7 @@ def _is_unbuildable(home: str) -> bool:
 
 
 def _filter_event(event: Event, home: str, index: ManifestIndex | None) -> Event | None:
-    from hardwon.privacy.event_filter import (  # a tool call that is only asked about need not pay for it
+    from hardwon.privacy.event_filter import (  # PreToolUse does not need it
         filter_hook_event,
         read_recording_settings,
     )
@@ -226,9 +225,9 @@ def _filter_event(event: Event, home: str, index: ManifestIndex | None) -> Event
 
 
 def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
-    """An index that is gone or spoilt is made from the sources by a process of its own, once however many wait for it.
+    """Rebuild a missing or damaged index in a subprocess; concurrent hooks share one build.
 
-    If the agent ends the hook meanwhile, the build goes on, and the next call finds it done.
+    If the agent stops this hook meanwhile, the build goes on, and the next call uses its result.
     """
     import fcntl
 
@@ -256,7 +255,7 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
 
 
 def _try_lock(lock: int, fcntl: Any) -> bool:
-    """Whether nobody builds; then the lock is ours."""
+    """Take the build lock if no other process builds."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -265,7 +264,7 @@ def _try_lock(lock: int, fcntl: Any) -> bool:
 
 
 def _start_build(home: str, lock: int) -> Popen[bytes]:
-    """A process that holds the lock for as long as it lives."""
+    """Start a build that holds the lock until it ends."""
     import subprocess
 
     command = [sys.executable, "-I", "-m", "hardwon", "lessons", "build", "--no-approve"]
@@ -282,8 +281,10 @@ def _find_doubt(home: str, event: Event) -> str:
 
 
 def _answer_typed_prompt(home: str, event: Event) -> str:
-    """Answer what was typed to us. Nothing in the spool can prove later who wrote it, so a decision is not kept, and a
-    lesson is kept as a proposal."""
+    """Answer a prompt for hardwon.
+
+    A spool file cannot prove later who wrote it. So a decision is not spooled, and a lesson becomes a proposal.
+    """
     from hardwon.privacy.cleaning import clean_text
 
     decision = parse_decision(event.prompt.split())
@@ -299,15 +300,13 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
     try:
         spool.spool_event(home, event, typed_prompts=[replace(event, prompt=prompt)])
     except OSError as error:
-        return (
-            f"hardwon: NOT kept, type it again later: the worker is away and {home} is not writable: {error.strerror}"
-        )
-    return "hardwon: the worker is away; the lesson is kept as a proposal (hardwon start, then hardwon lessons list)"
+        return f"hardwon: NOT saved, type it again later: no worker runs and {home} is not writable: {error.strerror}"
+    return "hardwon: no worker runs; the lesson is saved as a proposal (hardwon start, then hardwon lessons list)"
 
 
 def _extract_lesson_blocks(prompt: str) -> str:
-    """The blocks alone, on their lines. The rest is not ours to keep, but a lesson among other text counts for less
-    than one alone, so an ellipsis stands for it."""
+    """Return the #lesson blocks, with an ellipsis for other text: it is not stored, but a block that is not alone may
+    have been pasted, and counts for less."""
     from hardwon.text.lesson_tags import find_lesson_blocks
 
     parts, end, tags = list[str](), 0, find_lesson_blocks(prompt)
@@ -320,7 +319,7 @@ def _extract_lesson_blocks(prompt: str) -> str:
 
 
 def search_pattern(pattern: Pattern, text: str) -> bool:
-    """`re` under an alarm, which interrupts it: a catastrophic pattern loses its turn, not the guard beside it."""
+    """Search with `re` under an alarm: a catastrophic pattern does not match, and the other lessons still do."""
     import _signal  # type: ignore[import-not-found]  # `signal` would bring in enum
     import re
 
@@ -338,7 +337,7 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 
 
 def _log_error(home: str, kind: str, error: Exception) -> None:
-    """One line on what went wrong, never the payload: it may hold what is private."""
+    """Log an error in one line, without the payload, which may be private."""
     try:
         path = os.path.join(home, paths.HOOK_LOG)
         paths.make_private_folder(os.path.dirname(path))

@@ -1,7 +1,7 @@
-"""Starting the worker, from a hook or from a terminal: detached, with a clean environment, and not too often.
+"""Starts the worker from a hook or a terminal: detached, and with a clean environment.
 
-A worker that dies at start must show in `doctor`, not as a storm of processes: each start that did not lead to a
-running worker doubles the wait for the next. The worker wipes the slate once it serves.
+Each failed start doubles the wait before the next, so that a broken worker does not start a storm of processes, and
+`doctor` shows it. A worker that serves resets the count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST_WAIT_SECONDS = 30.0
 MAX_WAIT_SECONDS = 3600.0
 STARTS_FILE = "worker.starts"
 
-# What a worker may know of the terminal or editor it happened to be started from.
+# The variables that a worker takes over from the terminal or agent that starts it.
 _KEPT_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -39,7 +39,7 @@ _KEPT_VARIABLES = (
 
 
 def read_failed_starts(home: str) -> tuple[int, float]:
-    """How many starts have come to nothing since the last that worked, and when the latest was."""
+    """Return how many starts failed since the last that worked, and when the latest was."""
     try:
         path = os.path.join(home, STARTS_FILE)
         return os.path.getsize(path), os.path.getmtime(path)
@@ -61,13 +61,13 @@ def clear_failed_starts(home: str) -> None:
 
 
 def build_environment(home: str) -> dict[str, str]:
-    """A clean one for processes of this home, with the key of the model that the person turned on, if any."""
+    """Return the environment for processes of this home, with the API key of the configured model if there is one."""
     names = (*_KEPT_VARIABLES, *_list_key_variables(home))
     return {**{name: os.environ[name] for name in names if name in os.environ}, "HARDWON_HOME": home}
 
 
 def _list_key_variables(home: str) -> tuple[str, ...]:
-    """The names of variables that hold a key, as far as config.json asks for them."""
+    """Return the names of the variables that hold the API key of the configured model."""
     try:
         with open(os.path.join(home, paths.CONFIG), encoding="utf-8-sig", opener=paths.open_plain_file) as file:
             llm_settings = loads(file.read())["llm"]

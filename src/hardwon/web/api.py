@@ -1,16 +1,17 @@
-"""The worker's HTTP API: a table of routes, from which the routing and the OpenAPI document are made.
+"""The worker's HTTP API: a table of endpoints, from which the routes and the OpenAPI document are built.
 
-It reads and it takes in, never more: nothing here approves. What comes in goes through the same edge as a hook's event.
-Reading the database happens in a thread with a connection of its own, so no hook waits for it.
+The API reads and records, it never approves. What it records goes through the same filters as a hook's event.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -24,216 +25,312 @@ from hardwon import __version__, clock
 from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
 from hardwon.data import exports
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import approved_lessons, lessons_file
+from hardwon.lessons.record import to_lesson_record
 from hardwon.privacy.identifiers import clean_id
 from hardwon.search import brief, indexing, query_scope
-from hardwon.search import records as whole
-from hardwon.search import search as searching
-from hardwon.search import timeline as around
+from hardwon.search.records import fetch_records
+from hardwon.search.search import search_records
+from hardwon.search.timeline import build_timeline
 from hardwon.store import db, injections, observations, sessions
-from hardwon.types import Event, frozen
-from hardwon.web import request_bodies
+from hardwon.types import Event
 from hardwon.web.live import MAX_CLIENTS, LiveFeed
-from hardwon.web.openapi import Endpoint, build_openapi_document
+from hardwon.web.page_request import parse_number
 from hardwon.worker.hook_responder import HookResponder
 
 MAX_LIMIT = 500
-ApiHandler = Callable[["ApiContext", Request], Awaitable[Response]]
+MAX_ROW_ID = 1 << 60  # SQLite's integers end at 1 << 63
+
+SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
+LongText = Annotated[str, msgspec.Meta(max_length=900_000)]
+ShortText = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
+
+
+# The bodies have the field names that editors' extensions already use. Each names its session by one of two ids, unless
+# the path does.
+
+
+class Init(msgspec.Struct):
+    """A prompt; the first one creates the session. A prompt whose number was already recorded is not stored again."""
+
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    userPrompt: LongText = ""
+    promptNumber: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    project: ShortText = ""
+    cwd: ShortText = ""
+    host: ShortText = "api"
+
+
+class Observed(msgspec.Struct, kw_only=True):
+    """A tool call and how it ended."""
+
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    tool_name: ShortText
+    tool_input: Any = None
+    tool_response: Any = None
+    cwd: ShortText = ""
+    host: ShortText = "api"
+    tool_use_id: ShortText = ""
+    failed: bool = False
+
+
+class Summarize(msgspec.Struct):
+    """The end of a turn, with the last messages."""
+
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    last_user_message: LongText = ""
+    last_assistant_message: LongText = ""
+    cwd: ShortText = ""
+    host: ShortText = "api"
+
+
+class Complete(msgspec.Struct):
+    """The end of a session."""
+
+    claudeSessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
+    reason: ShortText = "other"
+    host: ShortText = "api"
+
+
+SessionBody = Init | Observed | Summarize | Complete
+_ID_FIELDS = ("claudeSessionId", "sessionId")
+
+
+class Batch(msgspec.Struct):
+    """Ids of records to read; a number alone is an observation's."""
+
+    ids: Annotated[list[Annotated[str, msgspec.Meta(max_length=300)] | int], msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Processing(msgspec.Struct):
+    """Whether an editor shows that something is being worked on."""
+
+    isProcessing: bool
 
 
 class ApiContext:
-    """Owns the connection that requests read from."""
+    """Owns the connection that requests read from, in threads, so that no hook waits for them."""
 
     def __init__(
         self, home: str, responder: HookResponder, live_feed: LiveFeed, note_activity: Callable[[], None] = lambda: None
     ) -> None:
         self.home, self.responder, self.live_feed, self.note_activity = home, responder, live_feed, note_activity
         self.started_at = clock.now()
-        self._connection = db.connect(home, ignore_epoch=True)
+        self.connection = db.connect(home, ignore_epoch=True)
         self._query_lock = threading.Lock()
 
-    async def run_query(self, query: Callable[[db.Connection], Any]) -> Any:
-        """Ask the store, away from the loop that answers hooks."""
-
+    async def run_in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         def run_locked() -> Any:
             with self._query_lock:
-                return query(self._connection)
+                return function(*arguments)
 
         return await asyncio.to_thread(run_locked)
 
     def close(self) -> None:
-        self._connection.close()
+        self.connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A request to an endpoint, with its body decoded."""
+
+    api: ApiContext
+    request: Request
+    body: Any
+
+    @property
+    def connection(self) -> db.Connection:
+        return self.api.connection
+
+    def get_text(self, name: str) -> str:
+        return self.request.query_params.get(name, "")
+
+    def get_number(self, name: str, default: int, maximum: int = MAX_LIMIT) -> int:
+        number = parse_number(self.request.query_params, name) if name in self.request.query_params else default
+        if number is None:
+            raise UserError(f"{name} is {self.get_text(name)[:40]!r}, not a whole number", f"?{name}={default}")
+        return min(number, maximum)
+
+    def require_project(self) -> str:
+        """Return the project that is asked about; unlike a terminal a request has no folder to go by."""
+        if project := self.get_text("project"):
+            return project
+        raise UserError("no project given", "?project=NAME or its path, or * for all")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route. A plain handler runs in a thread; an async one on the worker's loop, where events are recorded."""
+
+    method: str
+    path: str
+    description: str
+    handler: Callable[[ApiCall], Any]
+    body_type: type | None = None
+    query_parameters: tuple[tuple[str, str, str], ...] = ()  # name, type, description
+    media_type: str = "application/json"
 
 
 def create_api_app(api: ApiContext) -> Starlette:
     def build_route(endpoint: Endpoint) -> Route:
         async def serve_request(request: Request) -> Response:
-            api.note_activity()  # a worker does not rest while an editor calls
-            return await endpoint.handler(api, request)
+            api.note_activity()  # the worker does not exit while an editor calls
+            body = _decode_body(await request.body(), endpoint.body_type) if endpoint.body_type else None
+            call = ApiCall(api, request, body)
+            if inspect.iscoroutinefunction(endpoint.handler):
+                answer = await endpoint.handler(call)
+            else:
+                answer = await api.run_in_thread(endpoint.handler, call)
+            return answer if isinstance(answer, Response) else build_json_response(answer)
 
         return Route(endpoint.path, serve_request, methods=[endpoint.method])
 
+    errors = (HTTPException, UserError, msgspec.ValidationError, db.StoreError, Exception)
     return Starlette(
         routes=[build_route(endpoint) for endpoint in ENDPOINTS],
-        exception_handlers=dict.fromkeys(
-            (HTTPException, UserError, msgspec.ValidationError, db.StoreError, Exception), _build_error_response
-        ),
+        exception_handlers=dict.fromkeys(errors, _build_error_response),
     )
 
 
 def build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer in JSON, whatever came in from outside: a number it cannot say is null, half a character is escaped."""
     try:
         body = orjson.dumps(content)
-    except TypeError:
+    except TypeError:  # a lone surrogate or a NaN that a hook brought in: escape the one, send null for the other
         body = json.dumps(json.loads(json.dumps(content), parse_constant=lambda word: None)).encode()
     return Response(body, status, headers, "application/json")
 
 
 async def _build_error_response(request: Request, error: Exception) -> Response:
+    document = "see /api/openapi.json"
     if isinstance(error, HTTPException):
-        messages = {
-            "Not Found": "there is no such thing here",
-            "Method Not Allowed": "this is not done with this method",
-        }
-        body = {"error": messages.get(error.detail, error.detail), "fix": "see /api/openapi.json"}
-        return build_json_response(body, error.status_code, headers=error.headers)
+        return build_json_response({"error": error.detail.lower(), "fix": document}, error.status_code, error.headers)
     if isinstance(error, UserError):
         return build_json_response({"error": error.say, "fix": error.fix}, 400)
-    if isinstance(error, db.StoreError):
-        return build_json_response(
-            {"error": f"the database: {error}", "fix": "try again in a moment, then: hardwon doctor"}, 503
-        )
     if isinstance(error, msgspec.ValidationError):
-        return build_json_response({"error": str(error), "fix": "see /api/openapi.json"}, 400)
-    return build_json_response({"error": f"a fault of ours: {type(error).__name__}", "fix": "hardwon logs"}, 500)
+        return build_json_response({"error": str(error), "fix": document}, 400)
+    if isinstance(error, db.StoreError):
+        fix = "try again in a moment, then: hardwon doctor"
+        return build_json_response({"error": f"the database: {error}", "fix": fix}, 503)
+    return build_json_response({"error": f"internal error: {type(error).__name__}", "fix": "hardwon logs"}, 500)
 
 
-async def _decode_body(request: Request, body_type: type[Any]) -> Any:
+def _decode_body(body: bytes, body_type: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(await request.body(), type=body_type)
+        return msgspec.json.decode(body, type=body_type)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise UserError(f"the body is not JSON: {error}", "send a JSON object") from None
 
 
-def _parse_number(request: Request, name: str, default: int, maximum: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise UserError(f"{name} is {text[:40]!r}, but wants a whole number", f"?{name}={default}")
-    return min(int(text), maximum)
+async def get_health(call: ApiCall) -> object:
+    return {
+        "status": "ok",
+        "version": __version__,
+        "since": call.api.started_at,
+        "clients": call.api.live_feed.client_count,
+    }
 
 
-async def health(api: ApiContext, request: Request) -> Response:
-    return build_json_response(
-        {"status": "ok", "version": __version__, "since": api.started_at, "clients": api.live_feed.client_count}
-    )
+def get_openapi(call: ApiCall) -> object:
+    return build_openapi_document(ENDPOINTS)
 
 
-async def openapi(api: ApiContext, request: Request) -> Response:
-    return build_json_response(build_openapi_document(ENDPOINTS))
-
-
-async def context(api: ApiContext, request: Request) -> Response:
-    """What a session in this project opens with, as text."""
-    index = api.responder.load_index()
+async def preview_context(call: ApiCall) -> Response:
+    """Return the text that a session in this project opens with."""
+    api = call.api
+    index = call.api.responder.load_index()
     if index is None:
         return PlainTextResponse("")
-    project_name = request.query_params.get("project", "").replace("\0", "")
-    opening = await api.run_query(
-        lambda connection: brief.preview_opening(connection, api.home, index, _resolve_folder(connection, project_name))
-    )
-    return PlainTextResponse(opening.text)
+
+    def preview_opening() -> str:
+        folder = _resolve_folder(call.connection, call.get_text("project").replace("\0", ""))
+        return brief.preview_opening(call.connection, api.home, index, folder).text
+
+    return PlainTextResponse(await api.run_in_thread(preview_opening))
 
 
 def _resolve_folder(connection: db.Connection, project: str) -> str:
-    """The folder that is meant: editors name it, or tell only its name, which counts if one project has it."""
+    """Return the project's folder; some editors send only its name, which counts if one project has it."""
     return project if "/" in project else exports.map_unique_project_names(connection).get(project, project)
 
 
-@frozen
-class SessionRef:
-    """The session that a call is about: the agent's id and name for it, and the folder where nothing else is said."""
-
-    session_id: str
-    agent: str
-    cwd: str = ""
-    prompt_count: int = 0
-
-
-async def _find_session(api: ApiContext, request: Request, body: request_bodies.SessionBody) -> SessionRef:
-    """Return the session that a call is about: by its number in the path, else by the id in the body."""
-    host = clean_id(body.host)  # as it is stored
-    if "sessionDbId" in request.path_params:
-        return await _find_session_in_path(api, request.path_params["sessionDbId"], host)
-    session_id = clean_id(request_bodies.get_session_id(body))
-    rows = await api.run_query(lambda connection: sessions.find_by_session_id(connection, session_id, host))
-    return _build_session_ref(rows[0]) if rows else SessionRef(session_id, host)
+def _find_session(call: ApiCall) -> dict[str, Any]:
+    """Return the row of the session that the path or the body names, or one like it if there is none yet."""
+    host = clean_id(call.body.host)  # as it is stored
+    if "sessionDbId" in call.request.path_params:
+        return _find_session_in_path(call, host)
+    # Editors use either name for the same id.
+    session_ids = {getattr(call.body, name) for name in _ID_FIELDS} - {msgspec.UNSET}
+    if not session_ids:
+        raise msgspec.ValidationError("Object missing required field `claudeSessionId` (or `sessionId`)")
+    if len(session_ids) > 1:
+        raise msgspec.ValidationError("`claudeSessionId` and `sessionId` name different sessions")
+    session_id = clean_id(session_ids.pop())
+    rows = sessions.find_by_session_id(call.connection, session_id, host)
+    return rows[0] if rows else _build_new_session(session_id, host)
 
 
-async def _find_session_in_path(api: ApiContext, text: str, host: str) -> SessionRef:
-    """Return the session whose number the path has, as init gave it, else the one with this id of the agent's.
+def _find_session_in_path(call: ApiCall, host: str) -> dict[str, Any]:
+    """Return the session with this number, as init gave it, else the one with this id of the agent's.
 
-    A bare number that no session has is refused: taken for an id, it would make a second session beside the one meant.
+    A bare number that no session has is refused: taken for an id, it would create a second session.
     """
-    name = clean_id(msgspec.convert(text, request_bodies.SessionId))  # as it is stored
-
-    def find_rows(connection: db.Connection) -> list[dict[str, Any]]:
-        by_number = sessions.find_by_number(connection, name)
-        return (
-            by_number
-            or sessions.find_by_session_id(connection, name, host)
-            or sessions.find_by_session_id(connection, name)
-        )
-
-    rows = await api.run_query(find_rows)
+    name = clean_id(msgspec.convert(call.request.path_params["sessionDbId"], SessionId))
+    rows = (
+        sessions.find_by_number(call.connection, name)
+        or sessions.find_by_session_id(call.connection, name, host)
+        or sessions.find_by_session_id(call.connection, name)
+    )
     if len(rows) > 1:
         hosts = sorted({row["host"] for row in rows})
         raise UserError(f"{len(rows)} sessions have the id {name!r}", f'"host": "{hosts[0]}" in the body')
     if rows:
-        return _build_session_ref(rows[0])
+        return rows[0]
     if name.isascii() and name.isdigit():
         raise HTTPException(404, f"there is no session {name}; init gives its number as sessionDbId")
-    return SessionRef(name, host)
+    return _build_new_session(name, host)
 
 
-def _build_session_ref(row: Mapping[str, Any]) -> SessionRef:
-    return SessionRef(row["session"], row["host"], row["cwd"], row["prompts"])
+def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
+    return {"session": session_id, "host": host, "cwd": "", "prompts": 0}
 
 
-async def init(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Init)
-    session = await _find_session(api, request, body)
-    is_known = bool(body.user_prompt) and 0 < body.prompt_number <= session.prompt_count
-    skip_reason = "" if is_known else await _record_prompt(api, body, session)
-    rows = await api.run_query(
-        lambda connection: sessions.find_by_session_id(connection, session.session_id, session.agent)
+def _build_event(session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
+    return Event(session["host"], kind, session["session"], cwd or session["cwd"], **fields)
+
+
+async def record_prompt(call: ApiCall) -> object:
+    body: Init = call.body
+    session = await call.api.run_in_thread(_find_session, call)
+    skip_reason = ""
+    # Some editors send init again for a prompt that they reported before.
+    if not (body.userPrompt and 0 < body.promptNumber <= session["prompts"]):
+        cwd = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
+        kind = "UserPromptSubmit" if body.userPrompt else "SessionStart"
+        event = _build_event(session, kind, cwd, source="startup", prompt=body.userPrompt)
+        skip_reason = call.api.responder.record_event(event)
+    rows = await call.api.run_in_thread(
+        sessions.find_by_session_id, call.connection, session["session"], session["host"]
     )
-    session_row = rows[0] if rows else {"id": None, "prompts": 0}
-    answer = {"sessionDbId": session_row["id"], "promptNumber": session_row["prompts"], "skipped": bool(skip_reason)}
-    return build_json_response({**answer, "reason": skip_reason} if skip_reason else answer)
+    row = rows[0] if rows else {"id": None, "prompts": 0}
+    answer = {"sessionDbId": row["id"], "promptNumber": row["prompts"], "skipped": bool(skip_reason)}
+    return {**answer, "reason": skip_reason} if skip_reason else answer
 
 
-async def _record_prompt(api: ApiContext, body: request_bodies.Init, session: SessionRef) -> str:
-    cwd = body.cwd or await api.run_query(lambda connection: _resolve_folder(connection, body.project)) or session.cwd
-    kind = "UserPromptSubmit" if body.user_prompt else "SessionStart"
-    return api.responder.record_event(
-        Event(session.agent, kind, session.session_id, cwd, source="startup", prompt=body.user_prompt)
-    )
-
-
-async def observed(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Observed)
-    session = await _find_session(api, request, body)
+async def record_call(call: ApiCall) -> object:
+    body: Observed = call.body
+    session = await call.api.run_in_thread(_find_session, call)
+    # Some editors send a command as plain text instead of an object.
     fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
-    event = Event(
-        session.agent,
+    event = _build_event(
+        session,
         "PostToolUseFailure" if body.failed else "PostToolUse",
-        session.session_id,
-        body.cwd or session.cwd,
+        body.cwd,
         tool=body.tool_name,
         tool_use_id=body.tool_use_id,
         command=get_text(fields, "command"),
@@ -243,271 +340,272 @@ async def observed(api: ApiContext, request: Request) -> Response:
         response=body.tool_response,
         failed=body.failed,
     )
-    return _record_event(api, event)
+    return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
-def _record_event(api: ApiContext, event: Event) -> Response:
-    return build_json_response({"status": "skipped" if api.responder.record_event(event) else "queued"})
+async def record_turn_end(call: ApiCall) -> object:
+    session = await call.api.run_in_thread(_find_session, call)
+    event = _build_event(session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
+    return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
-async def summarize(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Summarize)
-    session = await _find_session(api, request, body)
-    cwd = body.cwd or session.cwd
-    return _record_event(
-        api, Event(session.agent, "Stop", session.session_id, cwd, message=body.last_assistant_message)
-    )
+async def record_session_end(call: ApiCall) -> object:
+    session = await call.api.run_in_thread(_find_session, call)
+    call.api.responder.record_event(_build_event(session, "SessionEnd", "", message=call.body.reason))
+    return {"status": "completed"}
 
 
-async def complete(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Complete)
-    session = await _find_session(api, request, body)
-    api.responder.record_event(Event(session.agent, "SessionEnd", session.session_id, session.cwd, message=body.reason))
-    return build_json_response({"status": "completed"})
+async def publish_processing(call: ApiCall) -> object:
+    answer = {"isProcessing": call.body.isProcessing}
+    call.api.live_feed.publish("processing", answer)
+    return answer
 
 
-async def processing(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Processing)
-    api.live_feed.publish("processing", {"isProcessing": body.is_processing})
-    return build_json_response({"isProcessing": body.is_processing})
+def list_sessions(call: ApiCall) -> object:
+    limit = call.get_number("limit", 50)
+    project = call.get_text("project")
+    status = call.get_text("status")
+    return {"sessions": sessions.list_sessions(call.connection, limit=limit, project=project, status=status)}
 
 
-async def list_sessions(api: ApiContext, request: Request) -> Response:
-    limit = _parse_number(request, "limit", 50, MAX_LIMIT)
-    project, status = (request.query_params.get(name, "") for name in ("project", "status"))
-    rows = await api.run_query(lambda c: sessions.list_sessions(c, limit=limit, project=project, status=status))
-    return build_json_response({"sessions": rows})
-
-
-async def show_session(api: ApiContext, request: Request) -> Response:
-    def read_session(connection: db.Connection) -> dict[str, Any] | None:
-        name = msgspec.convert(request.path_params["id"], request_bodies.SessionId)
-        rows = sessions.find_by_name(connection, name, request.query_params.get("host", ""))
-        if len(rows) > 1:
-            hosts = sorted({row["host"] for row in rows})
-            raise UserError(
-                f"{len(rows)} sessions are meant, of {', '.join(hosts)}", f"its whole id, and ?host={hosts[0]}"
-            )
-        if not rows:
-            return None
-        number = rows[0]["id"]
-        prompts, events = sessions.list_prompt_rows(connection, number), sessions.list_events(connection, number)
-        summary = observations.find_summary(connection, number)
-        distilled = {
-            "observations": observations.list_rows_for_session(connection, number),
-            "summary": summary and summary.__dict__,
-        }
-        return {**rows[0], "promptList": prompts, "eventList": events, **distilled}
-
-    session = await api.run_query(read_session)
-    if session is None:
+def show_session(call: ApiCall) -> object:
+    name = msgspec.convert(call.request.path_params["id"], SessionId)
+    rows = sessions.find_by_name(call.connection, name, call.get_text("host"))
+    if len(rows) > 1:
+        hosts = sorted({row["host"] for row in rows})
+        raise UserError(f"{len(rows)} sessions match, of {', '.join(hosts)}", f"the whole id, and ?host={hosts[0]}")
+    if not rows:
         raise HTTPException(404)
-    return build_json_response(session)
+    number = rows[0]["id"]
+    summary = observations.find_summary(call.connection, number)
+    return {
+        **rows[0],
+        "promptList": sessions.list_prompt_rows(call.connection, number),
+        "eventList": sessions.list_events(call.connection, number),
+        "observations": observations.list_rows_for_session(call.connection, number),
+        "summary": summary and summary.__dict__,
+    }
 
 
-async def list_events(api: ApiContext, request: Request) -> Response:
-    limit, after_id = _parse_number(request, "limit", 100, MAX_LIMIT), _parse_number(request, "after", 0, 1 << 60)
-    rows = await api.run_query(lambda c: sessions.list_events_after(c, after_id=after_id, limit=limit))
-    return build_json_response({"events": rows})
+def list_events(call: ApiCall) -> object:
+    limit = call.get_number("limit", 100)
+    after_id = call.get_number("after", 0, MAX_ROW_ID)
+    return {"events": sessions.list_events_after(call.connection, after_id=after_id, limit=limit)}
 
 
-def _require_project(request: Request) -> str:
-    """The project that is asked about, since there is no folder here to go by."""
-    if project := request.query_params.get("project", ""):
-        return project
-    raise UserError("whose records are meant is not said", "?project=NAME or its path, or * for every one")
-
-
-async def search(api: ApiContext, request: Request) -> Response:
-    params, now, project_name = request.query_params, clock.now(), _require_project(request)
-    limit = max(_parse_number(request, "limit", 40, MAX_LIMIT), 1)
-    filters = {name: params.get(name, "") for name in ("type", "concept", "file", "host")}
-    since, until = (query_scope.parse_time(params.get(name, ""), now) for name in ("since", "until"))
-    kinds = [params["kind"]] if params.get("kind") else []
-
-    def run_search(connection: db.Connection) -> searching.SearchResult:
-        project = query_scope.resolve_project(connection, project_name, "/")
-        return searching.search_records(
-            connection,
-            api.home,
-            params.get("query", ""),
-            project=project,
-            kinds=kinds,
-            since=since,
-            until=until,
-            limit=limit,
-            now=now,
-            model=indexing.load_model_or_none(),
-            **filters,
-        )
-
-    answer = await api.run_query(run_search)
-    hits, close = ([hit.__dict__ for hit in group] for group in (answer.hits, answer.close))
-    return build_json_response({"hits": hits, "close": close, "note": answer.note})
-
-
-async def timeline(api: ApiContext, request: Request) -> Response:
-    params = request.query_params
-    # An anchor says by itself which project is meant.
-    project_name = (
-        params.get("project", "") or query_scope.ALL_PROJECTS if params.get("anchor") else _require_project(request)
+def search_history(call: ApiCall) -> object:
+    now = clock.now()
+    result = search_records(
+        call.connection,
+        call.api.home,
+        call.get_text("query"),
+        project=query_scope.resolve_project(call.connection, call.require_project(), "/"),
+        kinds=[call.get_text("kind")] if call.get_text("kind") else [],
+        type=call.get_text("type"),
+        concept=call.get_text("concept"),
+        file=call.get_text("file"),
+        host=call.get_text("host"),
+        since=query_scope.parse_time(call.get_text("since"), now),
+        until=query_scope.parse_time(call.get_text("until"), now),
+        limit=max(call.get_number("limit", 40), 1),
+        now=now,
+        model=indexing.load_model_or_none(),
     )
-    depth_before, depth_after = (_parse_number(request, f"depth_{side}", 10, MAX_LIMIT) for side in ("before", "after"))
-    anchor, query, record_type = (params.get(name, "") for name in ("anchor", "query", "type"))
-
-    def read_timeline(connection: db.Connection) -> around.Timeline:
-        model = indexing.load_model_or_none() if query else None
-        return around.build_timeline(
-            connection,
-            api.home,
-            anchor=anchor,
-            query=query,
-            depth_before=depth_before,
-            depth_after=depth_after,
-            record_type=record_type,
-            project=query_scope.resolve_project(connection, project_name, "/"),
-            now=clock.now(),
-            model=model,
-        )
-
-    answer = await api.run_query(read_timeline)
-    return build_json_response({"anchor": answer.anchor, "records": list(answer.records), "note": answer.note})
+    hits, close = ([hit.__dict__ for hit in group] for group in (result.hits, result.close))
+    return {"hits": hits, "close": close, "note": result.note}
 
 
-async def batch(api: ApiContext, request: Request) -> Response:
-    body = await _decode_body(request, request_bodies.Batch)
-    ids = [f"O{record_id}" if isinstance(record_id, int) else record_id for record_id in body.ids]
-    return build_json_response(
-        {"records": await api.run_query(lambda connection: whole.fetch_records(connection, api.home, ids))}
+def get_timeline(call: ApiCall) -> object:
+    anchor = call.get_text("anchor")
+    query = call.get_text("query")
+    project_name = call.get_text("project") or (query_scope.ALL_PROJECTS if anchor else call.require_project())
+    result = build_timeline(
+        call.connection,
+        call.api.home,
+        anchor=anchor,
+        query=query,
+        depth_before=call.get_number("depth_before", 10),
+        depth_after=call.get_number("depth_after", 10),
+        record_type=call.get_text("type"),
+        project=query_scope.resolve_project(call.connection, project_name, "/"),
+        now=clock.now(),
+        model=indexing.load_model_or_none() if query else None,
     )
+    return {"anchor": result.anchor, "records": list(result.records), "note": result.note}
 
 
-async def list_lessons(api: ApiContext, request: Request) -> Response:
-    lessons_file = await asyncio.to_thread(shelves.read, shelves.get_lessons_path(api.home))
-    waiting_ids = {change.id for change in await asyncio.to_thread(approved_lessons.find_waiting_changes, api.home)}
-    lesson_records = [records.to_lesson_record(lesson) for lesson in lessons_file.lessons]
-    return build_json_response(
-        {
-            "lessons": [
-                {**lesson_record, "status": "waiting"} if lesson_record["id"] in waiting_ids else lesson_record
-                for lesson_record in lesson_records
-            ]
-        }
-    )
+def get_batch(call: ApiCall) -> object:
+    ids = [f"O{record_id}" if isinstance(record_id, int) else record_id for record_id in call.body.ids]
+    return {"records": fetch_records(call.connection, call.api.home, ids)}
 
 
-async def list_deliveries(api: ApiContext, request: Request) -> Response:
-    limit, after_id = _parse_number(request, "limit", 100, MAX_LIMIT), _parse_number(request, "after", 0, 1 << 60)
-    rows = await api.run_query(lambda c: injections.list_latest_deliveries(c, limit=limit, after_id=after_id))
-    return build_json_response(
-        {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
-    )
+def list_lessons(call: ApiCall) -> object:
+    waiting_ids = {change.id for change in approved_lessons.find_waiting_changes(call.api.home)}
+    lesson_records = []
+    for lesson in lessons_file.read(lessons_file.get_lessons_path(call.api.home)).lessons:
+        record = to_lesson_record(lesson)
+        lesson_records.append({**record, "status": "waiting"} if lesson.id in waiting_ids else record)
+    return {"lessons": lesson_records}
 
 
-async def stream(api: ApiContext, request: Request) -> Response:
-    if api.live_feed.client_count >= MAX_CLIENTS:
-        return build_json_response({"error": f"{MAX_CLIENTS} clients listen already", "fix": "close some"}, 503)
-    last_event_id = request.headers.get("last-event-id", "")
-    after_id = (
-        int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 16 else None
-    )
-    return StreamingResponse(
-        api.live_feed.listen(after_id), media_type="text/event-stream", headers={"cache-control": "no-store"}
+def list_deliveries(call: ApiCall) -> object:
+    limit = call.get_number("limit", 100)
+    after_id = call.get_number("after", 0, MAX_ROW_ID)
+    rows = injections.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
+    return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
+
+
+async def stream_live(call: ApiCall) -> Response:
+    if call.api.live_feed.is_full:
+        return build_json_response({"error": f"{MAX_CLIENTS} clients are listening", "fix": "close some"}, 503)
+    messages = call.api.live_feed.listen(parse_number(call.request.headers, "last-event-id"))
+    return StreamingResponse(messages, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+_LIMIT = ("limit", "integer", "maximum number of results")
+_AFTER = ("after", "integer", "only those with a larger id")
+_PROJECT = ("project", "string", "name or folder, or * for all")
+
+
+def _build_session_endpoints(
+    name: str, description: str, handler: Callable[[ApiCall], Awaitable[object]], body_type: type
+) -> tuple[Endpoint, ...]:
+    """Return a call of a session's life in every spelling that editors use: with and without /api, by id or number."""
+    return tuple(
+        Endpoint("POST", f"{prefix}/sessions/{number}{name}", description, handler, body_type)
+        for prefix in ("/api", "")
+        for number in ("", "{sessionDbId}/")
     )
 
 
-_PAGING_PARAMETERS = (("limit", "integer", "how many at most"), ("after", "integer", "only those with a larger id"))
-_PROJECT_PARAMETER = ("project", "string", "its name or folder, or * for every one")
-_ANCHOR_PROJECT_PARAMETER = ("project", "string", f"{_PROJECT_PARAMETER[2]}; with an anchor it may be left out")
-
-
-def _build_session_endpoints(name: str, description: str, handler: ApiHandler, body_type: type) -> tuple[Endpoint, ...]:
-    """Return one call of a session's life as editors spell it: with and without /api, by id or by number."""
-    number_description = f"{description}, in the session of this number"
-    return (
-        Endpoint("POST", f"/api/sessions/{name}", description, handler, body_type),
-        Endpoint("POST", f"/api/sessions/{{sessionDbId}}/{name}", number_description, handler, body_type),
-        Endpoint("POST", f"/sessions/{name}", description, handler, body_type),
-        Endpoint("POST", f"/sessions/{{sessionDbId}}/{name}", number_description, handler, body_type),
-    )
-
-
-_SESSION_ENDPOINTS = (
-    *_build_session_endpoints("init", "a prompt; the session is made with its first", init, request_bodies.Init),
-    *_build_session_endpoints("observations", "a tool call and how it ended", observed, request_bodies.Observed),
-    *_build_session_endpoints("summarize", "the end of a turn", summarize, request_bodies.Summarize),
-    *_build_session_endpoints("complete", "the end of a session", complete, request_bodies.Complete),
-)
 ENDPOINTS = (
-    Endpoint("GET", "/api/health", "whether the worker is well", health),
-    Endpoint("GET", "/api/openapi.json", "this document", openapi),
+    Endpoint("GET", "/api/health", "status of the worker", get_health),
+    Endpoint("GET", "/api/openapi.json", "this document", get_openapi),
     Endpoint(
         "GET",
         "/api/context/inject",
-        "what a session opens with",
-        context,
-        query_parameters=(("project", "string", "the project's folder, or its name"),),
+        "the text that a session opens with",
+        preview_context,
+        query_parameters=(("project", "string", "folder or name of the project"),),
         media_type="text/plain",
     ),
-    *_SESSION_ENDPOINTS,
-    Endpoint("POST", "/api/processing", "whether an editor is at work", processing, request_bodies.Processing),
+    *_build_session_endpoints("init", "a prompt; the first creates the session", record_prompt, Init),
+    *_build_session_endpoints("observations", "a tool call and how it ended", record_call, Observed),
+    *_build_session_endpoints("summarize", "the end of a turn", record_turn_end, Summarize),
+    *_build_session_endpoints("complete", "the end of a session", record_session_end, Complete),
+    Endpoint("POST", "/api/processing", "whether an editor is working", publish_processing, Processing),
     Endpoint(
         "GET",
         "/api/sessions",
-        "the sessions, the latest first",
+        "sessions, newest first",
         list_sessions,
         query_parameters=(
-            ("limit", "integer", "how many at most"),
-            ("project", "string", "its name or folder"),
+            _LIMIT,
+            ("project", "string", "name or folder"),
             ("status", "string", "initialized, active or completed"),
         ),
     ),
     Endpoint(
         "GET",
         "/api/sessions/{id}",
-        "one session, whole",
+        "one session with everything in it",
         show_session,
-        query_parameters=(("host", "string", "the agent, where two have a session of this id"),),
+        query_parameters=(("host", "string", "the agent, if two have a session with this id"),),
     ),
-    Endpoint(
-        "GET", "/api/events", "events in the order they came in", list_events, query_parameters=_PAGING_PARAMETERS
-    ),
+    Endpoint("GET", "/api/events", "events in the order they came in", list_events, None, (_LIMIT, _AFTER)),
     Endpoint(
         "GET",
         "/api/search",
-        "what is known about something, the best first",
-        search,
+        "search results, best first",
+        search_history,
         query_parameters=(
-            _PROJECT_PARAMETER,
+            _PROJECT,
             ("query", "string", "words, a path or an id"),
             ("kind", "string", "observation, lesson and the like"),
             ("type", "string", "such as bugfix"),
             ("concept", "string", "only with this concept"),
-            ("file", "string", "its path, or an end of it"),
+            ("file", "string", "its path, or the end of it"),
             ("host", "string", "the agent"),
             ("since", "string", "2026-11-01, or 7d or 2w ago"),
             ("until", "string", "before this"),
-            _PAGING_PARAMETERS[0],
+            _LIMIT,
         ),
     ),
     Endpoint(
         "GET",
         "/api/timeline",
-        "what happened around something",
-        timeline,
+        "what happened around a record",
+        get_timeline,
         query_parameters=(
-            _ANCHOR_PROJECT_PARAMETER,
+            ("project", "string", f"{_PROJECT[2]}; optional with an anchor"),
             ("anchor", "string", "an id; a number alone is an observation's"),
-            ("query", "string", "instead: around the best answer"),
+            ("query", "string", "instead: around the best result"),
             ("depth_before", "integer", "how many before"),
             ("depth_after", "integer", "how many after"),
             ("type", "string", "only of this type"),
         ),
     ),
-    Endpoint("POST", "/api/observations/batch", "records whole, by their ids", batch, request_bodies.Batch),
-    Endpoint("GET", "/api/lessons", "every lesson", list_lessons),
-    Endpoint(
-        "GET", "/api/deliveries", "what was delivered to agents", list_deliveries, query_parameters=_PAGING_PARAMETERS
-    ),
-    Endpoint("GET", "/api/stream", "what happens, as it happens", stream, media_type="text/event-stream"),
+    Endpoint("POST", "/api/observations/batch", "full records, by their ids", get_batch, Batch),
+    Endpoint("GET", "/api/lessons", "all lessons", list_lessons),
+    Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, None, (_LIMIT, _AFTER)),
+    Endpoint("GET", "/api/stream", "live events", stream_live, media_type="text/event-stream"),
 )
+
+_ERROR_SCHEMA = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}, "fix": {"type": "string"}},
+    "required": ["error", "fix"],
+}
+_ERROR_REFERENCE = {"$ref": "#/components/schemas/Error"}
+_PATH_PARAMETERS = {
+    "id": "the agent's id of the session, or its number",
+    "sessionDbId": "the session's number, as init gave it",
+}
+
+
+def build_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    body_types = [endpoint.body_type for endpoint in endpoints if endpoint.body_type]
+    _, schemas = msgspec.json.schema_components(body_types, ref_template="#/components/schemas/{name}")
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _build_operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "hardwon", "version": __version__, "description": "The worker's API, on this machine only."},
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Error": _ERROR_SCHEMA},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _build_operation(endpoint: Endpoint) -> dict[str, Any]:
+    schema = {"type": "object" if endpoint.media_type == "application/json" else "string"}
+    responses = {
+        "200": {"description": endpoint.description, "content": {endpoint.media_type: {"schema": schema}}},
+        "default": {"description": "an error", "content": {"application/json": {"schema": _ERROR_REFERENCE}}},
+    }
+    has_number = "{sessionDbId}" in endpoint.path
+    # All spellings of a path have one handler, and every operation needs a name of its own.
+    operation_id = endpoint.handler.__name__
+    operation_id += "_by_number" * has_number + "_without_api" * (not endpoint.path.startswith("/api/"))
+    parameters: list[dict[str, Any]] = []
+    for name, kind, description in endpoint.query_parameters:
+        bounds = {"minimum": 0, "maximum": 1_000_000_000} if kind == "integer" else {}
+        parameters.append({"name": name, "in": "query", "description": description, "schema": {"type": kind, **bounds}})
+    for name, description in _PATH_PARAMETERS.items():
+        if f"{{{name}}}" in endpoint.path:
+            path_parameter = {"name": name, "in": "path", "required": True, "description": description}
+            parameters.append({**path_parameter, "schema": msgspec.json.schema(SessionId)})
+    operation: dict[str, Any] = {"summary": endpoint.description, "operationId": operation_id, "responses": responses}
+    if parameters:
+        operation["parameters"] = parameters
+    if endpoint.body_type:
+        body_schema: dict[str, Any] = {"$ref": f"#/components/schemas/{endpoint.body_type.__name__}"}
+        if issubclass(endpoint.body_type, SessionBody) and not has_number:
+            id_schema = {"anyOf": [{"required": [name]} for name in _ID_FIELDS]}
+            body_schema = {"allOf": [body_schema, id_schema]}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body_schema}}}
+    return operation

@@ -1,20 +1,18 @@
-"""The viewer: a table of pages and one of deeds, behind one door.
+"""The viewer: a table of pages, which change nothing, and a table of forms, which do.
 
-A page is asked with GET and changes nothing. A deed is asked with POST, from a form of ours: the gate has looked at
-where the request comes from, and here the cookie and the form's own secret must be right. A page runs in a thread
-with the viewer's own connection, so that no hook waits for it.
+Pages run in a thread with the viewer's own connection, so that no hook waits for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -23,13 +21,25 @@ from starlette.routing import Route
 from hardwon import __version__, clock, pauses
 from hardwon.errors import UserError
 from hardwon.store import db
-from hardwon.web import handoffs, insights, lessons, memory, now, preferences, review, search, sessions, sign_in_links
-from hardwon.web.browser_sessions import COOKIE_NAME, BrowserSession, BrowserSessions
-from hardwon.web.page_request import NOT_FOUND, PageContent, PageHandler, PageRequest, Redirect, build_error_page
+from hardwon.web import handoffs, insights, lessons, memory, preferences, search, sessions
+from hardwon.web.gate import (
+    COOKIE_NAME,
+    AsgiApp,
+    BrowserSession,
+    BrowserSessions,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    redeem_code,
+)
+from hardwon.web.live import LiveFeed
+from hardwon.web.page_request import PageContent, PageHandler, PageNotFound, PageRequest, Redirect, parse_number
 from hardwon.web.render import create_environment, hash_static_files, read_static_files
 
-MAX_FORM_FIELDS = 200
-HEADERS = {
+MAX_FORM_FIELDS = 200  # the largest form has fewer than 20
+# Pages run only our own script and load nothing from elsewhere, so text that slips through as HTML can do little.
+SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
         " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -41,34 +51,20 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-CACHED_HEADERS = {
-    **HEADERS,
-    "cache-control": "private, max-age=31536000, immutable",
-}  # its address changes when it does
-NAVIGATION = (
-    ("Now", "/"),
-    ("Sessions", "/sessions"),
-    ("Search", "/search"),
-    ("Lessons", "/lessons"),
-    ("Memory", "/memory"),
-    ("Handoffs", "/handoffs"),
-    ("Insights", "/insights"),
-    ("Settings", "/settings"),
-)
+# Starlette takes the first route that matches, so fixed names stand before {number} and {name}.
 PAGES: tuple[tuple[str, PageHandler], ...] = (
-    ("/", now.show_now),
+    ("/", sessions.show_now),
     ("/sessions", sessions.show_session_list),
     ("/sessions/{number}", sessions.show_session),
     ("/sessions/{number}/events/{id}", sessions.show_event),
-    ("/sessions/{number}/transcript/{line}", sessions.show_transcript),
     ("/search", search.show_search),
     ("/found/{id}", search.redirect_to_record),
     ("/lessons", lessons.show_lesson_list),
     ("/lessons/{slug}", lessons.show_lesson),
-    ("/lessons/{slug}/edit", lessons.show_editor),
-    ("/review", review.show_review_queue),
-    ("/review/{number}", review.show_candidate),
-    ("/review/{number}/edit", review.show_editor),
+    ("/lessons/{slug}/edit", lessons.show_lesson_editor),
+    ("/review", lessons.show_review_queue),
+    ("/review/{number}", lessons.show_candidate),
+    ("/review/{number}/edit", lessons.show_candidate_editor),
     ("/memory", memory.show_memory_list),
     ("/memory/files/{project}/{name}", memory.show_file),
     ("/memory/{number}", memory.show_memory),
@@ -84,12 +80,12 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
 FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/lessons/{slug}/retire", lessons.retire),
     ("/lessons/{slug}/restore", lessons.restore),
-    ("/lessons/{slug}/edit", lessons.save_changes),
-    ("/review/undo", review.undo_last_decision),
-    ("/review/{number}/accept", review.accept),
-    ("/review/{number}/words", review.accept_reader_wording),
-    ("/review/{number}/edit", review.accept_with_edits),
-    ("/review/{number}/reject", review.reject),
+    ("/lessons/{slug}/edit", lessons.save_lesson),
+    ("/review/undo", lessons.undo_last_decision),
+    ("/review/{number}/accept", lessons.accept),
+    ("/review/{number}/words", lessons.accept_suggested_wording),
+    ("/review/{number}/edit", lessons.accept_with_edits),
+    ("/review/{number}/reject", lessons.reject),
     ("/memory/files/{project}/{name}", memory.approve_file),
     ("/memory/{number}/edit", memory.save_changes),
     ("/memory/{number}/approve", memory.approve),
@@ -102,162 +98,169 @@ FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/settings/unpause", preferences.unpause),
     ("/settings/{name}", preferences.save_setting),
 )
-Listen = Callable[[int | None], AsyncIterator[bytes]]
+_LOCKED = PageContent("locked.html", {"title": "hardwon", "used": False}, 401)
+_LINK_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
+_OPENED = PageContent("opened.html", {"title": "hardwon"})
+_NOT_FOUND = PageContent("message.html", {"title": "Not found", "say": "This page does not exist.", "fix": ""}, 404)
 
 
 class Viewer:
-    """Owns the connection that pages read from and the visitors."""
+    """Owns the connection that pages read from and the signed-in browsers."""
 
-    def __init__(
-        self, home: str, listen: Listen, is_full: Callable[[], bool], note_activity: Callable[[], None]
-    ) -> None:
-        self.home, self.listen, self.is_full, self.note_activity = home, listen, is_full, note_activity
-        self.browser_sessions = BrowserSessions()
+    def __init__(self, home: str, live_feed: LiveFeed, note_activity: Callable[[], None]) -> None:
+        self._home, self._live_feed, self._note_activity = home, live_feed, note_activity
+        self._browser_sessions = BrowserSessions()
+        # One connection for all pages, used by one thread at a time. It writes only what a form says, at once, so a
+        # purge need not invalidate it.
         self._connection = db.connect(home, ignore_epoch=True)
         self._page_lock = threading.Lock()
         self._templates = create_environment()
         self._static_files = read_static_files()
         self._static_hash = hash_static_files(self._static_files)
 
+    def find_browser_session(self, request: Request) -> BrowserSession | None:
+        session = self._browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
+        if session:
+            self._note_activity()  # the worker does not exit while somebody reads
+        return session
+
     async def run_page(
-        self, page: PageHandler, request: Request, visitor: BrowserSession, form: dict[str, str]
+        self, page: PageHandler, request: Request, session: BrowserSession, form: dict[str, str]
     ) -> Response:
-        """A page, made away from the loop that answers hooks."""
         page_request = PageRequest(
-            self.home,
-            self._connection,
-            visitor,
-            clock.now(),
-            dict(request.path_params),
-            dict(request.query_params),
-            form,
+            self._home, self._connection, session, clock.now(), request.path_params, dict(request.query_params), form
         )
 
         def run_locked() -> Response:
             with self._page_lock:
-                try:
-                    answer = page(page_request)
-                except UserError as error:
-                    answer = build_error_page(error)
-                except OSError as error:  # of a repository that cannot be written, say
-                    answer = build_error_page(
-                        UserError(f"{error.strerror}: {error.filename}", "look at it, then try again")
-                    )
-                except db.StoreError as error:
-                    answer = build_error_page(
-                        UserError(f"the database: {error}", "try again in a moment, then: hardwon doctor")
-                    )
+                answer = _call_page(page, page_request)
                 if isinstance(answer, Redirect):
-                    visitor.message = answer.message
-                    return RedirectResponse(answer.location, 303, headers=HEADERS)
-                return self.render_page(answer, request, visitor, page_request.now)
+                    # The message waits for the page that the browser loads next, so it is not in the address.
+                    session.message = answer.message
+                    return RedirectResponse(answer.location, 303)
+                return self.render_page(answer, request, session)
 
         return await asyncio.to_thread(run_locked)
 
-    def render_page(
-        self, content: PageContent, request: Request, visitor: BrowserSession | None, now: float
-    ) -> Response:
-        is_partial = content.template.startswith("_")
-        layout_values = {
-            "places": NAVIGATION if visitor else (),
+    def render_page(self, content: PageContent, request: Request, session: BrowserSession | None) -> Response:
+        is_part = content.template.startswith("_")  # of a page that is shown already
+        values = {
             "here": f"/{request.url.path.split('/')[1]}",
-            "form": visitor.form_token if visitor else "",
-            "said": visitor.pop_message() if visitor and not is_partial else "",
-            "paused": bool(visitor and pauses.list_active_pauses(self.home, now)),
+            "form": session.form_token if session else "",
+            "said": session.pop_message() if session and not is_part else "",
+            "paused": session is not None and bool(pauses.list_active_pauses(self._home, clock.now())),
             "version": __version__,
             "stamp": self._static_hash,
         }
-        text = self._templates.get_template(content.template).render({**layout_values, **content.values})
-        return HTMLResponse(text, content.status, headers=HEADERS)
+        text = self._templates.get_template(content.template).render({**values, **content.values})
+        return HTMLResponse(text, content.status)
 
-    def serve_static(self, name: str, static_hash: str) -> Response:
+    async def redeem_link(self, request: Request) -> Response:
+        """Sign a browser in. The link works once, so what stays in the browser's history opens nothing."""
+        if not redeem_code(self._home, request.query_params.get("code", ""), clock.now()):
+            if self.find_browser_session(request):  # somebody signed in went back, or clicked the link again
+                return RedirectResponse("/", 303)
+            return self.render_page(_LINK_USED, request, None)
+        if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+            answer: Response = RedirectResponse("/", 303)
+        else:  # browsers send no strict cookie after another site's link, so the next request must start from our page
+            answer = self.render_page(_OPENED, request, None)
+        cookie = self._browser_sessions.sign_in(clock.now())
+        answer.set_cookie(COOKIE_NAME, cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def sign_out(self, request: Request) -> Response:
+        session = self.find_browser_session(request)
+        if session and session.has_token(await _read_form(request)):
+            self._browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
+        # Without a valid form the cookie is removed too, which signs out this browser at most.
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE_NAME, path="/", httponly=True, samesite="strict")
+        return answer
+
+    async def stream_live(self, request: Request) -> Response:
+        if self.find_browser_session(request) is None:
+            return Response(status_code=401)
+        if self._live_feed.is_full:
+            return Response(status_code=503)
+        after_id = parse_number(request.headers, "last-event-id")
+        return StreamingResponse(self._live_feed.listen(after_id), media_type="text/event-stream")
+
+    async def serve_static(self, request: Request) -> Response:
+        name = request.path_params["name"]
         if name not in self._static_files:
-            return HTMLResponse("", 404, headers=HEADERS)
+            return Response(status_code=404)
         media_type, content = self._static_files[name]
-        return Response(
-            content, media_type=media_type, headers=CACHED_HEADERS if static_hash == self._static_hash else HEADERS
-        )
+        answer = Response(content, media_type=media_type)
+        if request.query_params.get("v") == self._static_hash:  # this address changes with the content
+            answer.headers["cache-control"] = "private, max-age=31536000, immutable"
+        return answer
 
-    def close(self) -> None:
-        self._connection.close()
+    async def show_error(self, request: Request, error: Exception) -> Response:
+        session = self.find_browser_session(request)
+        return self.render_page(_NOT_FOUND if session else _LOCKED, request, session)
 
 
-def create_viewer_app(viewer: Viewer) -> Starlette:
-    routes = [Route(path, _build_page_handler(viewer, page), methods=["GET"]) for path, page in PAGES]
-    routes += [Route(path, _build_action_handler(viewer, action), methods=["POST"]) for path, action in FORM_ACTIONS]
-
-    async def redeem_link(request: Request) -> Response:
-        return _redeem_link(viewer, request)
-
-    async def stream_live(request: Request) -> Response:
-        return _stream_live(viewer, request)
-
-    async def serve_static(request: Request) -> Response:
-        return viewer.serve_static(request.path_params["name"], request.query_params.get("v", ""))
-
-    async def sign_out(request: Request) -> Response:
-        return await _sign_out(viewer, request)
-
-    async def show_error(request: Request, error: Exception) -> Response:
-        visitor = _find_visitor(viewer, request)
-        return viewer.render_page(NOT_FOUND if visitor else _LOCKED, request, visitor, clock.now())
-
+def create_viewer_app(viewer: Viewer) -> AsgiApp:
+    routes = [Route(path, _build_handler(viewer, page), methods=["GET"]) for path, page in PAGES]
+    routes += [Route(path, _build_handler(viewer, page, is_form=True), methods=["POST"]) for path, page in FORM_ACTIONS]
     routes += [
-        Route("/open", redeem_link, methods=["GET"]),
-        Route("/live", stream_live, methods=["GET"]),
-        Route("/leave", sign_out, methods=["POST"]),
-        Route("/static/{name}", serve_static, methods=["GET"]),
+        Route("/open", viewer.redeem_link, methods=["GET"]),
+        Route("/live", viewer.stream_live, methods=["GET"]),
+        Route("/leave", viewer.sign_out, methods=["POST"]),
+        Route("/static/{name}", viewer.serve_static, methods=["GET"]),
     ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: show_error})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: viewer.show_error})
+
+    async def app_with_headers(scope: Scope, receive: Receive, send: Send) -> None:
+        """Add the security headers to every response, so that no page can lack them."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+    return app_with_headers
 
 
-_LOCKED = PageContent("locked.html", {"title": "hardwon", "used": False}, 401)
-_LINK_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
-
-
-def _find_visitor(viewer: Viewer, request: Request) -> BrowserSession | None:
-    visitor = viewer.browser_sessions.find(request.cookies.get(COOKIE_NAME, ""), clock.now())
-    if visitor:
-        viewer.note_activity()  # a worker does not rest while somebody reads
-    return visitor
-
-
-def _build_page_handler(viewer: Viewer, page: PageHandler) -> Callable[[Request], Any]:
+def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) -> Callable[[Request], Any]:
     async def serve_request(request: Request) -> Response:
-        visitor = _find_visitor(viewer, request)
-        if visitor is None:
-            return viewer.render_page(_LOCKED, request, None, clock.now())
-        return await viewer.run_page(page, request, visitor, {})
+        session = viewer.find_browser_session(request)
+        if session is None:
+            return viewer.render_page(_LOCKED, request, None)
+        # The gate has checked the origin; the token shows that the form was loaded in this very session.
+        form = await _read_form(request) if is_form else {}
+        if is_form and not session.has_token(form):
+            stale = UserError("this form does not belong to your session", "go back and reload the page")
+            return viewer.render_page(_build_error_page(stale, 403), request, session)
+        return await viewer.run_page(page, request, session, form)
 
     return serve_request
 
 
-def _build_action_handler(viewer: Viewer, action: PageHandler) -> Callable[[Request], Any]:
-    async def serve_request(request: Request) -> Response:
-        visitor = _find_visitor(viewer, request)
-        if visitor is None:
-            return viewer.render_page(_LOCKED, request, None, clock.now())
-        form = await _read_form(request)
-        if not _is_valid_form(visitor, form):
-            return viewer.render_page(_STALE_FORM, request, visitor, clock.now())
-        return await viewer.run_page(action, request, visitor, form)
-
-    return serve_request
-
-
-_STALE_FORM = PageContent(
-    "message.html",
-    {"title": "Not done", "say": "This form is not one of this session's.", "fix": "go back, load the page again"},
-    403,
-)
+def _call_page(page: PageHandler, request: PageRequest) -> PageContent | Redirect:
+    try:
+        return page(request)
+    except PageNotFound:
+        return _NOT_FOUND
+    except UserError as error:
+        return _build_error_page(error)
+    except OSError as error:  # for example of a repository that is read-only
+        return _build_error_page(UserError(f"{error.strerror}: {error.filename}", "check that path, then try again"))
+    except db.StoreError as error:
+        return _build_error_page(UserError(f"the database: {error}", "try again in a moment, then: hardwon doctor"))
 
 
-def _is_valid_form(visitor: BrowserSession, form: dict[str, str]) -> bool:
-    return hmac.compare_digest(form.get("form", "").encode(), visitor.form_token.encode())
+def _build_error_page(error: UserError, status: int = 400) -> PageContent:
+    return PageContent("message.html", {"title": "Not done", "say": error.say, "fix": error.fix}, status)
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    """The fields of a form; nothing if it is not one."""
+    """Return the fields of a form, none if the body is something else."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         return {}
     try:
@@ -265,41 +268,3 @@ async def _read_form(request: Request) -> dict[str, str]:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
     except ValueError:
         return {}
-
-
-def _redeem_link(viewer: Viewer, request: Request) -> Response:
-    """The link: it works once, and what stays in the address bar is not it."""
-    if not sign_in_links.redeem_code(viewer.home, request.query_params.get("code", ""), clock.now()):
-        visitor = _find_visitor(viewer, request)
-        if visitor:  # who is in already may press "back" or click the link again
-            return RedirectResponse("/", 303, headers=HEADERS)
-        return viewer.render_page(_LINK_USED, request, None, clock.now())
-    if request.headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
-        answer: Response = RedirectResponse("/", 303, headers=HEADERS)
-    else:  # a browser sends no strict cookie behind another site's link, so the way on must begin here
-        answer = viewer.render_page(PageContent("opened.html", {"title": "hardwon"}), request, None, clock.now())
-    answer.set_cookie(
-        COOKIE_NAME, viewer.browser_sessions.sign_in(clock.now()), httponly=True, samesite="strict", path="/"
-    )
-    return answer
-
-
-def _stream_live(viewer: Viewer, request: Request) -> Response:
-    if _find_visitor(viewer, request) is None:
-        return HTMLResponse("", 401, headers=HEADERS)
-    if viewer.is_full():
-        return HTMLResponse("", 503, headers=HEADERS)
-    last_event_id = request.headers.get("last-event-id", "")
-    after_id = (
-        int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 16 else None
-    )
-    return StreamingResponse(viewer.listen(after_id), media_type="text/event-stream", headers=HEADERS)
-
-
-async def _sign_out(viewer: Viewer, request: Request) -> Response:
-    visitor = _find_visitor(viewer, request)
-    if visitor and _is_valid_form(visitor, await _read_form(request)):
-        viewer.browser_sessions.sign_out(request.cookies.get(COOKIE_NAME, ""))
-    answer = RedirectResponse("/", 303, headers=HEADERS)
-    answer.delete_cookie(COOKIE_NAME, path="/", httponly=True, samesite="strict")
-    return answer

@@ -1,40 +1,61 @@
-"""Who may come in over HTTP: the token's holder from this machine, and pages of no other origin.
+"""Who may come in over HTTP: programs with the token, and browsers that were opened with a link.
 
-A web page can make a browser call 127.0.0.1, under a name of its own choice. So the Host must be ours, an Origin, if
-there is one, must be ours, and nothing is answered without the token, which no page can read. The Unix socket lies in a
-private folder, so who can open it is let in.
+A web page can make a browser call 127.0.0.1 under a host name of the page's choice. So every request must name one of
+our hosts and no other origin, and the API answers only with the token, which no page can read.
 
-The viewer's own pages have one name, and neither token nor socket opens them: the viewer asks for its cookie. What the
-browser says of where a request comes from must be right before it is asked anything.
+The token does not open the viewer's pages: they need the cookie that a sign-in link gives.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import json
+import os
 import re
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-MAX_BODY_BYTES = 1_000_000
+from hardwon import paths
+from hardwon.types import frozen
+
+MAX_BODY_BYTES = 1_000_000  # a tool result from an editor may be large; hooks do not come this way
 BODY_TIMEOUT_SECONDS = 10.0
-HOST_NAMES = ("127.0.0.1", "localhost", "hardwon.localhost")
+# A cookie for 127.0.0.1 would be sent to every local port, so the viewer has a host name of its own. Browsers resolve
+# *.localhost to this machine.
 VIEWER_HOST = "hardwon.localhost"
-# What the viewer serves below /sessions/ is a number, or a number and more; none of its pages has these names.
+HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
+# No page of the viewer has one of these names below /sessions/.
 _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
+LINKS_FOLDER = "links"
+LINK_SECONDS = 300.0
+COOKIE_NAME = "hardwon"
+MAX_BROWSER_SESSIONS = 20
+MAX_IDLE_SECONDS = 86_400.0
+
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+@frozen
+class Refusal:
+    """An error response: its status, what is wrong and what to do."""
+
+    status: int
+    error: str
+    fix: str
+
+
 def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiApp:
-    """The API and the viewer's pages behind their gate."""
+    """Return the app that checks every request before the API or the viewer sees it."""
     viewer_host = f"{VIEWER_HOST}:{port}".encode()
     hosts = {f"{name}:{port}".encode() for name in HOST_NAMES}
-    origins = {b"http://" + host for host in hosts}
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,89 +63,83 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
         headers = {name.lower(): value for name, value in scope["headers"]}
         is_api = is_api_path(scope["path"])
         if is_api:
-            refusal = _find_api_refusal(scope, headers, hosts, origins, token.encode())
+            refusal = _find_api_refusal(headers, hosts, token.encode())
         else:
             refusal = _find_page_refusal(scope["method"], headers, viewer_host)
+        # The body is read here, so that no handler has to bound it.
+        body = b""
+        if refusal is None:
+            try:
+                body = await _read_body(headers, receive)
+            except ValueError as error:
+                refusal = Refusal(413, str(error), "send less")
+            except TimeoutError:
+                refusal = Refusal(408, "the body took too long", "send it at once")
         if refusal:
-            await send_error(send, *refusal)
-            return
-        try:
-            body = await _read_body(headers, receive)
-        except ValueError as error:
-            await send_error(send, 413, str(error), "send less")
-            return
-        except TimeoutError:
-            await send_error(send, 408, "the body did not come in time", "send it at once")
-            return
-        await (api if is_api else pages)(scope, _replay_body(body, receive), send)
+            await _send_refusal(send, refusal)
+        else:
+            await (api if is_api else pages)(scope, _replay_body(body, receive), send)
 
     return guarded_app
 
 
 def is_api_path(path: str) -> bool:
-    """Tell whether a path belongs to the API: below `/api/`, or one of the spellings that editors use without it."""
+    """Return whether a path is below `/api/`, or one of the spellings that editors use without it."""
     return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
 
-def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: bytes) -> tuple[int, str, str] | None:
-    """Why a page is not shown, or a form not taken, to whoever asks from where this does.
-
-    A browser names the Origin of a form only where it may name a referrer, so pages allow that, to ourselves alone.
-    """
+def _find_page_refusal(method: str, headers: dict[bytes, bytes], viewer_host: bytes) -> Refusal | None:
     if headers.get(b"host", b"").lower() != viewer_host:
-        return 421, "this is not the viewer's name", "hardwon view"
-    origin, site = headers.get(b"origin", b"").lower(), headers.get(b"sec-fetch-site", b"")
+        return Refusal(421, "not the viewer's host name", "hardwon view")
+    origin = headers.get(b"origin", b"").lower()
+    site = headers.get(b"sec-fetch-site", b"")
     if origin not in (b"", b"http://" + viewer_host):
-        return 403, "pages of other origins are not answered", "hardwon view"
+        return Refusal(403, "pages of other origins are not answered", "hardwon view")
     if method not in ("GET", "HEAD"):
+        # Browsers send the Origin of a form only where a referrer is allowed, so base.html allows it for our own host.
         if not origin or site not in (b"", b"same-origin"):
-            return 403, "only a form of the viewer's own is taken", "hardwon view"
+            return Refusal(403, "only the viewer's own forms are accepted", "hardwon view")
         return None
     is_visit = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
     if site in (b"cross-site", b"same-site") and not is_visit:
-        return 403, "pages of other origins are not answered", "hardwon view"
+        return Refusal(403, "pages of other origins are not answered", "hardwon view")
     return None
 
 
-def _find_api_refusal(
-    scope: Scope, headers: dict[bytes, bytes], hosts: set[bytes], origins: set[bytes], token: bytes
-) -> tuple[int, str, str] | None:
-    if (scope.get("server") or ("", 0))[1] is None:
-        return None  # the Unix socket: it has no port. A caller who hung up has no address either, so that says nothing
+def _find_api_refusal(headers: dict[bytes, bytes], hosts: set[bytes], token: bytes) -> Refusal | None:
     if headers.get(b"host", b"").lower() not in hosts:
-        return 421, "this is no name of ours", "call http://127.0.0.1"
-    if headers.get(b"origin", b"").lower() not in origins | {b""}:
-        return 403, "pages of other origins are not answered", "call it from a program"
-    authorization = headers.get(b"authorization", b"")
-    if not hmac.compare_digest(authorization.lower()[:7], b"bearer ") or not hmac.compare_digest(
-        authorization[7:].strip(), token
-    ):
-        return 401, "no token, or a wrong one", "send Authorization: Bearer with the content of ~/.hardwon/token"
+        return Refusal(421, "unknown Host header", "call http://127.0.0.1")
+    origins = {b"", *(b"http://" + host for host in hosts)}
+    if headers.get(b"origin", b"").lower() not in origins:
+        return Refusal(403, "pages of other origins are not answered", "call it from a program")
+    scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() != b"bearer" or not hmac.compare_digest(credentials.strip(), token):
+        return Refusal(
+            401, "no token, or a wrong one", "send Authorization: Bearer with the content of ~/.hardwon/token"
+        )
     return None
 
 
 async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
-    """The whole body; ValueError if it is too large, TimeoutError if it is too slow."""
+    """Return the whole body; ValueError if it is too large, TimeoutError if it is too slow."""
     content_length = headers.get(b"content-length", b"0")
     if content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
-        raise ValueError(f"the body has {int(content_length):,} bytes, and may have {MAX_BODY_BYTES:,}")
-    parts, size = [], 0
+        raise ValueError(f"the body has {int(content_length):,} bytes, more than {MAX_BODY_BYTES:,}")
+    body = bytearray()
     async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
         while True:
             message = await receive()
-            part = message.get("body", b"")
-            size += len(part)
-            if size > MAX_BODY_BYTES:
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY_BYTES:
                 raise ValueError(f"the body has more than {MAX_BODY_BYTES:,} bytes")
-            parts.append(part)
             if message["type"] == "http.disconnect" or not message.get("more_body"):
-                return b"".join(parts)
+                return bytes(body)
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
     is_replayed = False
 
-    async def receive_again() -> MutableMapping[str, Any]:
+    async def receive_again() -> Message:
         nonlocal is_replayed
         if is_replayed:
             return await receive()
@@ -134,9 +149,102 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-async def send_error(send: Send, status: int, say: str, fix: str) -> None:
-    """An error as every error is told: what is wrong, and what to do."""
-    body = json.dumps({"error": say, "fix": fix}).encode()
+async def _send_refusal(send: Send, refusal: Refusal) -> None:
+    body = json.dumps({"error": refusal.error, "fix": refusal.fix}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def create_link(home: str, port: int, now: float) -> str:
+    """Return a new link that opens the viewer once, and delete expired ones.
+
+    A code is an empty file in the home, named by the code's hash. Whoever can write there could as well write
+    lessons.json; no request creates one, so the API's token cannot sign a browser in.
+    """
+    folder = paths.make_private_folder(os.path.join(home, LINKS_FOLDER))
+    for name in os.listdir(folder):
+        if not _is_fresh(os.path.join(folder, name), now):
+            _delete_file(os.path.join(folder, name))
+    code = secrets.token_urlsafe(32)
+    paths.write_private(_get_code_path(home, code), b"")
+    return f"http://{VIEWER_HOST}:{port}/open?code={code}"
+
+
+def redeem_code(home: str, code: str, now: float) -> bool:
+    """Use up the code of a link; return whether it was valid."""
+    path = _get_code_path(home, code)
+    # Deleting decides: of two requests with the same code only one succeeds.
+    is_fresh = _is_fresh(path, now)
+    return _delete_file(path) and is_fresh
+
+
+def _get_code_path(home: str, code: str) -> str:
+    return os.path.join(home, LINKS_FOLDER, _hash_secret(code))
+
+
+def _is_fresh(path: str, now: float) -> bool:
+    try:
+        # A file from the future was made with a wrong clock or by hand; a second allows for rounding.
+        return -1 <= now - os.stat(path).st_mtime < LINK_SECONDS
+    except OSError:
+        return False
+
+
+def _delete_file(path: str) -> bool:
+    """Delete a file; return True for exactly one of several callers at the same time."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def _hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class BrowserSession:
+    """Owns the state of one signed-in browser: the token of its forms, the next message, the candidates it decided."""
+
+    def __init__(self, now: float) -> None:
+        self.form_token = secrets.token_urlsafe(32)
+        self.last_seen_at = now
+        self.message = ""
+        self.decided_ids: list[str] = []
+
+    def pop_message(self) -> str:
+        message, self.message = self.message, ""
+        return message
+
+    def has_token(self, form: dict[str, str]) -> bool:
+        return hmac.compare_digest(form.get("form", "").encode(), self.form_token.encode())
+
+
+class BrowserSessions:
+    """Owns the signed-in browsers, by the hash of their cookie. They are kept in memory only, so that nothing on disk
+    opens the viewer and the end of the worker signs everybody out."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, BrowserSession] = {}
+
+    def sign_in(self, now: float) -> str:
+        """Return the cookie of a new session."""
+        cookie = secrets.token_urlsafe(32)
+        self._sessions[_hash_secret(cookie)] = BrowserSession(now)
+        while len(self._sessions) > MAX_BROWSER_SESSIONS:
+            del self._sessions[min(self._sessions, key=lambda digest: self._sessions[digest].last_seen_at)]
+        return cookie
+
+    def find(self, cookie: str, now: float) -> BrowserSession | None:
+        session = self._sessions.get(_hash_secret(cookie))
+        if session is None:
+            return None
+        if now - session.last_seen_at > MAX_IDLE_SECONDS:
+            self.sign_out(cookie)
+            return None
+        session.last_seen_at = now
+        return session
+
+    def sign_out(self, cookie: str) -> None:
+        self._sessions.pop(_hash_secret(cookie), None)

@@ -1,5 +1,5 @@
-"""Handoffs: what sessions leave for the next. A draft is read, amended, ratified or discarded; nothing is written
-before what would be written was seen."""
+"""The page Handoffs: what sessions leave for the next. A person reads, amends, ratifies or discards a draft, and sees
+every file change before it is written."""
 
 from __future__ import annotations
 
@@ -8,77 +8,76 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from hardwon import paths, settings
-from hardwon.actions import handoffs as actions
+from hardwon.actions.handoffs import ratify_handoff
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, ratification
-from hardwon.handoff.handoffs import FINDINGS_HEADING, RESUME_HEADING
+from hardwon.handoff import ratification
+from hardwon.handoff.handoffs import (
+    FINDINGS_HEADING,
+    MAX_FILE_BYTES,
+    RESUME_HEADING,
+    HandoffPage,
+    read_page,
+    read_page_text,
+)
 from hardwon.privacy.cleaning import clean_text
-from hardwon.store import reflections, views
+from hardwon.store import views
 from hardwon.store.approvals import VIEWER
-from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection
+from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
 from hardwon.text.printable import make_printable, to_printable_line
-from hardwon.web import file_changes, lesson_form
-from hardwon.web.file_changes import FileChange
-from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, Redirect, parse_number
+from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
+from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
 PAGE_SIZE = 100
-_MAKER_TEXTS = {"plain": "plain code", "model": "a model", "person": "a person"}
 
 
 def show_handoff_list(request: PageRequest) -> PageContent:
-    """The handoffs of one state, newest first."""
-    status = request.query.get("status", DRAFT)
-    status = status if status in STATUSES else DRAFT
-    counts = views.count_handoffs(request.connection)
+    """Show the handoffs of one status, newest first."""
+    status = request.choose("status", (DRAFT, *STATUSES))
     project = request.query.get("project", "")
-    matched_reflections = reflections.list_reflections(
-        request.connection, status, project=project or None, limit=PAGE_SIZE
-    )
+    counts = views.count_handoffs(request.connection)
+    listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
     values = {
         "title": "Handoffs",
         "status": status,
         "counts": {
-            item: sum(count for (row_status, _), count in counts.items() if row_status == item) for item in STATUSES
+            name: sum(count for (row_status, _), count in counts.items() if row_status == name) for name in STATUSES
         },
         "project": project,
         "projects": sorted({path for _, path in counts if path}),
-        "handoffs": [_build_row(item) for item in matched_reflections],
-        "most": PAGE_SIZE if len(matched_reflections) == PAGE_SIZE else 0,
+        "handoffs": [_build_row(reflection, read_page(reflection)) for reflection in listed_handoffs],
+        "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
     }
     return PageContent("handoffs.html", values)
 
 
-def _build_row(reflection: Reflection) -> dict[str, Any]:
-    page = handoffs.read_page(reflection)
-    topic, confidence = (page.topic, page.confidence) if page else (reflection.topic, reflection.confidence)
-    return {"known": reflection, "topic": topic, "confidence": confidence, "fault": _describe_fault(reflection, page)}
-
-
-def _describe_fault(reflection: Reflection, page: handoffs.HandoffPage | None) -> str:
-    if reflection.status in (DRAFT, RATIFIED) and page is None:
-        return "its file is gone"
-    return "edited since it was ratified" if page and page.is_edited else ""
+def _build_row(reflection: Reflection, page: HandoffPage | None) -> dict[str, Any]:
+    fault = ""
+    if page is None and reflection.status in (DRAFT, RATIFIED):
+        fault = "its file is gone"
+    elif page and page.is_edited:
+        fault = "edited since it was ratified"
+    source = page or reflection
+    return {"handoff": reflection, "topic": source.topic, "confidence": source.confidence, "fault": fault}
 
 
 def show_handoff(request: PageRequest) -> PageContent:
-    """One handoff as its file says it now, what to say to the next session first."""
+    """Show a handoff as its file says it now, the resume prompt first."""
     reflection = _find_reflection(request)
-    if reflection is None:
-        return NOT_FOUND
-    page = handoffs.read_page(reflection)
-    row = _build_row(reflection)
+    page = read_page(reflection)
+    row = _build_row(reflection, page)
     sections = dict(page.sections) if page else {}
+    resume = sections.pop(RESUME_HEADING, "")
+    if page and not page.sections:
+        sections = {"Text": page.text}
+    findings_text = sections.get(FINDINGS_HEADING, "")
     values = {
         **row,
         "title": to_printable_line(row["topic"], 100) or f"Handoff {reflection.id}",
         "page": page,
-        "resume": sections.pop(RESUME_HEADING, ""),
-        "sections": sections or ({"Text": page.text} if page and not page.sections else {}),
-        "findings": [
-            finding for finding in reflection.findings if f"**{finding.item}**" in sections.get(FINDINGS_HEADING, "")
-        ],
-        "where_findings": FINDINGS_HEADING,
-        "maker": _MAKER_TEXTS.get(reflection.kind, reflection.kind),
+        "resume": resume,
+        "sections": sections,
+        "findings": [finding for finding in reflection.findings if f"**{finding.item}**" in findings_text],
+        "findings_heading": FINDINGS_HEADING,
         "session": views.find_session_number(request.connection, reflection.session, reflection.host),
     }
     return PageContent("handoff.html", values)
@@ -86,163 +85,155 @@ def show_handoff(request: PageRequest) -> PageContent:
 
 def confirm_ratify(request: PageRequest) -> PageContent:
     reflection = _find_reflection(request)
-    return (
-        NOT_FOUND
-        if reflection is None or not _can_ratify(reflection)
-        else _build_ratify_confirmation(request, reflection)
-    )
-
-
-def _can_ratify(reflection: Reflection) -> bool:
-    page = handoffs.read_page(reflection)
-    return page is not None and (reflection.status == DRAFT or page.is_edited)
+    page = read_page(reflection)
+    if page is None or not (reflection.status == DRAFT or page.is_edited):
+        raise PageNotFound
+    return _build_ratify_confirmation(request, reflection)
 
 
 def ratify(request: PageRequest) -> PageContent | Redirect:
-    reflection = _require_reflection(request)
-    changes, _ = file_changes.plan_ratification(request, reflection)
-    if not file_changes.is_agreed(request, reflection, changes):
+    reflection = _find_reflection(request)
+    changes, _ = plan_ratification(request, reflection)
+    if not is_agreed(request, reflection, changes):
         return _build_ratify_confirmation(request, reflection)
-    result = actions.ratify_handoff(
+    result = ratify_handoff(
         request.connection, request.home, reflection, VIEWER, request.now, should_commit=_should_commit(request)
     )
-    file_changes.refresh_brief(request, reflection.project)
+    refresh_brief(request, reflection.project)
     return Redirect(f"/handoffs/{reflection.id}", "\n".join(ratification.describe_result(result)))
 
 
 def _should_commit(request: PageRequest) -> bool:
-    return bool(settings.resolve_settings(settings.read_config(request.home)).get("handoffCommit"))
+    return bool(settings.resolve_settings(settings.read_config(request.home))["handoffCommit"])
 
 
 def _build_ratify_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
-    changes, notes = file_changes.plan_ratification(request, reflection)
+    changes, notes = plan_ratification(request, reflection)
     if _should_commit(request):
-        notes = [*notes, "Then just these files become one git commit, which is not pushed."]
-    return _build_confirmation(request, reflection, changes, verb="ratify", button_label="Ratify", notes=notes)
+        notes = [*notes, "These files then become one git commit, which is not pushed."]
+    return build_confirmation(
+        request,
+        reflection,
+        changes,
+        title=f"Ratify handoff {reflection.id}",
+        action=f"/handoffs/{reflection.id}/ratify",
+        button="Ratify",
+        notes=notes,
+    )
 
 
 def show_editor(request: PageRequest) -> PageContent:
     reflection = _find_reflection(request)
-    return (
-        NOT_FOUND
-        if reflection is None or _read_amendable_text(reflection) is None
-        else _build_editor(request, reflection)
-    )
+    return _build_editor(request, reflection, _read_amendable_text(reflection))
 
 
-def _read_amendable_text(reflection: Reflection) -> str | None:
-    """What its file holds, if that may be changed here."""
-    return handoffs.read_page_text(reflection.draft) if reflection.status in (DRAFT, RATIFIED) else None
+def _read_amendable_text(reflection: Reflection) -> str:
+    text = read_page_text(reflection.draft) if reflection.status in (DRAFT, RATIFIED) else None
+    if text is None:
+        raise PageNotFound
+    return text
 
 
 def save_changes(request: PageRequest) -> PageContent | Redirect:
-    """Write what was typed, once it was seen; of what is ratified already it counts at once."""
-    reflection = _require_reflection(request)
+    """Write the amended text once the person saw the diff; a ratified handoff is ratified again with it."""
+    reflection = _find_reflection(request)
+    location = f"/handoffs/{reflection.id}"
     current_text = _read_amendable_text(reflection)
-    if current_text is None:
-        raise UserError(f"its file is gone or cannot be changed: {reflection.draft}", "hardwon handoff list")
-    text = clean_text(lesson_form.merge_edited_text(request.form.get("text", ""), current_text))
-    if len(text.encode("utf-8", "replace")) > handoffs.MAX_FILE_BYTES:
-        return _build_editor(
-            request, reflection, UserError(f"a handoff has at most {handoffs.MAX_FILE_BYTES:,} bytes", "say less")
+    typed_text = request.form.get("text", "")
+    new_text = clean_text(_restore_unchanged_lines(typed_text, current_text))
+    if new_text == current_text:
+        return Redirect(location, "Nothing was changed.")
+    if len(new_text.encode("utf-8", "replace")) > MAX_FILE_BYTES:
+        error = UserError(f"a handoff has at most {MAX_FILE_BYTES:,} bytes", "shorten it")
+        return _build_editor(request, reflection, typed_text, error)
+    changes = [FileChange(reflection.draft, current_text, new_text)]
+    if not is_agreed(request, reflection, changes):
+        return build_confirmation(
+            request,
+            reflection,
+            changes,
+            title=f"Amend handoff {reflection.id}",
+            action=f"{location}/amend",
+            button="Write it",
+            text=_escape_whole(typed_text),
         )
-    changes = [FileChange(reflection.draft, current_text, text)]
-    if text == current_text:
-        return Redirect(f"/handoffs/{reflection.id}", "Nothing was changed.")
-    if not file_changes.is_agreed(request, reflection, changes):
-        return _build_confirmation(
-            request, reflection, changes, verb="amend", button_label="Write it", text=request.form.get("text", "")
-        )
-    paths.write_document(request.home, reflection.draft, text)
-    page = handoffs.read_page(reflection)
+    # A page that was amended back to what was ratified counts again as it is; any other must be ratified anew.
+    paths.write_document(request.home, reflection.draft, new_text)
+    page = read_page(reflection)
     if page and page.is_edited:
-        actions.ratify_handoff(request.connection, request.home, reflection, VIEWER, request.now)
-    file_changes.refresh_brief(request, reflection.project)
-    message = (
-        "Changed, and told from now on." if reflection.status == RATIFIED else "Changed. It waits for you to ratify it."
-    )
-    return Redirect(f"/handoffs/{reflection.id}", message)
+        ratify_handoff(request.connection, request.home, reflection, VIEWER, request.now)
+    refresh_brief(request, reflection.project)
+    is_ratified = reflection.status == RATIFIED
+    return Redirect(location, "Changed and in use." if is_ratified else "Changed. The draft still needs review.")
+
+
+def _restore_unchanged_lines(edited_text: str, current_text: str) -> str:
+    """Keep lines that were not edited as they are in the file: the form showed their hidden characters replaced."""
+    original_lines = dict[str, str]()
+    for line in current_text.split("\n"):
+        original_lines[line] = line
+        original_lines[make_printable(line)] = line
+    lines = edited_text.replace("\r\n", "\n").split("\n")
+    return "\n".join(original_lines.get(line, make_printable(line)) for line in lines)
 
 
 def confirm_discard(request: PageRequest) -> PageContent:
     reflection = _find_reflection(request)
-    return (
-        NOT_FOUND
-        if reflection is None or reflection.status != DRAFT
-        else _build_discard_confirmation(request, reflection)
-    )
+    if reflection.status != DRAFT:
+        raise PageNotFound
+    return _build_discard_confirmation(request, reflection)
 
 
 def discard(request: PageRequest) -> PageContent | Redirect:
-    reflection = _require_reflection(request)
-    if not file_changes.is_agreed(request, reflection, _plan_discard(reflection)):
+    reflection = _find_reflection(request)
+    if not is_agreed(request, reflection, _plan_discard(reflection)):
         return _build_discard_confirmation(request, reflection)
     ratification.discard(request.connection, reflection, request.now)
-    file_changes.refresh_brief(request, reflection.project)
+    refresh_brief(request, reflection.project)
     return Redirect("/handoffs", f"Discarded: handoff {reflection.id}.")
 
 
 def _plan_discard(reflection: Reflection) -> list[FileChange]:
-    current_text = handoffs.read_page_text(reflection.draft)
+    current_text = read_page_text(reflection.draft)
     return [] if current_text is None else [FileChange(reflection.draft, current_text, None)]
 
 
 def _build_discard_confirmation(request: PageRequest, reflection: Reflection) -> PageContent:
-    notes = ["The memories that it proposed wait on."]
-    return _build_confirmation(
-        request, reflection, _plan_discard(reflection), verb="discard", button_label="Discard", notes=notes
+    return build_confirmation(
+        request,
+        reflection,
+        _plan_discard(reflection),
+        title=f"Discard handoff {reflection.id}",
+        action=f"/handoffs/{reflection.id}/discard",
+        button="Discard",
+        notes=["The memories that it proposed stay in the queue."],
     )
 
 
-def _find_reflection(request: PageRequest) -> Reflection | None:
-    number = parse_number(request.path_params, "number")
-    return None if number is None else reflections.get(request.connection, number)
-
-
-def _require_reflection(request: PageRequest) -> Reflection:
-    reflection = _find_reflection(request)
+def _find_reflection(request: PageRequest) -> Reflection:
+    reflection = get(request.connection, request.get_number())
     if reflection is None:
-        raise UserError("there is no such handoff", "hardwon handoff list")
+        raise PageNotFound
     return reflection
 
 
-def _build_editor(request: PageRequest, reflection: Reflection, error: UserError | None = None) -> PageContent:
-    text = request.form.get("text") or make_printable(handoffs.read_page_text(reflection.draft) or "")
+def _build_editor(
+    request: PageRequest, reflection: Reflection, text: str, error: UserError | None = None
+) -> PageContent:
     values = {
         "title": f"Amend handoff {reflection.id}",
         "label": reflection.draft,
-        "hint": "Take out what is wrong: a finding or a memory whose line is gone does not count as kept.",
-        "text": Markup(escape(make_printable(text))),  # whole: what is cut on its way out could not come back
+        "hint": "Remove what is wrong: findings and memories whose lines you delete are not kept.",
+        "text": _escape_whole(text),
         "seen": "",
         "action": f"/handoffs/{reflection.id}/amend",
         "back": f"/handoffs/{reflection.id}",
-        "done": "Show what changes",
+        "done": "Show changes",
         "wrong": error,
     }
     return PageContent("text.html", values, 422 if error else 200)
 
 
-def _build_confirmation(
-    request: PageRequest,
-    reflection: Reflection,
-    changes: list[FileChange],
-    *,
-    verb: str,
-    button_label: str,
-    notes: list[str] | None = None,
-    text: str | None = None,
-) -> PageContent:
-    """What would be written, and a button that says yes to just that."""
-    is_stale = "agreed" in request.form
-    values = {
-        "title": f"{button_label} handoff {reflection.id}" if verb != "amend" else f"Amend handoff {reflection.id}",
-        "changes": file_changes.describe_changes(changes),
-        "says": notes or [],
-        "sent": {"agreed": file_changes.fingerprint_values(reflection, *changes)},
-        "text": None if text is None else Markup(escape(make_printable(text))),
-        "action": f"/handoffs/{reflection.id}/{verb}",
-        "back": f"/handoffs/{reflection.id}",
-        "done": button_label,
-        "wrong": UserError("the files say something else by now", "look at it again") if is_stale else None,
-    }
-    return PageContent("confirm.html", values, 409 if is_stale else 200)
+def _escape_whole(text: str) -> Markup:
+    """Escape a text that a form sends back; as Markup it is not cut, so that nothing of it is lost."""
+    return Markup(escape(make_printable(text)))

@@ -1,4 +1,4 @@
-"""Serving the API: on loopback, behind its gate, at the port that was asked for or the next that is free."""
+"""Starts and stops the HTTP server: on loopback only, at the configured port or the next free one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.web.gate import VIEWER_HOST
 from hardwon.web.live import LiveFeed
-from hardwon.worker import lifecycle
 from hardwon.worker.hook_responder import HookResponder
 
-PORT_TRIES = 50
+PORT_TRIES = 50  # each home of a user has its own worker, and takes the next free port
 STOP_SECONDS = 1.5
 TOKEN_FILE = "token"
 
 
 def load_token(home: str) -> str:
-    """The home's token, made once; readable by its owner alone."""
+    """Return the token of this home, which is created once and readable by its owner alone."""
     path = os.path.join(home, TOKEN_FILE)
     try:
         with open(path, encoding="ascii", opener=paths.open_plain_file) as file:
@@ -32,7 +31,7 @@ def load_token(home: str) -> str:
         pass
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not ASCII text"
-        fix = f"move it away, and the worker makes another: mv {path} {path}.old"
+        fix = f"move it away, and the worker writes a new one: mv {path} {path}.old"
         raise UserError(f"{path} cannot be read: {reason}", fix) from None
     new_token = secrets.token_urlsafe(32)
     paths.write_private(path, f"{new_token}\n".encode())
@@ -40,9 +39,9 @@ def load_token(home: str) -> str:
 
 
 def bind_port(port: int) -> socket.socket:
-    """A socket on 127.0.0.1 at this port or the next free one."""
+    """Return a socket on 127.0.0.1 at this port or the next free one."""
     for candidate_port in range(port, port + PORT_TRIES):
-        # Named in full, or asyncio leaves Nagle's algorithm on and an answer waits 40 ms.
+        # Without the explicit protocol asyncio leaves Nagle's algorithm on, which delays an answer by 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -56,7 +55,7 @@ def bind_port(port: int) -> socket.socket:
 
 
 class HttpServer:
-    """Owns the HTTP server; it begins when its libraries are loaded, so that hooks are answered before that."""
+    """Owns the HTTP server. Its libraries are loaded late, so that hooks are answered before that."""
 
     def __init__(
         self, home: str, responder: HookResponder, live_feed: LiveFeed, get_seconds: Callable[[], float]
@@ -68,46 +67,37 @@ class HttpServer:
         self.port: int | None = None
 
     def note_activity(self) -> None:
-        """Somebody looks at a page now."""
         self.last_activity_at = self._get_seconds()
 
     def reserve_port(self, port: int) -> str:
         """Take the port before anything serves there, and return the viewer's address.
 
-        A session that starts with the worker is told the address before uvicorn is loaded; who calls it that early
-        waits in the listener's queue.
+        A session that starts together with the worker shows the address before uvicorn is loaded; requests that come
+        that early wait in the listener's queue.
         """
         self._listener = bind_port(port)
         self.port = self._listener.getsockname()[1]
         return f"http://{VIEWER_HOST}:{self.port}"
 
     async def start(self) -> int:
-        """Serve at the reserved port and at a Unix socket in the private folder of the hooks' one; gives the port."""
+        """Serve at the reserved port and return it."""
         from hardwon.web.server import create_server  # uvicorn and starlette take a quarter of a second
 
         assert self._listener is not None and self.port is not None
-        socket_path = lifecycle.get_socket_path(self._home).removesuffix(".sock") + ".api"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(socket_path)
-        unix_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        unix_socket.bind(socket_path)
-        unix_socket.listen(64)
-        self._socket_path = socket_path
         self._server = create_server(
             self._home, self._responder, self._live_feed, load_token(self._home), self.port, self.note_activity
         )
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener, unix_socket]))
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         return self.port
 
     async def stop(self) -> None:
-        """Let go of everybody; streams end here."""
+        """Stop serving; live streams end here."""
         if self._task is None:
             if self._listener is not None:
                 self._listener.close()
             return
+        # Live streams never end by themselves, so waiting for them would never end either.
         self._server.should_exit = True
         self._server.force_exit = True
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
             await asyncio.wait_for(self._task, STOP_SECONDS)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._socket_path)

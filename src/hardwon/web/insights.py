@@ -1,37 +1,81 @@
-"""Insights: what goes wrong, whether a lesson covers it, whether lessons help, what models cost, when work happens."""
+"""The page Insights: errors and the lessons that cover them, whether lessons help, and sessions by project.
+
+The page of a lesson uses its plots and its count of repeated failures too.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from hardwon import settings
-from hardwon.lessons import manifest
-from hardwon.store import runs, views
-from hardwon.web import plots, trigger_check
-from hardwon.web.page_request import PageContent, PageRequest, parse_number
+from hardwon import projects
+from hardwon.agents.fields import get_first_text, get_text, get_tool_content
+from hardwon.lessons import manifest, validation
+from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.replay import build_prefilter
+from hardwon.store import views
+from hardwon.store.db import Connection
+from hardwon.types import Event, Lesson, ManifestEntry
+from hardwon.web.page_request import PageContent, PageRequest
 
-DAY_SPANS = (7, 30, 90)
+DAY_SPANS = ("30", "7", "90")  # the first is the default
 MAX_ERRORS, MAX_PROJECTS = 15, 12
-MAX_JUDGED_DELIVERIES = 300  # deliveries, the latest, that are followed up
+MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
+MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
+Trigger = Callable[[str, str, str, str], bool]  # of a call's host, folder, tool and stored input
+_search_pattern = PatternCache().search  # compiled once for all pages
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One day of a plot, and the part of its value that is shown in another colour."""
+
+    name: str
+    value: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Bars for a template to draw, with a table of the same numbers."""
+
+    bars: list[Bar]
+    peak: int
+    total: int
+
+
+def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping[str, int] | None = None) -> Plot:
+    """Plot the last days, also those without a value."""
+    bars = []
+    for days_ago in reversed(range(days)):
+        name = (date.fromtimestamp(now) - timedelta(days=days_ago)).isoformat()
+        bars.append(Bar(name, values.get(name, 0), (parts or {}).get(name, 0)))
+    return Plot(bars, max(bar.value for bar in bars), sum(bar.value for bar in bars))
+
+
+def find_range_start(now: float, days: int) -> float:
+    """Return when the first of the last days began, in local time."""
+    first = date.fromtimestamp(now) - timedelta(days=days - 1)
+    return datetime(first.year, first.month, first.day).timestamp()
 
 
 def show_insights(request: PageRequest) -> PageContent:
-    days = parse_number(request.query, "days") or DAY_SPANS[1]
-    days = days if days in DAY_SPANS else DAY_SPANS[1]
-    since = plots.find_range_start(request.now, days)
-    by_hour = views.count_sessions_by_hour(request.connection, since)
+    days = int(request.choose("days", DAY_SPANS))
+    since = find_range_start(request.now, days)
     by_project = views.count_sessions_by_project(request.connection, since, limit=MAX_PROJECTS)
     values = {
         "title": "Insights",
         "days": days,
-        "spans": DAY_SPANS,
-        "errors": plots.plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
+        "spans": sorted(map(int, DAY_SPANS)),
+        "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
         "repeated": _list_repeated_errors(request, since),
         **_summarise_deliveries(request, since, days),
-        **_summarise_spending(request, since, days),
-        "hours": plots.build_plot([(f"{hour:02}", by_hour.get(hour, 0), 0) for hour in range(24)]),
         "projects": by_project,
         "most_sessions": max([count for _, count in by_project], default=0),
     }
@@ -39,50 +83,102 @@ def show_insights(request: PageRequest) -> PageContent:
 
 
 def _list_repeated_errors(request: PageRequest, since: float) -> list[dict[str, Any]]:
-    """The most repeated errors, each with the lesson that speaks up about the call that met it last."""
+    """Return the most repeated errors, each with the lesson that fires on the call that met it last."""
     index = manifest.open_current_index(request.home, request.now)
+    entries = [index.read_entry(number) for number in range(len(index))]
     repeated_errors = views.list_repeated_errors(request.connection, since, limit=MAX_ERRORS)
-    return [{**row, "lesson": trigger_check.find_firing_lesson(index, row["call"])} for row in repeated_errors]
+    for row in repeated_errors:
+        row["lesson"] = next((entry for entry in entries if _fires_on(_build_cached_trigger(entry), row["call"])), None)
+    return repeated_errors
 
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
-    """Deliveries by day, and of the latest of them those after which the same went wrong again."""
+    """Count deliveries by day and by lesson, and after how many of the latest the same error came again."""
     lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home)[0]}
     latest = views.list_lesson_deliveries(request.connection, since=since, limit=MAX_JUDGED_DELIVERIES)
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
-    triggers = {lesson_id: trigger_check.build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
-    repeats = trigger_check.count_repeats(request.connection, triggers, latest)
-    by_day, by_lesson = Counter[str](), dict[str, dict[str, Any]]()
+    triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
+    repeats = count_repeats(request.connection, triggers, latest)
+    repeats_by_day = Counter[str]()
+    rows = dict[str, dict[str, Any]]()
     for delivery in latest:
         has_repeated = repeats[delivery["id"]] > 0
-        by_day[date.fromtimestamp(delivery["at"]).isoformat()] += has_repeated
-        row = by_lesson.setdefault(
-            delivery["lesson"], {"slug": delivery["slug"], "summary": delivery["summary"], "times": 0, "again": 0}
-        )
+        repeats_by_day[date.fromtimestamp(delivery["at"]).isoformat()] += has_repeated
+        row = rows.setdefault(delivery["lesson"], {**delivery, "times": 0, "again": 0})
         row["times"] += 1
         row["again"] += has_repeated
     delivery_counts = views.count_deliveries_by_day(request.connection, since)
     return {
-        "deliveries": plots.plot_by_day(delivery_counts, request.now, days, part=by_day),
-        "by_lesson": sorted(by_lesson.values(), key=lambda row: (-row["times"], row["slug"]))[:MAX_ERRORS],
+        "deliveries": plot_by_day(delivery_counts, request.now, days, repeats_by_day),
+        "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:MAX_ERRORS],
         "judged": len(latest),
-        "again": sum(by_day.values()),
+        "again": repeats_by_day.total(),
     }
 
 
-def _summarise_spending(request: PageRequest, since: float, days: int) -> dict[str, Any]:
-    """What models cost by day, against the caps."""
-    caps = settings.resolve_settings(settings.read_config(request.home))
-    first_day = runs.to_local_day(since)
-    rows = {
-        row["name"]: row for row in runs.sum_by_group(request.connection, group="day", since=first_day, now=request.now)
-    }
-    tokens = {day: row["tokens_in"] + row["tokens_out"] for day, row in rows.items()}
-    costs = {day: row["cost"] for day, row in rows.items()}
-    return {
-        "tokens": plots.plot_by_day(tokens, request.now, days, limit=caps["caps.tokensPerDay"]),
-        "costs": plots.plot_by_day(costs, request.now, days, limit=caps["caps.dollarsPerDay"]),
-        "spent_days": list(rows.values()),
-        "refusals": runs.count_refusals(request.connection, since=first_day),
-        "caps": {name: caps[f"caps.{name}"] for name in ("runsPerDay", "tokensPerDay", "dollarsPerDay")},
-    }
+def build_trigger(lesson: Lesson) -> Trigger | None:
+    """Return a function that tells whether a lesson fires on a stored call; None if it fires on no call."""
+    if lesson.delivery == "start" or validation.find_disabling_faults(lesson):
+        return None
+    (entry,) = manifest.compile_entries([lesson])
+    return _build_cached_trigger(entry)
+
+
+@lru_cache(maxsize=500)
+def _build_cached_trigger(entry: ManifestEntry) -> Trigger:
+    """Keep the answers too: matching is slow, stored calls do not change, and pages ask about the same ones again."""
+    may_fire = build_prefilter(entry)
+
+    @lru_cache(maxsize=1_000)
+    def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
+        event = _build_event(host, cwd, tool, tool_input)
+        return tool in entry.tools and may_fire(event) and _is_match(entry, event)
+
+    return fires
+
+
+def count_repeats(
+    connection: Connection, triggers: Mapping[str, Trigger | None], deliveries: Sequence[Mapping[str, Any]]
+) -> Counter[int]:
+    """Count by delivery the later calls of the same session that failed and that the lesson fires on."""
+    delivery_ids = [delivery["id"] for delivery in deliveries]
+    repeat_counts = Counter[int]()
+    for call in views.list_failures_after(connection, delivery_ids, limit=MAX_FAILURES):
+        fires = triggers.get(call["lesson"])
+        if fires and _fires_on(fires, call):
+            repeat_counts[call["delivery"]] += 1
+    return repeat_counts
+
+
+def _fires_on(fires: Trigger, call: Mapping[str, Any]) -> bool:
+    return fires(call["host"], call["cwd"], call["tool"], call["input"])
+
+
+def _build_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
+    try:
+        tool_input = json.loads(stored_input or "{}")
+    except (ValueError, RecursionError):  # it was stored cut
+        tool_input = {}
+    if not isinstance(tool_input, dict):
+        tool_input = {}
+    return Event(
+        host,
+        "PreToolUse",
+        "",
+        cwd,
+        tool=tool,
+        command=get_text(tool_input, "command"),
+        path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
+        content=get_tool_content(tool, tool_input),
+    )
+
+
+def _is_match(entry: ManifestEntry, event: Event) -> bool:
+    root, folders = _resolve_folders(event.cwd)
+    call = prepare_call(event, project_root=root, equivalent_folders=folders)
+    return match_entry(entry, call, _search_pattern) is not None
+
+
+@lru_cache(maxsize=512)
+def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
+    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))

@@ -1,144 +1,135 @@
-"""Lessons: those in force, proposed and retired; one of them with what became of its deliveries."""
+"""The pages Lessons and Review: lessons with what came of their deliveries, and candidates for a person to decide."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
-from hardwon.actions import candidates as deciding
-from hardwon.actions import lessons as actions
+from hardwon.actions import candidates
+from hardwon.actions.lessons import accept_candidate, edit_lesson, restore_lesson, retire_lesson, undo_decision
 from hardwon.errors import UserError
-from hardwon.lessons import delivery_outcomes, manifest, review_queue, validation
-from hardwon.lessons import lessons_file as shelves
-from hardwon.lessons import record as records
+from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
+from hardwon.lessons.delivery_outcomes import find_delivery_outcome
+from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.store import injections, views
 from hardwon.store.approvals import VIEWER
-from hardwon.types import STATUSES, Lesson
-from hardwon.web import lesson_form, plots, trigger_check
-from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, Redirect, parse_number
+from hardwon.store.candidates import Candidate, list_latest_judgements
+from hardwon.text.similarity import build_vocabulary, find_nearest_in
+from hardwon.types import DELIVERY_MODES, STATUSES, Lesson
+from hardwon.web.insights import build_trigger, count_repeats, find_range_start, plot_by_day
+from hardwon.web.page_request import (
+    Confirmation,
+    PageContent,
+    PageNotFound,
+    PageRequest,
+    Redirect,
+    find_neighbours,
+    fingerprint_values,
+    parse_number,
+)
+from hardwon.web.render import sanitize_value
 
-PAGE_SIZE, DELIVERIES_PER_PAGE = 200, 25
+MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90
+MAX_EVIDENCE = 8
+MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
+MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
+
+
+# The fields of the lesson form, named as in the record; edit.html has their labels.
+FIELD_KINDS = {
+    "summary": "line",
+    "problem": "text",
+    "solution": "text",
+    "toolNames": "lines",
+    "commandPatterns": "lines",
+    "pathPatterns": "lines",
+    "contentPatterns": "lines",
+    "unless": "lines",
+    "delivery": "choice",
+    "blockReason": "text",
+    "priority": "number",
+    "scope": "folder",
+    "tags": "lines",
+}
 
 
 def show_lesson_list(request: PageRequest) -> PageContent:
-    """The lessons of one status, highest priority first."""
-    selected_status = request.query.get("status", "active")
-    selected_status = selected_status if selected_status in STATUSES else "active"
+    """Show the lessons of one status, highest priority first."""
+    status = request.choose("status", ("active", *STATUSES))
     all_lessons, _, changes = manifest.gather_lessons(request.home)
-    counts = {status: sum(lesson.status == status for lesson in all_lessons) for status in STATUSES}
-    selected_lessons = sorted(
-        (selected for selected in all_lessons if selected.status == selected_status),
-        key=lambda selected: (-selected.priority, selected.slug),
-    )
-    start = min(parse_number(request.query, "from") or 0, len(selected_lessons))
+    listed_lessons = [lesson for lesson in all_lessons if lesson.status == status]
+    listed_lessons.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     delivered = injections.count_by_lesson(request.connection)
     values = {
         "title": "Lessons",
-        "status": selected_status,
-        "counts": counts,
+        "status": status,
+        "counts": {name: sum(lesson.status == name for lesson in all_lessons) for name in STATUSES},
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
-        "lessons": [
-            (selected, *delivered.get(selected.id, (0, None)))
-            for selected in selected_lessons[start : start + PAGE_SIZE]
-        ],
-        "further": start + PAGE_SIZE if len(selected_lessons) > start + PAGE_SIZE else None,
+        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:MAX_LISTED]],
+        "omitted": len(listed_lessons[MAX_LISTED:]),
     }
     return PageContent("lessons.html", values)
 
 
 def show_lesson(request: PageRequest) -> PageContent:
     lesson, is_own = _find_lesson(request)
-    if lesson is None:
-        return NOT_FOUND
-    since = plots.find_range_start(request.now, PLOT_DAYS)
-    by_day = views.count_lesson_by_day(request.connection, lesson.id, since)
+    by_day = views.count_lesson_by_day(request.connection, lesson.id, find_range_start(request.now, PLOT_DAYS))
     latest = views.list_lesson_deliveries(
         request.connection,
         lesson=lesson.id,
-        before_id=parse_number(request.query, "before") or 1 << 62,
+        before_id=parse_number(request.query, "before") or 1 << 62,  # without it: the latest
         limit=DELIVERIES_PER_PAGE + 1,
     )
+    deliveries = latest[:DELIVERIES_PER_PAGE]
+    trigger = build_trigger(lesson)
+    repeats = count_repeats(request.connection, {lesson.id: trigger}, deliveries)
+    for delivery in deliveries:
+        delivery["outcome"] = find_delivery_outcome(request.connection, delivery)
+        delivery["repeats"] = repeats[delivery["id"]] if trigger else None
+    changes = manifest.gather_lessons(request.home)[2]
     values = {
         "title": lesson.summary[:100],
         "lesson": lesson,
-        "told": deciding.describe_record(records.to_lesson_record(lesson)),
+        "fields": candidates.describe_record(to_lesson_record(lesson)),
         "is_own": is_own,
         "seen": _fingerprint_lesson(lesson),
-        "change": next((change for change in manifest.gather_lessons(request.home)[2] if change.id == lesson.id), None),
+        "change": next((change for change in changes if change.id == lesson.id), None),
         "faults": validation.find_lesson_faults(lesson),
-        "plot": plots.plot_by_day(by_day, request.now, PLOT_DAYS),
+        "plot": plot_by_day(by_day, request.now, PLOT_DAYS),
         "days": PLOT_DAYS,
-        "deliveries": _add_outcomes(request, lesson, latest[:DELIVERIES_PER_PAGE]),
-        "older": latest[DELIVERIES_PER_PAGE - 1]["id"] if len(latest) > DELIVERIES_PER_PAGE else None,
+        "deliveries": deliveries,
+        "older": deliveries[-1]["id"] if len(latest) > len(deliveries) else None,
     }
     return PageContent("lesson.html", values)
 
 
-def _add_outcomes(request: PageRequest, lesson: Lesson, deliveries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each delivery with the call that came next, and how often the same went wrong all the same."""
-    trigger = trigger_check.build_trigger(lesson)
-    repeats = trigger_check.count_repeats(request.connection, {lesson.id: trigger}, deliveries)
-    return [
-        {
-            **delivery,
-            "followed": delivery_outcomes.find_delivery_outcome(request.connection, delivery),
-            "repeats": repeats[delivery["id"]] if trigger else None,
-        }
-        for delivery in deliveries
-    ]
-
-
-def _find_lesson(request: PageRequest) -> tuple[Lesson | None, bool]:
-    """A lesson by its slug or id, and whether it is in the person's own file, where it can be changed."""
+def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
+    """Return a lesson by its slug or id, and whether it is in the person's own file, where it can be changed."""
     name = request.path_params["slug"]
-    own_ids = {lesson.id for lesson in shelves.read(shelves.get_lessons_path(request.home)).lessons}
-    matched_lesson = next(
-        (lesson for lesson in manifest.gather_lessons(request.home)[0] if name in (lesson.slug, lesson.id)), None
-    )
-    return matched_lesson, matched_lesson is not None and matched_lesson.id in own_ids
+    for lesson in manifest.gather_lessons(request.home)[0]:
+        if name in (lesson.slug, lesson.id):
+            return lesson, any(own_lesson.id == lesson.id for own_lesson in _read_own_lessons(request))
+    raise PageNotFound
 
 
-def show_editor(request: PageRequest) -> PageContent:
+def _read_own_lessons(request: PageRequest) -> tuple[Lesson, ...]:
+    return tuple(lessons_file.read(lessons_file.get_lessons_path(request.home)).lessons)
+
+
+def _find_own_lesson(request: PageRequest) -> Lesson:
     lesson, is_own = _find_lesson(request)
-    return _build_editor(request, lesson) if lesson and is_own else NOT_FOUND
+    if not is_own:
+        raise PageNotFound
+    return lesson
 
 
-def save_changes(request: PageRequest) -> PageContent | Redirect:
-    lesson, questions = _require_own_lesson(request), list[str]()
-
-    def confirm(question: str) -> bool:
-        questions.append(question)
-        return request.form.get("confirm") == "yes"
-
-    try:
-        changed_fields = lesson_form.find_changed_fields(records.to_lesson_record(lesson), request.form)
-        if changed_fields:
-            actions.edit_lesson(request.home, request.connection, lesson, changed_fields, VIEWER, confirm=confirm)
-    except UserError as error:
-        return _build_editor(request, lesson, error, needs_confirmation=bool(questions))
-    return Redirect(f"/lessons/{lesson.slug}", "Changed, and in force." if changed_fields else "Nothing was changed.")
-
-
-def retire(request: PageRequest) -> Redirect:
-    lesson = _require_own_lesson(request)
-    actions.retire_lesson(request.home, request.connection, lesson)
-    return Redirect(f"/lessons/{lesson.slug}", "Retired. It stays in the file, and can be put in force again.")
-
-
-def restore(request: PageRequest) -> Redirect:
-    lesson = _require_own_lesson(request)
-    actions.restore_lesson(request.home, request.connection, lesson, VIEWER)
-    return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
-
-
-def _require_own_lesson(request: PageRequest) -> Lesson:
-    """The lesson as the person saw it, if it is theirs to change."""
-    lesson, is_own = _find_lesson(request)
-    if lesson is None or not is_own:
-        raise UserError("there is no such lesson in lessons.json", "hardwon lessons list")
-    if request.form.get("seen") != _fingerprint_lesson(lesson):
-        raise UserError("the lesson says something else by now", "look at it again before you decide")
+def _require_seen_lesson(request: PageRequest) -> Lesson:
+    lesson = _find_own_lesson(request)
+    request.require_seen(_fingerprint_lesson(lesson), "lesson")
     return lesson
 
 
@@ -146,17 +137,289 @@ def _fingerprint_lesson(lesson: Lesson) -> str:
     return f"{lesson.content_hash}{lesson.status}{lesson.updated_at}"
 
 
-def _build_editor(
-    request: PageRequest, lesson: Lesson, error: UserError | None = None, *, needs_confirmation: bool = False
+def show_lesson_editor(request: PageRequest) -> PageContent:
+    return _build_lesson_editor(request, _find_own_lesson(request))
+
+
+def _build_lesson_editor(
+    request: PageRequest, lesson: Lesson, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
+    record = to_lesson_record(lesson)
+    fingerprint = _fingerprint_lesson(lesson)
+    return _build_editor(request, f"/lessons/{lesson.slug}", record, fingerprint, "Save", error, is_asked)
+
+
+def _build_editor(
+    request: PageRequest,
+    location: str,
+    record: Mapping[str, Any],
+    fingerprint: str,
+    button: str,
+    error: UserError | None,
+    is_asked: bool,
+) -> PageContent:
+    """Build the form for a record, with what was typed before if it was refused."""
     values = {
-        "title": f"Edit {lesson.slug}"[:100],
-        "fields": lesson_form.fill_fields(records.to_lesson_record(lesson), request.form),
-        "seen": _fingerprint_lesson(lesson),
-        "action": f"/lessons/{lesson.slug}/edit",
-        "back": f"/lessons/{lesson.slug}",
-        "done": "Save",
+        "title": f"Edit {record['summary']}"[:100],
+        "kinds": FIELD_KINDS,
+        "deliveries": DELIVERY_MODES,
+        "typed": {name: request.form.get(name, _format_field(record, name)) for name in FIELD_KINDS},
+        "seen": fingerprint,
+        "action": f"{location}/edit",
+        "back": location,
+        "done": button,
         "wrong": error,
-        "asks": needs_confirmation,
+        "asks": is_asked,
     }
     return PageContent("edit.html", values, 422 if error else 200)
+
+
+def save_lesson(request: PageRequest) -> PageContent | Redirect:
+    lesson = _require_seen_lesson(request)
+    confirmation = Confirmation(request.form)
+    try:
+        changes = find_changed_fields(to_lesson_record(lesson), request.form)
+        if changes:
+            edit_lesson(request.home, request.connection, lesson, changes, VIEWER, confirm=confirmation)
+    except UserError as error:
+        return _build_lesson_editor(request, lesson, error, is_asked=confirmation.is_asked)
+    return Redirect(f"/lessons/{lesson.slug}", "Changed, and in force." if changes else "Nothing was changed.")
+
+
+def retire(request: PageRequest) -> Redirect:
+    lesson = _require_seen_lesson(request)
+    retire_lesson(request.home, request.connection, lesson)
+    return Redirect(f"/lessons/{lesson.slug}", "Retired. It stays in the file, and you can restore it.")
+
+
+def restore(request: PageRequest) -> Redirect:
+    lesson = _require_seen_lesson(request)
+    restore_lesson(request.home, request.connection, lesson, VIEWER)
+    return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
+
+
+def show_review_queue(request: PageRequest) -> PageContent:
+    values = {
+        "title": "Review",
+        "waiting": review_queue.list_waiting(request.home, request.connection),
+        "may_undo": bool(request.browser_session.decided_ids),
+    }
+    return PageContent("review.html", values)
+
+
+def show_candidate(request: PageRequest) -> PageContent:
+    return _build_candidate_page(request, _find_candidate(request))
+
+
+def show_candidate_editor(request: PageRequest) -> PageContent:
+    return _build_candidate_editor(request, _find_candidate(request))
+
+
+def accept(request: PageRequest) -> PageContent | Redirect:
+    return _accept_candidate(request, _require_seen_candidate(request), {})
+
+
+def accept_suggested_wording(request: PageRequest) -> PageContent | Redirect:
+    """Accept a candidate with the wording that a model suggested."""
+    candidate = _require_seen_candidate(request)
+    changes = candidates.extract_rewording(list_latest_judgements(request.connection).get(candidate.number))
+    if not changes:
+        raise UserError("no suggested rewording for this candidate", "accept it as it is, or edit it")
+    # A judgement has one trigger; for a lesson about files it is a path, not a command.
+    if candidate.record["triggers"].get("pathPatterns") and "commandPatterns" in changes:
+        changes["pathPatterns"] = changes.pop("commandPatterns")
+    return _accept_candidate(request, candidate, changes)
+
+
+def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
+    candidate = _require_seen_candidate(request)
+    try:
+        changes = find_changed_fields(candidate.record, request.form)
+    except UserError as error:
+        return _build_candidate_editor(request, candidate, error)
+    return _accept_candidate(request, candidate, changes, is_edit=True)
+
+
+def reject(request: PageRequest) -> Redirect:
+    candidate = _require_seen_candidate(request)
+    next_location = _find_next_location(request, candidate)
+    candidates.reject(request.home, request.connection, candidate)
+    # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
+    request.browser_session.decided_ids.append(candidate.id)
+    return Redirect(next_location, f"Rejected: {candidate.slug}. Later scans will not propose it again.")
+
+
+def undo_last_decision(request: PageRequest) -> Redirect:
+    """Undo the last decision that was made in this browser."""
+    if not request.browser_session.decided_ids:
+        raise UserError("nothing to undo", "")
+    candidate = undo_decision(request.home, request.connection, request.browser_session.decided_ids.pop())
+    return Redirect(f"/review/{candidate.number}", f"Undone: {candidate.slug}")
+
+
+def _accept_candidate(
+    request: PageRequest, candidate: Candidate, changes: dict[str, Any], *, is_edit: bool = False
+) -> PageContent | Redirect:
+    next_location = _find_next_location(request, candidate)
+    confirmation = Confirmation(request.form)
+    try:
+        lesson = accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirmation)
+    except UserError as error:
+        build_page = _build_candidate_editor if is_edit else _build_candidate_page
+        return build_page(request, candidate, error, is_asked=confirmation.is_asked)
+    request.browser_session.decided_ids.append(candidate.id)
+    return Redirect(next_location, f"In force as a {lesson.delivery}: {lesson.slug}")
+
+
+def _find_candidate(request: PageRequest) -> Candidate:
+    number = request.get_number()
+    candidate = review_queue.find_in_queue(request.home, request.connection, str(number))
+    if candidate is None or candidate.number != number:  # the name may also have matched a slug or an id
+        raise PageNotFound
+    return candidate
+
+
+def _require_seen_candidate(request: PageRequest) -> Candidate:
+    candidate = _find_candidate(request)
+    request.require_seen(_fingerprint_candidate(candidate), "candidate")
+    if candidate.status != "candidate":
+        raise UserError(f"candidate {candidate.number} was already decided: {candidate.status}", "")
+    return candidate
+
+
+def _fingerprint_candidate(candidate: Candidate) -> str:
+    """Leave out what a scan adds without changing what the person decides about."""
+    fields = {name: value for name, value in candidate.record.items() if name not in ("evidence", "sourceSessionIds")}
+    return fingerprint_values(candidate.id, json.dumps(fields, sort_keys=True))
+
+
+def _list_waiting_numbers(request: PageRequest) -> list[int]:
+    return [candidate.number for candidate in review_queue.list_waiting(request.home, request.connection)]
+
+
+def _find_next_location(request: PageRequest, candidate: Candidate) -> str:
+    """Return the page of the next candidate, for when this one is decided."""
+    numbers = _list_waiting_numbers(request)
+    _, following = find_neighbours(numbers, candidate.number)
+    if following is None:  # begin again with those that were skipped
+        following = next((number for number in numbers if number != candidate.number), None)
+    return f"/review/{following}" if following else "/review"
+
+
+def _build_candidate_page(
+    request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
+) -> PageContent:
+    waiting_numbers = _list_waiting_numbers(request)
+    previous, following = find_neighbours(waiting_numbers, candidate.number)
+    judgement = list_latest_judgements(request.connection).get(candidate.number)
+    evidence = _group_evidence(candidate.record.get("evidence", ()))
+    values = {
+        "title": f"Candidate {candidate.number}",
+        "proposal": candidate,
+        "proposed": review_queue.is_proposed_by_agent(candidate),
+        "seen": _fingerprint_candidate(candidate),
+        "place": waiting_numbers.index(candidate.number) + 1 if candidate.number in waiting_numbers else None,
+        "total": len(waiting_numbers),
+        "previous": previous,
+        "following": following,
+        "may_undo": bool(request.browser_session.decided_ids),
+        "fields": candidates.describe_record(candidate.record),
+        "judgement": judgement,
+        "rewording": candidates.extract_rewording(judgement),
+        "replay": candidates.replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
+        "replayed_calls": MAX_REPLAYED_CALLS,
+        "similar": _find_similar_lesson(request, candidate),
+        "faults": adding.find_record_faults(candidates.build_accepted_record(candidate)),
+        "evidence": evidence[:MAX_EVIDENCE],
+        "more_evidence": len(evidence[MAX_EVIDENCE:]),
+        "wrong": error,
+        "asks": is_asked,
+    }
+    return PageContent("candidate.html", values, 422 if error else 200)
+
+
+def _build_candidate_editor(
+    request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
+) -> PageContent:
+    fingerprint = _fingerprint_candidate(candidate)
+    button = "Accept with these changes"
+    return _build_editor(request, f"/review/{candidate.number}", candidate.record, fingerprint, button, error, is_asked)
+
+
+def _group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Show a quote once that stands on several lines of a file."""
+    groups = groupby(evidence, lambda item: (item["path"], item["kind"], item["quote"]))
+    return [
+        {"path": path, "kind": kind, "quote": quote, "lines": [item["line"] for item in group]}
+        for (path, kind, quote), group in groups
+    ]
+
+
+def _find_similar_lesson(request: PageRequest, candidate: Candidate) -> dict[str, Any] | None:
+    others = [
+        lesson for lesson in _read_own_lessons(request) if lesson.status != "rejected" and lesson.id != candidate.id
+    ]
+    try:
+        nearest = find_nearest_in(build_vocabulary(others), parse_lesson({**candidate.record, "id": candidate.id}))
+    except BadRecord:
+        return None
+    if nearest is None or nearest[1] < MIN_SIMILARITY:
+        return None
+    return {"lesson": nearest[0], "share": nearest[1]}
+
+
+def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that a person changed, as the record has them; None for one that was emptied.
+
+    The form shows text with hidden characters replaced, so a field counts as changed only if it differs from what was
+    shown; the others keep what they hold.
+    """
+    changes: dict[str, Any] = {}
+    for name in FIELD_KINDS:
+        if name in form:
+            text = form[name].replace("\r\n", "\n").strip("\n")
+            if text != sanitize_value(_format_field(record, name)).strip("\n"):
+                changes[name] = _parse_field(record, name, text)
+    return changes
+
+
+def _get_field(record: Mapping[str, Any], name: str) -> Any:
+    return record.get(name, record["triggers"].get(name))
+
+
+def _format_field(record: Mapping[str, Any], name: str) -> str:
+    value = _get_field(record, name)
+    if FIELD_KINDS[name] == "lines":
+        return "\n".join(_format_item(item) for item in value or ())
+    if name == "scope":
+        return str(value.get("path", "")) if isinstance(value, dict) else ""
+    return "" if value is None else str(value)
+
+
+def _format_item(item: Any) -> str:
+    """Write a pattern with flags as in the file: {"source": …, "flags": …}."""
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+
+
+def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
+    kind = FIELD_KINDS[name]
+    if kind == "lines":
+        original_items = {sanitize_value(_format_item(item)): item for item in _get_field(record, name) or ()}
+        return [original_items.get(line, _parse_pattern(line)) for line in text.split("\n") if line.strip()]
+    if kind == "folder":
+        return {"type": "project", "path": text} if text.strip() else {"type": "global"}
+    if kind == "number":
+        try:
+            return int(text)
+        except ValueError:
+            raise UserError(f"{name} is {text[:40]!r}, not a whole number", "a number from 1 to 10") from None
+    return text or None
+
+
+def _parse_pattern(line: str) -> Any:
+    if line.lstrip().startswith('{"source"'):
+        try:
+            return json.loads(line)
+        except ValueError:
+            return line
+    return line

@@ -1,7 +1,4 @@
-"""What happens, as it happens: a short memory of messages, and the clients that listen.
-
-A client that does not read falls behind and is let go: it comes back with the last id it saw. Nobody waits for it.
-"""
+"""Live updates: the last messages, and the clients that listen for more."""
 
 from __future__ import annotations
 
@@ -16,14 +13,15 @@ from hardwon import clock
 MAX_CLIENTS = 200
 MAX_REPLAYED_MESSAGES = 500
 MAX_QUEUED_MESSAGES = 100
-HEARTBEAT_SECONDS = 15.0
+HEARTBEAT_SECONDS = 15.0  # proxies and browsers drop connections that are silent for longer
 
 
 class LiveFeed:
     """Owns the listeners' queues and the last messages."""
 
     def __init__(self) -> None:
-        self._message_id = int(clock.now() * 1000)  # larger than any that a worker before this one gave
+        # Milliseconds, so that ids are larger than those of any worker before this one.
+        self._message_id = int(clock.now() * 1000)
         self._recent_messages: deque[tuple[int, bytes]] = deque(maxlen=MAX_REPLAYED_MESSAGES)
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
 
@@ -31,13 +29,21 @@ class LiveFeed:
     def client_count(self) -> int:
         return len(self._listeners)
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._listeners) >= MAX_CLIENTS
+
     def publish(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Send a message to whoever listens."""
+        """Send a message to all listeners without waiting for any of them.
+
+        A client that does not read is disconnected; it comes back with the last id that it saw.
+        """
         self._message_id += 1
         message = f"id: {self._message_id}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode()
         self._recent_messages.append((self._message_id, message))
         for queue in list(self._listeners):
             if queue.full():
+                # Make room for the end mark, which ends the listener's loop.
                 self._listeners.discard(queue)
                 queue.get_nowait()
                 queue.put_nowait(None)
@@ -45,7 +51,7 @@ class LiveFeed:
                 queue.put_nowait(message)
 
     async def listen(self, after_id: int | None) -> AsyncIterator[bytes]:
-        """The messages behind an id that are still known, then each as it comes, and now and then a sign of life."""
+        """Yield the messages after an id that are still kept, then new ones, and a comment every 15 seconds."""
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_MESSAGES)
         self._listeners.add(queue)
         missed = [

@@ -1,20 +1,21 @@
-"""What a page is asked and what it answers: values, so that a page is a function."""
+"""The values that a page of the viewer is asked with and answers with, and the parsing that pages share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.types import frozen
-from hardwon.web.browser_sessions import BrowserSession
+from hardwon.web.gate import BrowserSession
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page, by somebody who was let in."""
+    """A request of a signed-in browser."""
 
     home: str
     connection: Connection
@@ -24,55 +25,103 @@ class PageRequest:
     query: Mapping[str, str]
     form: Mapping[str, str]
 
+    def get_number(self) -> int:
+        """Return the number in the path; PageNotFound if it is not one."""
+        number = parse_number(self.path_params, "number")
+        if number is None:
+            raise PageNotFound
+        return number
 
-@frozen
+    def get_filters(self, *names: str) -> dict[str, str]:
+        return {name: self.query.get(name, "") for name in names}
+
+    def choose(self, name: str, choices: Sequence[str]) -> str:
+        """Return the value of a query parameter, the first choice if it is none of them."""
+        value = self.query.get(name, "")
+        return value if value in choices else choices[0]
+
+    def require_seen(self, fingerprint: str, noun: str) -> None:
+        """Refuse a decision about something that is not as the person saw it."""
+        if self.form.get("seen") != fingerprint:
+            raise UserError(f"this {noun} changed since you opened it", "reload the page and decide again")
+
+
+@dataclass(frozen=True, slots=True)
 class PageContent:
-    """A template and what it shows."""
+    """A template and the values that it shows."""
 
     template: str
     values: Mapping[str, Any]
     status: int = 200
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Redirect:
-    """It is done; what to say on the page to go on to."""
+    """The page to go to after a form was accepted, and the message to show there once."""
 
     location: str
     message: str = ""
 
 
+class PageNotFound(Exception):
+    """There is no such page, or what it showed is gone."""
+
+
+class Confirmation:
+    """Owns the answer to an action's question: the form's checkbox. `is_asked` tells whether to show that checkbox."""
+
+    def __init__(self, form: Mapping[str, str]) -> None:
+        self.is_asked = False
+        self._is_confirmed = form.get("confirm") == "yes"
+
+    def __call__(self, question: str) -> bool:
+        self.is_asked = True
+        return self._is_confirmed
+
+
 PageHandler = Callable[[PageRequest], PageContent | Redirect]
-NOT_FOUND = PageContent(
-    "message.html", {"title": "Not here", "say": "There is no such page, or it is gone.", "fix": ""}, 404
-)
 
 
-def build_error_page(error: UserError) -> PageContent:
-    """What was not done, why, and what would mend it."""
-    return PageContent("message.html", {"title": "Not done", "say": error.say, "fix": error.fix}, 400)
+def fingerprint_values(*values: object) -> str:
+    """Return a hash of what a page shows, by which its form tells what the person saw."""
+    return sha256(repr(values).encode("utf-8", "replace")).hexdigest()
 
 
 def parse_number(values: Mapping[str, str], name: str) -> int | None:
-    """A whole number that was given; what is none counts as not given."""
+    """Return a whole number, None if it is missing or not one."""
     text = values.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def parse_day_range(filters: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """When the day `since` begins and the day `until` ends; what is no day counts as not given."""
+    """Return when the day `since` begins and the day `until` ends, None for what is not a day."""
     return _parse_midnight(filters["since"], 0), _parse_midnight(filters["until"], 1)
 
 
 def _parse_midnight(day: str, days_later: int) -> float | None:
     try:
-        return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days_later)).timestamp() if day else None
+        return (datetime.strptime(day, "%Y-%m-%d") + timedelta(days=days_later)).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def parse_timestamp(text: str) -> float | None:
-    """A time as we write it into links."""
-    seconds, _, fraction = text.partition(".")
-    is_valid = len(text) < 24 and text.isascii() and seconds.isdigit() and (not fraction or fraction.isdigit())
-    return float(text) if is_valid else None
+def parse_position(text: str, count: int) -> list[float] | None:
+    """Return the numbers of a position in a list, such as `1763.25-7`; None unless there are exactly so many."""
+    parts = text.split("-")
+    if len(parts) != count or len(text) > 60:
+        return None
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        return None
+    return numbers if all(0 <= number < 1e15 for number in numbers) else None
+
+
+def find_neighbours(numbers: Sequence[int], number: int) -> tuple[int | None, int | None]:
+    """Return the numbers before and after one in a queue, None where there is none."""
+    if number not in numbers:
+        return None, None
+    position = numbers.index(number)
+    previous = numbers[position - 1] if position else None
+    following = numbers[position + 1] if position + 1 < len(numbers) else None
+    return previous, following

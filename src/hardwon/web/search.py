@@ -1,4 +1,4 @@
-"""Search: as one types, with filters, and why each is found."""
+"""The page Search: results as one types, with filters and the reason why each was found."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from hardwon.search.search import Hit, SearchResult, search_records
 from hardwon.store import views
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.words import extract_words
-from hardwon.web.page_request import NOT_FOUND, PageContent, PageRequest, Redirect, parse_day_range
+from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect, parse_day_range
 
 PAGE_SIZE = 40
-_FILTER_NAMES = ("project", "kind", "type", "concept", "host", "file", "since", "until")
-_KIND_PATHS = {"L": "lessons", "M": "memory", "H": "handoffs"}  # of what people keep in files
-_MAX_TITLE_CHARS, _MAX_TEXT_CHARS = 300, 600  # characters shown of a hit
-_TIMELINE_MARGIN = 0.000_01  # seconds: a timeline begins just before what is looked for
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a name, which humps or signs part
+_FILE_PAGES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # the records that are files, not rows
+_MAX_TITLE_CHARS, _MAX_TEXT_CHARS = 300, 600
+_TIMELINE_MARGIN = 0.000_01  # seconds before a record, so that the timeline begins with it
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a camelCase or snake_case name
 
 
 def show_search(request: PageRequest) -> PageContent:
-    """The page; with `part`, only what was found."""
+    """Show the page; with `part`, only the results."""
     query_text = request.query.get("q", "").strip()
-    filters = {name: request.query.get(name, "") for name in _FILTER_NAMES}
-    projects, result = views.list_projects(request.connection), SearchResult(())
+    filters = request.get_filters("project", "kind", "type", "concept", "host", "file", "since", "until")
+    projects = views.list_projects(request.connection)
     project = next((row["path"] for row in projects if str(row["id"]) == filters["project"]), "")
     if filters["project"] and not project:
-        return NOT_FOUND
-    if query_text or any(filters.values()):
+        raise PageNotFound
+    result = SearchResult(())
+    is_searched = bool(query_text or any(filters.values()))
+    if is_searched:
         since, until = parse_day_range(filters)
         result = search_records(
             request.connection,
@@ -49,9 +50,9 @@ def show_search(request: PageRequest) -> PageContent:
     words = extract_words(query_text, is_query=True)
     values = {
         "title": "Search",
-        "asked": query_text,
-        "given": filters,
-        "searched": bool(query_text or any(filters.values())),
+        "query_text": query_text,
+        "filters": filters,
+        "is_searched": is_searched,
         "hits": [_highlight_hit(hit, words) for hit in result.hits],
         "close": [_highlight_hit(hit, words) for hit in result.close],
         "note": result.note,
@@ -62,17 +63,17 @@ def show_search(request: PageRequest) -> PageContent:
     return PageContent("_hits.html" if "part" in request.query else "search.html", values)
 
 
-def redirect_to_record(request: PageRequest) -> PageContent | Redirect:
-    """Where something that was found stands."""
+def redirect_to_record(request: PageRequest) -> Redirect:
+    """Go to the page that shows a record."""
     parsed = records.parse_id(request.path_params["id"])
     if parsed is None:
-        return NOT_FOUND
+        raise PageNotFound
     kind, row, name = parsed
     if not kind.table:
-        return Redirect(f"/{_KIND_PATHS[kind.letter]}/{name}")
+        return Redirect(f"/{_FILE_PAGES[kind.letter]}/{name}")
     location = views.find_session_and_time(request.connection, kind.table, row)
     if location is None:
-        return NOT_FOUND
+        raise PageNotFound
     session, at = location
     if kind.letter == "S":
         return Redirect(f"/sessions/{session}")
@@ -80,44 +81,34 @@ def redirect_to_record(request: PageRequest) -> PageContent | Redirect:
 
 
 def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
-    """A hit, and of its title and text what is shown, with the stretches that were asked for."""
-    title, text = hit.title[:_MAX_TITLE_CHARS], hit.text[:_MAX_TEXT_CHARS]
+    title = hit.title[:_MAX_TITLE_CHARS]
+    text = hit.text[:_MAX_TEXT_CHARS]
     spans = {"title": find_match_spans(title, words), "text": find_match_spans(text, words)}
     return {"hit": hit, "title": title, "text": text, "spans": spans}
 
 
 def find_match_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a text has these words, as the index has them: the parts of a name, and signs of scripts without blanks
-    wherever they stand."""
+    """Return where a text has these words as the index has them: also as parts of identifiers, with other endings, and
+    anywhere in scripts without spaces."""
     unspaced_words = [word for word in words if not word.isascii() and word.lower() == word.upper()]
-    spans = [
-        (piece.start(), piece.start() + len(word))
-        for word in unspaced_words
-        for piece in re.finditer(f"(?={re.escape(word)})", text)
-    ]
-    stems = [(word[: max(len(word) - 2, 3)], len(word)) for word in words if word not in unspaced_words]
-    for word_match in re.finditer(r"\w+", text):
-        lowered, parts = (
-            word_match[0].replace("_", "").lower(),
-            [piece.span() for piece in _NAME_PART.finditer(text, *word_match.span())],
-        )
-        first_length = parts[0][1] - parts[0][0] if parts else 0
-        if any(lowered.startswith(stem) and length > first_length for stem, length in stems):
-            spans.append(word_match.span())
+    stems = tuple(word[: max(len(word) - 2, 3)] for word in words if word not in unspaced_words)
+    spans = list[tuple[int, int]]()
+    for word in unspaced_words:  # they are pairs of characters, which overlap
+        spans += [(match.start(), match.start() + len(word)) for match in re.finditer(f"(?={re.escape(word)})", text)]
+    for name in re.finditer(r"\w+", text):
+        if name[0].replace("_", "").lower().startswith(stems):
+            spans.append(name.span())
         else:
-            spans += [
-                piece for piece in parts if any(text[slice(*piece)].lower().startswith(stem) for stem, _ in stems)
-            ]
+            parts = _NAME_PART.finditer(text, *name.span())
+            spans += [part.span() for part in parts if part[0].lower().startswith(stems)]
     return _merge_spans(sorted(spans))
 
 
 def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Stretches, those that touch as one."""
     merged: list[tuple[int, int]] = []
     for start, end in spans:
         if merged and start <= merged[-1][1]:
-            previous_start, previous_end = merged.pop()
-            merged.append((previous_start, max(end, previous_end)))
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
             merged.append((start, end))
     return merged

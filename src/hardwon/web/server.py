@@ -1,4 +1,4 @@
-"""The server behind `http`: everything that is slow to import."""
+"""The HTTP server itself: everything that is slow to import, so `http` imports it late."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hardwon.web.api import ApiContext, create_api_app
-from hardwon.web.app import Viewer
-from hardwon.web.app import create_viewer_app as pages
+from hardwon.web.app import Viewer, create_viewer_app
 from hardwon.web.gate import build_gate
-from hardwon.web.live import MAX_CLIENTS, LiveFeed
+from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
-MAX_CONNECTIONS = 300
-HEAD_TIMEOUT_SECONDS = 10.0
+MAX_CONNECTIONS = 300  # 200 live listeners, and room for requests beside them
+HEAD_TIMEOUT_SECONDS = 10.0  # uvicorn itself waits for ever, and each waiting connection counts against the limit
 
 
 class HeadTimeoutProtocol(H11Protocol):
-    """A caller, sent away if the head of a request does not come whole in time: nobody knows yet who that is."""
+    """A connection that is closed if the head of a request takes too long: who calls is not known before that."""
 
     _head_timer: TimerHandle | None = None
 
@@ -56,12 +55,12 @@ class HeadTimeoutProtocol(H11Protocol):
 def create_server(
     home: str, responder: HookResponder, live_feed: LiveFeed, token: str, port: int, note_activity: Callable[[], None]
 ) -> uvicorn.Server:
-    viewer = Viewer(home, live_feed.listen, lambda: live_feed.client_count >= MAX_CLIENTS, note_activity)
+    api_app = create_api_app(ApiContext(home, responder, live_feed, note_activity))
+    viewer_app = create_viewer_app(Viewer(home, live_feed, note_activity))
     config = uvicorn.Config(
-        build_gate(
-            create_api_app(ApiContext(home, responder, live_feed, note_activity)), pages(viewer), token=token, port=port
-        ),
+        build_gate(api_app, viewer_app, token=token, port=port),
         http=HeadTimeoutProtocol,
+        # The worker has its own log, and nothing stands in front of this server that could set proxy headers.
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -1,4 +1,4 @@
-"""What the worker has done by processes of their own, so that no hook waits for it."""
+"""Runs scans, distilling and reflection in processes of their own, so that no hook waits for them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hardwon.store import db, documents, jobs, observations, reflections, sessio
 from hardwon.types import Event
 from hardwon.worker import lifecycle
 
-TRANSCRIPT_DELAY_SECONDS = 0.5  # after the end of a turn: the agent may still be writing its transcript
+TRANSCRIPT_DELAY_SECONDS = 0.5  # at the end of a turn the agent may still be writing its transcript
 STOP_SECONDS = 0.5
-LARGE_BACKLOG = 500  # documents to index that are not left to the end of the next turn
-QUIET_BACKLOG_SECONDS = 60.0  # after which fewer are indexed too, if nothing came to them: no turn is under way
+LARGE_BACKLOG = 500  # documents; fewer wait for the end of the next turn
+QUIET_BACKLOG_SECONDS = 60.0  # or are indexed when none were added for so long: no turn is under way
 SCAN, REFLECT = "scan", "reflect"
 _COMMANDS = {
     SCAN: ("hardwon", "scan", "--auto"),
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Owns the processes, at most one of each kind, and the clock for what is due later."""
+    """Owns the job processes, at most one of each kind, and the timer for jobs that are due later."""
 
     def __init__(
         self,
@@ -48,19 +48,22 @@ class JobRunner:
         *,
         max_documents: int | None = None,
     ) -> None:
-        """`max_documents` bounds what one process indexes; by itself it goes by the time."""
+        """`max_documents` limits what one process indexes; without it only the time does."""
         self.home, self.connection, self._publish_message = home, connection, publish_message
         self._max_documents = max_documents
         self._loop = asyncio.get_running_loop()
         self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._last_published_id = observations.find_last_id(connection)
-        self._unindexable_backlog = (0, 0)  # what the last shift could not index, such as vectors without a model
-        self._is_index_behind = False  # the last shift was over before everything was indexed
-        self._last_backlog, self._backlog_since = (0, 0), clock.now()
+        self._unindexable_backlog = (0, 0)  # what the last process could not index, such as vectors without a model
+        self._is_index_behind = False  # the last process ran out of time
+        self._last_backlog = (0, 0)
+        self._backlog_since = clock.now()
         self._last_check = LastCheck()
-        self._last_walk_at, self._unrecorded, self._has_new_unrecorded = 0.0, set[UnrecordedTranscript](), False
-        self._last_warning = ""  # that was said, and has not gone
+        self._last_walk_at = 0.0
+        self._unrecorded = set[UnrecordedTranscript]()
+        self._has_new_unrecorded = False
+        self._last_warning = ""  # logged once as long as it stays the same
 
     def handle_event(self, event: Event) -> None:
         if event.kind == "SessionStart":
@@ -69,7 +72,7 @@ class JobRunner:
             self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
 
     def start_due_scan(self) -> None:
-        """Mine the transcripts if it is due and nobody is at it."""
+        """Start a scan of the transcripts if one is due and none is running."""
         try:
             values = settings.resolve_settings(settings.read_config(self.home))
             if SCAN not in self._running_jobs and scan.is_due(self.connection, values, clock.now()):
@@ -78,7 +81,7 @@ class JobRunner:
             log.warning("no background scan: %s", error)
 
     def start_due_jobs(self) -> None:
-        """Fill and distil what waits, unless somebody is at it; set the clock for what is due later."""
+        """Start the processes for which work is due, and set a timer for work that is due later."""
         try:
             values = settings.resolve_settings(settings.read_config(self.home))
             due_times = {jobs.DISTIL: self._find_plain_due(), jobs.REFINE: self._find_model_due(values)}
@@ -87,10 +90,10 @@ class JobRunner:
                 if due_at is not None and due_at <= now and kind not in self._running_jobs:
                     self._start_process(kind)
             self._start_due_reflection(values, now)
-        # What cannot be read may deny what the transcript has; a machine may have no thread left.
+        # Without the settings nothing is distilled, because they may exclude it. RuntimeError: no thread is free.
         except (OSError, RuntimeError, UserError, db.StoreError) as error:
-            if str(error) != self._last_warning:  # the next look is soon
-                log.warning("nothing is distilled for now: %s", error)
+            if str(error) != self._last_warning:
+                log.warning("no background jobs for now: %s", error)
             self._last_warning = str(error)
             return
         self._last_warning = ""
@@ -100,7 +103,7 @@ class JobRunner:
         self._timer = self._loop.call_later(min(later_times) - now, self.start_due_jobs) if later_times else None
 
     def _start_due_reflection(self, values: Mapping[str, Any], now: float) -> None:
-        """Look after sessions that ended or were left, once they are distilled, if any might be due."""
+        """Start a reflection process if a session that ended or is idle might be due, once it is distilled."""
         if not self._running_jobs.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
         idle_seconds = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
@@ -113,17 +116,18 @@ class JobRunner:
         )
         if new_check := plan_check(unread_sessions, now, self._last_check, has_overdue=has_overdue):
             self._start_process(REFLECT)
-            self._last_check, self._has_new_unrecorded = new_check, False
+            self._last_check = new_check
+            self._has_new_unrecorded = False
 
     def _list_unread_sessions(self, now: float, idle_seconds: float) -> list[tuple[int, float]]:
-        """The sessions that might be due, without those that were over before hardwon was set up."""
+        """Return the sessions that might be due, without those that ended before hardwon was installed."""
         set_up_at = set_up.read_time(self.connection)
         unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
         return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
 
     def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
-        """See whether something was left that no hook told of: new, or still so fresh that it may not have been due the
-        last time. In a thread, since transcripts may be thousands."""
+        """Look for idle transcripts of which no hook reported anything: new ones, and those so recent that they may not
+        have been due the last time. Runs in a thread, because there may be thousands of transcripts."""
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
             set_up_at = set_up.read_time(connection)
             transcripts = {
@@ -149,7 +153,7 @@ class JobRunner:
         return jobs.find_next_due(self.connection, (jobs.DISTIL,))
 
     def _is_indexing_due(self, now: float) -> bool:
-        """Whether what waits to be indexed is worth a process of its own, before a turn ends."""
+        """Return whether the documents to index need a process now, before the next turn ends."""
         backlog = documents.count_backlog(self.connection)
         if backlog != self._last_backlog:
             self._last_backlog, self._backlog_since = backlog, now
@@ -180,7 +184,7 @@ class JobRunner:
             )
         self._running_jobs[kind] = process
         if kind == SCAN:
-            log.info("a scan has begun, process %d", process.pid)
+            log.info("scan started, process %d", process.pid)
         threading.Thread(target=self._wait_for_exit, args=(kind, process), daemon=True).start()
 
     def _build_limit_arguments(self, kind: str) -> list[str]:
@@ -190,11 +194,11 @@ class JobRunner:
 
     def _wait_for_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         process.wait()
-        with suppress(RuntimeError):  # the worker has left
+        with suppress(RuntimeError):  # the worker has ended
             self._loop.call_soon_threadsafe(self._handle_exit, kind, process)
 
     def _handle_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
-        """Free what it held, tell what it made, and go on unless it failed: that waits for the next look."""
+        """Release its jobs, publish its observations, and start what is due next unless it failed."""
         self._running_jobs.pop(kind, None)
         has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
         if has_failed or kind == SCAN:
@@ -221,7 +225,7 @@ class JobRunner:
         return bool(self._running_jobs)
 
     def stop(self) -> None:
-        """Cut off what distils: every step of it is committed whole, and the next worker goes on. A scan ends alone."""
+        """Stop job processes: each step is one transaction, and the next worker goes on. A scan may finish."""
         ending_processes = [process for kind, process in self._running_jobs.items() if kind != SCAN]
         for process in ending_processes:
             process.terminate()

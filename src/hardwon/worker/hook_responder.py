@@ -1,10 +1,11 @@
-"""Answering a hook: from its bytes to the bytes it prints."""
+"""Answers hooks: from the bytes that a hook sends to the bytes that it prints."""
 
 from __future__ import annotations
 
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from os import urandom
@@ -32,10 +33,10 @@ from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, 
 PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
 FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
-BUILD_RETRY_SECONDS = 10.0  # until a build that found no room is tried again
-LEARN_SECONDS = 0.3
-ORIGIN_SECONDS = 0.3  # for a decision only; it takes about a millisecond
-SAVE_SECONDS = 1.5  # at the end, within which room may be made: whoever stops a worker waits 5 s
+BUILD_RETRY_SECONDS = 10.0  # after a build that failed, for example because the disk is full
+PROMPT_SECONDS = 0.3  # agents wait a second for the answer to a prompt
+ORIGIN_SECONDS = 0.3  # it usually takes a millisecond, and only decisions need it
+SAVE_SECONDS = 1.5  # `hardwon stop` waits 5 s for the worker to end
 MAX_UNWRITTEN_EVENTS = 20_000
 LIVE_MESSAGE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
 MAX_LIVE_PROMPT_CHARS = 500
@@ -85,7 +86,7 @@ class WorkerSources:
 
 
 class HookResponder:
-    """Where hooks are answered: owns the manifest in force and the connection that records deliveries."""
+    """Owns the manifest in force and the connection that records events and deliveries."""
 
     def __init__(
         self,
@@ -96,7 +97,8 @@ class HookResponder:
     ) -> None:
         self.home, self.connection, self._on_event, self._publish_message = home, connection, on_event, publish_message
         self.viewer_url = ""
-        self._unwritten_events: list[tuple[Event, Event | None, tuple[Delivery, ...]]] = []
+        # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
+        self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=MAX_UNWRITTEN_EVENTS)
         self._index: ManifestIndex | None = None
         self._pattern_cache = PatternCache()
         self._index_stamp: object = None
@@ -104,8 +106,10 @@ class HookResponder:
         self._retry_build_at = 0.0
 
     def answer(self, message: bytes, sender_pid: int = 0) -> bytes:
-        """What to print for one message: a line `hardwon 1 HOST EVENT ID`, then the payload. Empty: not understood,
-        so that the hook goes its own way. `sender_pid` is the process that sent it, 0 if that is not known."""
+        """Return what the hook prints; nothing makes the hook use its fallback.
+
+        A message is a line `hardwon 1 HOST EVENT ID` and then the payload. `sender_pid` is 0 if it is not known.
+        """
         header, _, payload = message.partition(b"\n")
         words = header.decode("utf-8", "replace").split(" ")
         if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL_VERSION] or words[2] not in AGENT_PACKAGES:
@@ -113,7 +117,7 @@ class HookResponder:
         _, _, host, kind, event_id = words
         try:
             return self._answer_event(host, kind, event_id, payload, sender_pid)
-        except Exception:  # nothing of ours may reach the agent
+        except Exception:  # no fault of hardwon may reach the agent
             log.exception("no answer to %s %s", host, kind)
             return b""
 
@@ -121,7 +125,7 @@ class HookResponder:
         try:
             parsed_event = read_event(host, kind, payload)
         except (ValueError, RecursionError) as error:
-            log.info("%s %s: a payload that is not one (%s)", host, kind, type(error).__name__)
+            log.info("%s %s: invalid payload (%s)", host, kind, type(error).__name__)
             return EMPTY_ANSWER
         if parsed_event is None:
             return EMPTY_ANSWER
@@ -131,7 +135,10 @@ class HookResponder:
             claims.mark_paused(self.home, event.session, event.at)
             return EMPTY_ANSWER
         reply = EMPTY_REPLY if index is None else self._build_reply(event, index, sender_pid)
-        filtered_event = event_filter.filter_hook_event(_mark_denied(event, reply), self.home, self._read_limits(index))
+        is_denied = bool(reply.deny) and event.kind == "PreToolUse"
+        recorded_event = replace(event, denied=True) if is_denied else event
+        # Filtering also notes whether a private prompt is being worked on, so every event passes it.
+        filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
         if is_answered_by_hardwon(event):
             filtered_event = None
         if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
@@ -140,7 +147,7 @@ class HookResponder:
         return write_reply(event, reply)
 
     def record_event(self, event: Event) -> str:
-        """Keep an event that came over the API; gives why it was not kept, nothing if it was."""
+        """Record an event from the API; return why it was not recorded, nothing if it was."""
         event = replace(clean_ids(bound_event(event)), id=urandom(16).hex(), at=clock.now())
         limits = self._read_limits(self.load_index())
         if pauses.is_paused(self.home, event.cwd, event.at):
@@ -156,7 +163,7 @@ class HookResponder:
         return ""
 
     def _notify_listener(self, event: Event) -> None:
-        """What happens at the ends of turns and sessions is begun soon, not at the next tick."""
+        """Start the work that follows a session start or the end of a turn now, not at the next tick."""
         if event.kind in ("SessionStart", "Stop", "SessionEnd"):
             self._on_event(event)
 
@@ -184,37 +191,37 @@ class HookResponder:
     def handle_prompt(self, event: Event, sender_pid: int) -> str:
         """Checking and building may take longer than the agent waits: then the person is told where to look."""
         answers: list[prompts.PromptAnswer] = []
-        finished, timed_out = threading.Event(), threading.Event()
+        finished = threading.Event()
+        timed_out = threading.Event()
 
         def run_handler() -> None:
             try:
                 doubt = prompt_origin.find_doubt(sender_pid, event.host, self.home)
                 answers.extend(prompts.handle_prompt(self.home, clean_text(event.prompt), event.cwd, doubt))
             except (OSError, db.StoreError) as error:
-                log.warning("what a person typed was not kept: %s", error)
-                answers.append(prompts.PromptAnswer(f"NOT kept: {error}; type it again once that is mended", False))
+                log.warning("a typed prompt was not saved: %s", error)
+                answers.append(prompts.PromptAnswer(f"NOT saved: {error}; fix that, then type it again", False))
             finished.set()
             if timed_out.is_set():
                 prompts.log_refused_answers(self.home, answers)
 
         threading.Thread(target=run_handler).start()
-        if not finished.wait(LEARN_SECONDS):
+        if not finished.wait(PROMPT_SECONDS):
             timed_out.set()
         if finished.is_set():
             return prompts.format_answers(answers)
-        return "hardwon: it takes a moment longer; hardwon doctor tells if it was not taken"
+        return "hardwon: still saving; run hardwon doctor if it does not appear"
 
     def load_index(self, seconds: float = BUILD_SECONDS) -> ManifestIndex | None:
-        """The manifest in force, built anew if a source changed; with a broken source the last good one.
+        """Return the manifest in force, rebuilt if a source changed; if a source is broken, the last good one.
 
-        A build that takes longer goes on in its thread while calls are answered from the manifest before it.
+        A build that takes longer than `seconds` goes on in its thread, and calls are answered from the old manifest.
         """
         is_broken = self._reload_index()
         source_stats = manifest.stat_sources(self.home, self._index)
         is_changed = self._index is None or source_stats != self._index.source_stats
-        if (
-            is_broken or (is_changed and source_stats != self._built_source_stats)
-        ) and monotonic() >= self._retry_build_at:
+        needs_build = is_broken or (is_changed and source_stats != self._built_source_stats)
+        if needs_build and monotonic() >= self._retry_build_at:
             self._built_source_stats = source_stats
             thread = threading.Thread(target=self._build_manifest, daemon=True)
             thread.start()
@@ -223,19 +230,21 @@ class HookResponder:
         return self._index
 
     def _reload_index(self) -> bool:
-        """Open the index file if it is another than before; True if it is not one, or was there and is gone."""
+        """Open the index file if it changed; return True if it is damaged or was deleted."""
         try:
             stat = os.stat(os.path.join(self.home, paths.LESSON_INDEX))
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if stamp != self._index_stamp:
                 self._index_stamp = stamp
-                self._index, self._pattern_cache = open_index(self.home), PatternCache()
+                self._index = open_index(self.home)
+                self._pattern_cache = PatternCache()
         except OSError as error:
             log.info("no manifest to open: %s", error)
-            was_open, self._index_stamp = self._index_stamp is not None, None
+            was_open = self._index_stamp is not None
+            self._index_stamp = None
             return was_open
         except ValueError as error:
-            log.warning("the manifest is built anew: %s", error)
+            log.warning("rebuilding the manifest: %s", error)
             return True
         return False
 
@@ -246,8 +255,9 @@ class HookResponder:
             log.warning("the last good manifest stays in force: %s", error)
             return
         except (OSError, ValueError) as error:
-            log.warning("the manifest could not be built and is tried again: %s", error)
-            self._built_source_stats, self._retry_build_at = None, monotonic() + BUILD_RETRY_SECONDS
+            log.warning("the manifest could not be built, will retry: %s", error)
+            self._built_source_stats = None
+            self._retry_build_at = monotonic() + BUILD_RETRY_SECONDS
             return
         log.info("manifest: %d lessons in force", result.lesson_count)
         for slug, reason in result.left_out:
@@ -256,27 +266,34 @@ class HookResponder:
             log.warning("%s", fault)
 
     def _store_event(self, event: Event, filtered_event: Event | None, deliveries: tuple[Delivery, ...]) -> bool:
-        """Committed before the answer goes out; with the database busy or full it waits in the spool.
+        """Commit an event before its hook is answered, or spool it if the database is busy or full.
 
-        With no room for that either it waits here, and the hook of a tell is not told that it was taken.
+        With no room in the spool either it waits in memory. Return whether to answer: a hook that only reports gets no
+        answer then, and tries to spool the event itself.
         """
         try:
-            ingest.commit_event(self.connection, filtered_event, deliveries, is_live=True)
-            self._publish_event(filtered_event, deliveries)
-        except db.StoreError as error:
-            log.warning("%s waits in the spool: %s", event.kind, error)
-            try:
-                spool.spool_event(self.home, event, filtered_event=filtered_event, deliveries=deliveries)
-            except OSError as spool_error:
-                log.warning("%s waits in memory: %s", event.kind, spool_error)
-                self._unwritten_events = [*self._unwritten_events, (event, filtered_event, deliveries)][
-                    -MAX_UNWRITTEN_EVENTS:
-                ]
-                return bool(deliveries) or event.kind in ANSWERED_EVENTS
+            self._write_event(event, filtered_event, deliveries, is_live=True)
+        except OSError as error:
+            log.warning("%s waits in memory: %s", event.kind, error)
+            self._unwritten_events.append((event, filtered_event, deliveries))
+            return bool(deliveries) or event.kind in ANSWERED_EVENTS
         return True
 
+    def _write_event(
+        self, event: Event, filtered_event: Event | None, deliveries: tuple[Delivery, ...], *, is_live: bool
+    ) -> None:
+        """Write an event to the database, else to the spool; OSError if neither has room."""
+        try:
+            ingest.commit_event(self.connection, filtered_event, deliveries, is_live=is_live)
+        except db.StoreError as error:
+            log.warning("%s goes to the spool: %s", event.kind, error)
+            spool.spool_event(self.home, event, filtered_event=filtered_event, deliveries=deliveries)
+        else:
+            if is_live:
+                self._publish_event(filtered_event, deliveries)
+
     def _publish_event(self, filtered_event: Event | None, deliveries: tuple[Delivery, ...]) -> None:
-        """Tell whoever looks on, of what is in the store by now."""
+        """Send a stored event to live listeners."""
         if filtered_event:
             field_names = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
             message = {name: getattr(filtered_event, name) for name in field_names}
@@ -291,44 +308,26 @@ class HookResponder:
     def has_unwritten_events(self) -> bool:
         return bool(self._unwritten_events)
 
-    def save_unwritten_events(self, seconds: float = SAVE_SECONDS) -> None:
-        """Store or spool at the worker's end what there was no room for; what cannot be saved is counted in the log.
+    def retry_unwritten_events(self) -> None:
+        while self._unwritten_events:
+            try:
+                self._write_event(*self._unwritten_events[0], is_live=False)
+            except OSError as error:
+                log.warning("%d events still wait in memory: %s", len(self._unwritten_events), error)
+                return
+            self._unwritten_events.popleft()
 
-        The logs of earlier days go first: an event is worth more than they are.
-        """
+    def save_unwritten_events(self, seconds: float = SAVE_SECONDS) -> None:
+        """Write the waiting events before the worker ends; old logs are deleted first to make room for them."""
         if not self._unwritten_events:
             return
         for number in (1, 2):
             with suppress(OSError):
                 os.unlink(os.path.join(self.home, f"{paths.WORKER_LOG}.{number}"))
         deadline = monotonic() + seconds
-        while True:
-            self.retry_unwritten_events()
-            self._spool_unwritten_events()
-            if not self._unwritten_events or monotonic() >= deadline:
-                break
+        self.retry_unwritten_events()
+        while self._unwritten_events and monotonic() < deadline:
             sleep(0.1)
+            self.retry_unwritten_events()
         if self._unwritten_events:
-            log.error(
-                "%d events were LOST: there was no room for them when the worker ended", len(self._unwritten_events)
-            )
-
-    def _spool_unwritten_events(self) -> None:
-        pending, self._unwritten_events = self._unwritten_events, []
-        for index, (event, filtered_event, deliveries) in enumerate(pending):
-            try:
-                spool.spool_event(self.home, event, filtered_event=filtered_event, deliveries=deliveries)
-            except OSError:
-                self._unwritten_events = pending[index:]
-                return
-
-    def retry_unwritten_events(self) -> None:
-        """Try again what there was no room for."""
-        pending, self._unwritten_events = self._unwritten_events, []
-        for index, (_, filtered_event, deliveries) in enumerate(pending):
-            try:
-                ingest.commit_event(self.connection, filtered_event, deliveries)
-            except db.StoreError as error:
-                log.warning("%d events still wait in memory: %s", len(pending) - index, error)
-                self._unwritten_events = [*pending[index:], *self._unwritten_events]
-                return
+            log.error("%d events were LOST: no room for them when the worker ended", len(self._unwritten_events))

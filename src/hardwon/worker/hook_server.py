@@ -1,4 +1,4 @@
-"""The worker process: a socket for hooks, and a clock for what has no hook."""
+"""The worker process: serves hooks on a Unix socket, and runs jobs, housekeeping and the HTTP API beside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any
 
@@ -31,11 +31,11 @@ from hardwon.worker.hook_responder import FIRST_BUILD_SECONDS, HookResponder
 
 TICK_SECONDS = 10.0
 PURGE_INTERVAL_SECONDS = 3600.0
-PURGE_RETRY_SECONDS = 60.0  # with more than fits: what is distilled meanwhile may go
+PURGE_RETRY_SECONDS = 60.0  # while above the limit: only distilled events may be deleted, and more are by then
 QUIET_SECONDS = 60.0
 SHUTDOWN_SECONDS = 1.0
 API_DELAY_SECONDS = 0.5
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # with more the hook does its work itself, while the worker answers others
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # above this the hook uses its fallback, so that other hooks need not wait
 MESSAGE_TIMEOUT_SECONDS = 5.0
 CLAIM_DAYS = 14
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ MonotonicClock = Callable[[], float]
 
 
 def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = TICK_SECONDS) -> int:
-    """Serve until told to stop; the lock is let go by the process ending, so that who waits for it sees us gone."""
+    """Serve until stopped. The end of the process releases the lock, so whoever gets the lock knows that it is gone."""
     if lifecycle.take_lock(home) is None:
         return 0
     os.umask(0o077)
@@ -53,29 +53,27 @@ def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = T
     except UserError as error:
         log.error("no worker: %s; %s", error.say, error.fix)
         return 1
-    _record_set_up_time(connection)
-    _upgrade_approvals(home, connection)
+    _run_start_tasks(home, connection)
     asyncio.run(_serve(home, connection, seconds, tick))
     connection.close()
     log.info("stopped")
     return 0
 
 
-def _record_set_up_time(connection: db.Connection) -> None:
-    """Note when hardwon was set up; a database that is busy now is asked again at the next start."""
-    try:
-        set_up.record_time(connection, clock.now())
-    except db.StoreError as error:
-        log.warning("the time of setting up is not noted yet: %s", error)
-
-
-def _upgrade_approvals(home: str, connection: db.Connection) -> None:
-    """Upgrade a home that was made before approvals were recorded."""
-    try:
-        if count := approvals.ensure_upgraded(home, connection, clock.now()):
-            log.info("approved what was in force before the upgrade: %d", count)
-    except (db.StoreError, UserError, OSError) as error:
-        log.warning("what was in force is not approved yet: %s", error)
+def _run_start_tasks(home: str, connection: db.Connection) -> None:
+    """Do what a new or upgraded home needs; a task that fails is tried again at the next start."""
+    tasks: dict[str, Callable[[], object]] = {
+        "record the time of the installation": lambda: set_up.record_time(connection, clock.now()),
+        "approve what was in force before approvals were recorded": lambda: approvals.ensure_upgraded(
+            home, connection, clock.now()
+        ),
+        "write the files by which plugins find hardwon": lambda: settings_files.write_discovery_files(home),
+    }
+    for purpose, task in tasks.items():
+        try:
+            task()
+        except (db.StoreError, UserError, OSError) as error:
+            log.warning("could not %s: %s", purpose, error)
 
 
 def _configure_logging(home: str) -> None:
@@ -97,14 +95,14 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     stop_event = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop_event.set)
-    hook_socket, housekeeping = HookSocket(home, responder, get_seconds), Housekeeping(home, get_seconds)
+    hook_socket = HookSocket(home, responder, get_seconds)
+    housekeeping = Housekeeping(home, get_seconds)
     http_server = HttpServer(home, responder, live_feed, get_seconds)
     responder.viewer_url = _reserve_port(http_server, _get_settings(responder)["apiPort"])
-    _write_plugin_discovery(home)
     await hook_socket.open()
 
     def wake() -> None:
-        """Look for work now, and say where we are; see `lifecycle.wake` and `lifecycle.status`."""
+        """Look for work now and restore worker.json: `wake_worker` and `read_status` send this signal."""
         hook_socket.announce_if_lost()
         job_runner.start_due_jobs()
 
@@ -137,7 +135,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
             is_idle=is_idle,
             is_changed=not has_work and lifecycle.read_install_stamp() != install_stamp,
         ):
-            log.warning("leaving: %s", reason)
+            log.warning("stopping: %s", reason)
             break
         if not stop_event.is_set():
             await hook_socket.repair()
@@ -150,7 +148,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
 
 
 def _reserve_port(http_server: HttpServer, port: int) -> str:
-    """Return the viewer's address; empty if there is to be no API, or no port for it."""
+    """Return the viewer's address; empty if the API is turned off or no port is free."""
     if port < 0:
         return ""
     try:
@@ -161,7 +159,7 @@ def _reserve_port(http_server: HttpServer, port: int) -> str:
 
 
 async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
-    """Hooks come first: the API's libraries are loaded once they have been answered for a while, in a thread."""
+    """Load the API's libraries a moment later and in a thread, so that the first hooks do not wait for them."""
     if http_server.port is None:
         return
     await asyncio.sleep(API_DELAY_SECONDS)
@@ -173,15 +171,8 @@ async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
         log.warning("no API: %s", error)
 
 
-def _write_plugin_discovery(home: str) -> None:
-    try:
-        settings_files.write_discovery_files(home)
-    except OSError as error:
-        log.warning("plugins may not find this hardwon: %s", error)
-
-
 def _get_settings(responder: HookResponder) -> dict[str, Any]:
-    """The settings in force: those of the last good config.json."""
+    """Return the settings of the last valid config.json."""
     index = responder.load_index()
     return {**settings.resolve_settings({}), **(index.settings if index else {})}
 
@@ -194,19 +185,19 @@ def _has_spooled_events(home: str) -> bool:
 
 
 def _find_exit_reason(home: str, connection: db.Connection, *, is_idle: bool, is_changed: bool) -> str:
-    """Why this worker is of no use any more, empty if it is. The next session starts one that is."""
+    """Return why this worker should end, empty if it should not; the next session starts another."""
     if not lifecycle.is_lock_owner(home):
-        return "the home is gone or has another worker"
+        return "the home was deleted or has another worker"
     with suppress(db.StoreError):
         if db.read_schema_version(connection) > LATEST_VERSION:
-            return f"{paths.DATABASE} was brought up to date by a newer hardwon"
+            return f"a newer hardwon upgraded {paths.DATABASE}"
     if is_changed:
         return "another version was installed"
-    return "no hook for a long time" if is_idle else ""
+    return "idle" if is_idle else ""
 
 
 class HookSocket:
-    """Owns the socket that hooks come to, and knows when one came last."""
+    """Owns the socket that hooks connect to, and the time of the last message."""
 
     def __init__(self, home: str, responder: HookResponder, get_seconds: MonotonicClock) -> None:
         self.home, self._responder, self._get_seconds = home, responder, get_seconds
@@ -216,7 +207,7 @@ class HookSocket:
         self._connection_tasks: set[asyncio.Task[None] | None] = set()
 
     async def open(self) -> None:
-        """Bind the socket and point the home's link at it; hooks read the link, so they need no environment."""
+        """Bind the socket and link to it from the home, where hooks find it without environment variables."""
         self._socket_path = lifecycle.get_socket_path(self.home)
         with suppress(FileNotFoundError):
             os.unlink(self._socket_path)
@@ -237,34 +228,34 @@ class HookSocket:
 
     async def repair(self) -> None:
         if not os.path.exists(self._socket_path):
-            log.warning("the socket was removed by somebody; made again")
+            log.warning("the socket was deleted; creating it again")
             self._server.close()
             await self.open()
         self.announce_if_lost()
 
     def announce_if_lost(self) -> None:
-        """Say again where this worker is to be found, if what it said is gone or spoilt."""
+        """Write worker.json again if it was deleted or changed."""
         if lifecycle.is_announced(self.home) or not lifecycle.is_lock_owner(self.home):
             return
-        log.warning("%s was removed or changed by somebody; written again", paths.WORKER_INFO)
+        log.warning("%s was deleted or changed; writing it again", paths.WORKER_INFO)
         try:
             self.announce(self._port)
-        except OSError as error:  # tried again at the next look
+        except OSError as error:  # the next tick tries again
             log.warning("%s cannot be written: %s", paths.WORKER_INFO, error)
 
     async def close(self) -> None:
-        """Let nobody in, and answer those who are. Who is sent away goes to the spool."""
+        """Stop accepting connections and finish open ones. Hooks refused here use the spool."""
         if lifecycle.is_lock_owner(self.home) or not os.path.exists(self.home):
             for path in (os.path.join(self.home, paths.SOCKET), self._socket_path):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
-        await asyncio.sleep(0.01)  # those who had found the socket before
+        await asyncio.sleep(0.01)  # let hooks connect that found the socket just before
         self._server.close()
         if self._connection_tasks:
             await asyncio.wait([task for task in self._connection_tasks if task], timeout=SHUTDOWN_SECONDS)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One hook: its whole message, one answer ending in a newline that says it is complete."""
+        """Answer one hook; the newline at the end tells it that the answer is complete."""
         task = asyncio.current_task()
         self._connection_tasks.add(task)
         self.last_message_at = self._get_seconds()
@@ -286,7 +277,8 @@ class HookSocket:
 
 
 async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
-    parts, size = [], 0
+    parts = []
+    size = 0
     while part := await reader.read(1 << 18):
         parts.append(part)
         size += len(part)
@@ -296,9 +288,9 @@ async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
 
 
 class Housekeeping:
-    """Owns the thread that does what no hook waits for: the spool, claims of sessions long over, retention.
+    """Owns the thread that drains the spool, deletes old claims and sessions, and keeps the database within its limit.
 
-    It has a connection of its own, so that a hook waits for it only if both write, and then for one short transaction.
+    It has its own connection, so a hook waits for it only if both write, and then for one short transaction.
     """
 
     def __init__(self, home: str, get_seconds: MonotonicClock) -> None:
@@ -307,10 +299,10 @@ class Housekeeping:
         self._stop_event = threading.Event()
         self._next_purge_at = get_seconds()
         self._has_caught_up = False
-        self._is_within_limit = False  # after the last purge
+        self._is_within_limit = False  # as of the last purge
 
     def start(self, values: Mapping[str, Any], *, is_quiet: bool) -> None:
-        """See to everything once more, unless that is being done; quiet: the store may be busy for longer."""
+        """Start a round unless one is running; if `is_quiet`, it may keep the database busy for longer."""
         if not self.is_busy():
             self._thread = threading.Thread(target=self._run_tasks, args=(values, is_quiet), daemon=True)
             self._thread.start()
@@ -319,15 +311,14 @@ class Housekeeping:
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
-        """Stop at the next pause; what is cut off is done by the next worker."""
+        """Stop at the next pause of the purge; the next worker goes on with it."""
         self._stop_event.set()
         if self._thread:
             self._thread.join(SHUTDOWN_SECONDS)
 
     def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
         try:
-            connection = db.connect(self.home)
-            try:
+            with closing(db.connect(self.home)) as connection:
                 ingest.drain_spool(
                     self.home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(self.home, prompt, cwd)
                 )
@@ -338,16 +329,15 @@ class Housekeeping:
                     turns.enqueue_undistilled(connection, clock.now())
                     self._has_caught_up = True
                 self._enforce_size(connection, values, is_quiet)
-            finally:
-                connection.close()
         except (OSError, db.StoreError, UserError) as error:
             log.warning("housekeeping: %s", error)
 
     def _enforce_size(self, connection: db.Connection, values: Mapping[str, Any], is_quiet: bool) -> None:
         if is_quiet and not retention.can_release_pages(connection) and self._has_disk_space():
-            log.info("%s is written anew, so that it can shrink", paths.DATABASE)
+            log.info("rewriting %s so that it can shrink", paths.DATABASE)
             retention.rebuild_database(connection)
-        days, max_bytes = values["retentionDays"], values["maxDbMb"] * 1024 * 1024
+        days = values["retentionDays"]
+        max_bytes = values["maxDbMb"] * 1024 * 1024
         has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
         if self._get_seconds() < self._next_purge_at and not has_grown:
             return
@@ -356,18 +346,18 @@ class Housekeeping:
         )
         if deleted_counts:
             summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())
-            log.info("too old or too much: %s; %d bytes are in use", summary, used_bytes)
+            log.info("deleted by retention: %s; %d bytes in use", summary, used_bytes)
         self._is_within_limit = used_bytes <= max_bytes
         self._next_purge_at = self._get_seconds() + (
             PURGE_INTERVAL_SECONDS if self._is_within_limit else PURGE_RETRY_SECONDS
         )
         if used_bytes > max_bytes and not self._stop_event.is_set():
-            log.warning("%s has %d bytes, more than maxDbMb, and no events are left to go", paths.DATABASE, used_bytes)
+            log.warning("%s has %d bytes, above maxDbMb, and no more events can be deleted", paths.DATABASE, used_bytes)
 
     def _has_disk_space(self) -> bool:
-        """The file is written to a temporary one, then into the log."""
+        """Return whether the rewrite has room: it writes a temporary copy and then the whole write-ahead log."""
         return shutil.disk_usage(self.home).free > 3 * retention.measure_file_bytes(self.home)
 
     def _pause_purge(self) -> bool:
-        """Half of the time is for others. False when the worker leaves."""
+        """Leave half of the time to other writers; return False when the worker ends."""
         return not self._stop_event.wait(retention.SLICE_SECONDS)

@@ -1,8 +1,7 @@
-"""What follows the end of a turn, in a process of its own: fill the session, distil it, index it, compile the brief.
+"""The process that follows the end of a turn: import the transcript, distil the session, index it, compile the brief.
 
-It works off what is due and ends; the worker starts it again when something is. What a model is asked is done by a
-second one, so that nobody's slow answer holds up plain code. Killed at any point it leaves leases behind, which the
-worker frees, and every step that was committed is whole.
+It does the jobs that are due and ends. Jobs for a model run in a second process, so that slow answers do not hold up
+plain code. Every step is one transaction; the worker releases the leases of a process that was killed.
 """
 
 from __future__ import annotations
@@ -11,37 +10,47 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from hardwon import clock, paths, settings
+from hardwon.distil.llm import Answer, Busy, Capped, Denied, Provider, Question, provider
+from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
+from hardwon.distil.observations import observe_turn
+from hardwon.distil.refinement import refine_summary, refine_turn
+from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.errors import UserError
+from hardwon.handoff import memory_queue
 from hardwon.handoff.reflection import ReflectionResult
+from hardwon.privacy.sensitive_sessions import has_sensitive_word
 from hardwon.search import brief, indexing
 from hardwon.sessions import transcript_import
-from hardwon.store import db, jobs, sessions
-from hardwon.worker import distil_job
+from hardwon.store import db, jobs, memories, observations, sessions, turns
+from hardwon.types import Job
 from hardwon.worker.reflection_job import drop_superseded_drafts, is_recording_denied, reflect_on_due_sessions
 
 REFLECT = "reflect"
 SHIFT_SECONDS = 20.0
 STORE_RETRY_SECONDS = 30.0
+ReadClock = Callable[[], float]
+T = TypeVar("T")
 
 
 def main(home: str, kind: str, max_documents: int | None = None) -> int:
-    """Work off the jobs of a kind; 1 if something has to be tried again, jobs.UNFINISHED if more is left to index."""
+    """Do the due jobs of a kind; return 1 to try again, jobs.EXIT_UNFINISHED if more is left to index."""
     os.nice(10)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a call to a model is cut off and booked as such
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a model call in progress is recorded as cut off
     try:
         values = settings.resolve_settings(settings.read_config(home))
-        connection = db.connect(home)
-        if kind == REFLECT:
-            _draft_handoffs(home, connection, values)
-            return 0
-        if kind == jobs.DISTIL:
-            transcript_import.import_waiting_sessions(home, connection, values)
-        is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
+        with closing(db.connect(home)) as connection:
+            if kind == REFLECT:
+                _draft_handoffs(home, connection, values)
+                return 0
+            if kind == jobs.DISTIL:
+                transcript_import.import_waiting_sessions(home, connection, values)
+            is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
     except (UserError, OSError, db.StoreError) as error:
         _write_log_line(f"{kind}: {error}", level="WARNING")
         return 1
@@ -54,22 +63,26 @@ def run_due_jobs(
     kind: str,
     values: Mapping[str, Any],
     *,
-    read_clock: Callable[[], float] = clock.now,
+    read_clock: ReadClock = clock.now,
     max_documents: int | None = None,
 ) -> bool:
-    """The jobs of the kind that are due, then what is made from all of them. Of many it does a part, so that what comes
-    in meanwhile is filled, indexed and told before all of history is. False if something is left to index."""
-    lease, touched_projects, deadline = f"{os.getpid()}.{os.urandom(4).hex()}", set[str](), monotonic() + SHIFT_SECONDS
+    """Do the due jobs of a kind, then compile briefs and refresh the index; return False if more is left to index.
+
+    It stops after SHIFT_SECONDS, so that new sessions are not kept waiting by a long history.
+    """
+    lease = f"{os.getpid()}.{os.urandom(4).hex()}"
+    touched_projects = set[str]()
+    deadline = monotonic() + SHIFT_SECONDS
     while monotonic() < deadline and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
         try:
             if kind == jobs.DISTIL:
-                distil_job.distil_session(connection, job, values, read_clock)
+                distil_session(connection, job, values, read_clock)
                 drop_superseded_drafts(connection, job.session, read_clock())
             elif is_recording_denied(home, values, read_clock(), sessions.get_cwd(connection, job.session)):
                 jobs.finish(connection, job)
             else:
-                distil_job.refine_session(connection, job, values, read_clock, os.environ)
-        except db.StoreError as error:  # the disk is full, or somebody writes for long: no fault of the job's
+                refine_session(connection, job, values, read_clock, os.environ)
+        except db.StoreError as error:  # a full disk or a long write by others, which is not the job's fault
             with suppress(db.StoreError):
                 jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(error))
             raise
@@ -79,7 +92,7 @@ def run_due_jobs(
     deadline = monotonic() + SHIFT_SECONDS
 
     def should_continue() -> bool:
-        """Until a session under way waits, which the next shift fills and distils."""
+        """Stop when a live session waits, which the next process distils first."""
         return monotonic() < deadline and not jobs.is_live_due(connection, kind, read_clock())
 
     index_result = indexing.refresh_index(
@@ -88,17 +101,134 @@ def run_due_jobs(
     return not index_result["left"]
 
 
+class _LeaseLost(Exception):
+    """The lease ran out, and another process may have taken the job."""
+
+
+def distil_session(connection: db.Connection, job: Job, values: Mapping[str, Any], read_clock: ReadClock) -> None:
+    """Distil the changed turns of a session into observations and a summary, by plain code.
+
+    Of a session that is marked as sensitive nothing is kept, and what was distilled before is deleted.
+    """
+    if _is_sensitive(connection, job.session, values):
+        for turn_number in turns.list_changed_turns(connection, job.session):
+            turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
+            turns.store_distilled(connection, turn, fingerprint, [], turns.PLAIN)
+        observations.delete_for_session(connection, job.session)
+        jobs.finish(connection, job)
+        return
+    for turn_number in turns.list_changed_turns(connection, job.session):
+        turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
+        turns.store_distilled(connection, turn, fingerprint, observe_turn(turn), turns.PLAIN)
+        if values["rememberInTurn"] and turn.final_message and job.priority == jobs.LIVE:
+            approved_texts = [
+                memory.text for memory in memories.list_memories(connection, "active", project=turn.project)
+            ]
+            memory_queue.queue_statements(
+                memory_queue.get_queue_folder(),
+                turn,
+                sessions.get_transcript_path(connection, job.session),
+                approved_texts,
+            )
+        if not jobs.renew_lease(connection, job, read_clock()):
+            return
+    fingerprint = turns.compute_session_fingerprint(connection, job.session)
+    is_changed = fingerprint not in ("", observations.read_summary_fingerprint(connection, job.session))
+    if is_changed:
+        session_turns = turns.list_turns(connection, job.session)
+        session_observations = observations.list_for_session(connection, job.session)
+        if has_work(session_turns):
+            summary = summarise_session(session_turns, session_observations)
+            turns.store_summary(connection, job.session, summary, fingerprint)
+    if is_changed and values["llm.provider"] != "none" and job.priority == jobs.LIVE:
+        jobs.enqueue(connection, jobs.REFINE, job.session, priority=job.priority, now=read_clock())
+    jobs.finish(connection, job)
+
+
+def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, Any]) -> bool:
+    return has_sensitive_word(sessions.list_prompt_texts(connection, session), values["sensitiveWords"])
+
+
+def refine_session(
+    connection: db.Connection, job: Job, values: Mapping[str, Any], read_clock: ReadClock, environ: Mapping[str, str]
+) -> None:
+    """Have a model improve what plain code wrote, which stays where the model fails or a cap is reached."""
+    try:
+        if not _is_sensitive(connection, job.session, values) and (model_provider := provider(values, environ)):
+            _refine_with_model(connection, job, model_provider, values, read_clock)
+    except _LeaseLost:
+        return
+    except Busy as busy:
+        if busy.retry_after and busy.retry_after > MAX_WAIT_SECONDS:
+            jobs.postpone(connection, job, read_clock() + busy.retry_after, busy.reason)
+        else:
+            jobs.fail(connection, job, busy.reason, read_clock())
+        return
+    except (Denied, UserError) as error:
+        jobs.fail(connection, job, str(error), read_clock())
+        return
+    except Capped:
+        pass  # already logged
+    jobs.finish(connection, job)
+
+
+def _refine_with_model(
+    connection: db.Connection, job: Job, model_provider: Provider, values: Mapping[str, Any], read_clock: ReadClock
+) -> None:
+    project = sessions.get_project_path(connection, job.session)
+
+    def renew_lease() -> None:
+        if not jobs.renew_lease(connection, job, read_clock()):
+            raise _LeaseLost
+
+    send = partial(
+        ask_model,
+        connection,
+        model_provider,
+        read_clock=read_clock,
+        on_attempt=renew_lease,
+        caps=get_caps(values),
+        project=project,
+        session=job.session,
+    )
+
+    def ask(question: Question, read_answer: Callable[[Answer], T], /) -> T:
+        """Log a reached cap here, because the caller may keep earlier answers and not report it."""
+        try:
+            return send(question, read_answer)
+        except Capped as capped:
+            if capped.is_first_today:
+                _write_log_line(f"no more model calls today: caps.{capped.cap} is reached; plain code goes on")
+            raise
+
+    for turn_number in turns.list_turns_made_by(connection, job.session, turns.PLAIN):
+        turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
+        plain_observations = observations.list_for_turn(connection, job.session, turn_number)
+        refined = refine_turn(turn, plain_observations, ask)
+        turns.store_distilled(
+            connection, turn, fingerprint, plain_observations if refined is None else refined, model_provider.model
+        )
+    fingerprint = turns.compute_session_fingerprint(connection, job.session)
+    summary = observations.find_summary(connection, job.session)
+    if summary and summary.made == turns.PLAIN:
+        session_turns = turns.list_turns(connection, job.session)
+        session_observations = observations.list_for_session(connection, job.session)
+        summary = refine_summary(session_turns, session_observations, summary, ask)
+        if summary:
+            turns.store_summary(connection, job.session, summary, fingerprint)
+
+
 def _draft_handoffs(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
     for result in reflect_on_due_sessions(connection, home):
         if isinstance(result, ReflectionResult):
-            _write_log_line(f"a handoff was drafted: reflection {result.record.id}")
+            _write_log_line(f"drafted handoff {result.record.id}")
             brief.compile_brief(connection, home, result.record.project, values)
         else:
-            _write_log_line(f"a session could not be reflected on: {result}", level="WARNING")
+            _write_log_line(f"a session could not be handed off: {result}", level="WARNING")
 
 
 def _write_log_line(text: str, level: str = "INFO") -> None:
-    """Write a line into the worker's log, where stderr leads, in the form the worker's own lines have."""
+    """Write a line to stderr, which is the worker's log, in the format of the worker's own lines."""
     print(f"{clock.format_iso(clock.now())} {level} {text}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""One worker per home: who holds the lock is the worker, whatever any file says."""
+"""Starting, stopping and finding the worker. One worker runs per home: the process that holds the lock."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hardwon.types import frozen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
-ANNOUNCE_SECONDS = 2.0  # for a worker that serves to write worker.json again
+ANNOUNCE_SECONDS = 2.0  # until a worker has written a lost worker.json again
 LOCK_TRIES = 5
 JOBS_LOCK = "jobs.lock"
-JOB_SECONDS = 60.0  # a process that distils or scans is done before that
+JOB_SECONDS = 60.0  # longer than any job process takes
 
 
 @frozen
 class WorkerStatus:
-    """What can be said of the worker of a home, running or not."""
+    """The state of the worker of a home."""
 
     running: bool
     pid: int | None
@@ -43,9 +43,9 @@ class WorkerStatus:
 
 
 def take_lock(home: str) -> int | None:
-    """The descriptor of the lock file if this process is now the worker, None if another is.
+    """Take the worker's lock and return its descriptor; None if another process is the worker.
 
-    Whoever looks whether the lock is held has it for an instant, so one refusal says nothing.
+    `is_lock_held` briefly takes the lock, so retry before concluding that another worker owns it.
     """
     paths.make_private_folder(home)
     descriptor = os.open(os.path.join(home, paths.WORKER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
@@ -56,7 +56,7 @@ def take_lock(home: str) -> int | None:
             sleep(0.02)
             continue
         if os.path.exists(os.path.join(home, paths.WORKER_INFO)):
-            os.unlink(os.path.join(home, paths.WORKER_INFO))  # what the one before said of itself
+            os.unlink(os.path.join(home, paths.WORKER_INFO))  # left by an earlier worker
         os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
         return descriptor
     os.close(descriptor)
@@ -64,7 +64,7 @@ def take_lock(home: str) -> int | None:
 
 
 def find_lock_holder(home: str) -> int | None:
-    """The process that holds the lock, also before it has said where it serves."""
+    """Return the process that holds the lock; it may not be serving yet."""
     if not is_lock_held(home):
         return None
     with open(os.path.join(home, paths.WORKER_LOCK), opener=paths.open_plain_file) as file:
@@ -73,7 +73,7 @@ def find_lock_holder(home: str) -> int | None:
 
 
 def is_lock_owner(home: str) -> bool:
-    """Whether the home is still there and its lock file still names this process."""
+    """Return whether the home still exists and its lock file names this process."""
     return find_lock_holder(home) == os.getpid()
 
 
@@ -106,13 +106,13 @@ def read_status(home: str) -> WorkerStatus:
 
 
 def is_announced(home: str) -> bool:
-    """Return whether this process has said where it is to be found, and nobody changed it."""
+    """Return whether worker.json still names this process."""
     announcement = _read_announcement(home)
     return announcement is not None and announcement["pid"] == os.getpid()
 
 
 def _is_answering(home: str) -> bool:
-    """Return whether some worker takes connections, as one that is still starting does not."""
+    """Return whether a worker accepts connections, which one that is still starting does not."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(0.1)
@@ -123,7 +123,7 @@ def _is_answering(home: str) -> bool:
 
 
 def _request_announcement(home: str) -> dict[str, Any] | None:
-    """Have the worker that serves write its lost worker.json again, and return what that says."""
+    """Have the running worker write its lost worker.json again, and return its content."""
     pid = find_lock_holder(home)
     if pid is None:
         return None
@@ -139,7 +139,7 @@ def _request_announcement(home: str) -> dict[str, Any] | None:
 
 
 def write_announcement(home: str, *, socket_address: str, port: int | None, started_at: float) -> None:
-    """Say where this worker is to be found."""
+    """Write worker.json, where others find this worker."""
     announcement = {
         "pid": os.getpid(),
         "port": port,
@@ -162,7 +162,7 @@ def _read_announcement(home: str) -> dict[str, Any] | None:
 
 
 def read_install_stamp() -> tuple[int, int, int] | None:
-    """What tells the package on disk from the one that was there before; None while there is none."""
+    """Return what changes when another version is installed; None while no version is."""
     try:
         file_stat = os.stat(hardwon.__file__)
     except OSError:
@@ -171,7 +171,7 @@ def read_install_stamp() -> tuple[int, int, int] | None:
 
 
 def can_exit_idle(now: float, last_activity_at: float, idle_minutes: float, has_work: bool) -> bool:
-    """Whether a worker may end by itself: no hook for so long, 0 being for ever, and nothing is left to do."""
+    """Return whether a worker has been idle for so long that it may end; 0 minutes mean never."""
     return idle_minutes > 0 and not has_work and now - last_activity_at >= idle_minutes * 60
 
 
@@ -182,22 +182,21 @@ def start_worker(home: str) -> WorkerStatus:
     while monotonic() < deadline:
         status = read_status(home)
         if status.running and child in (None, status.pid):
-            return (
-                status  # a child of ours that is to stand back has ended: it cannot outlive a `stop` that comes at once
-            )
+            # Another worker counts only once our own child has ended, so that no child outlives a `stop` right after.
+            return status
         if child is not None:
             ended_pid, exit_status = os.waitpid(child, os.WNOHANG)
             if ended_pid and exit_status:
-                raise UserError("the worker ended as it started", "hardwon logs")
+                raise UserError("the worker failed to start", "hardwon logs")
             child = None if ended_pid else child
         elif not is_lock_held(home):
             child = worker_start.launch_worker(home)
         sleep(0.02)
-    raise UserError(f"the worker did not come up within {START_SECONDS:.0f} s", "hardwon logs")
+    raise UserError(f"the worker did not start within {START_SECONDS:.0f} s", "hardwon logs")
 
 
 def wake_worker(home: str) -> None:
-    """Have the worker, if there is one, look for work now. One that does not know this signal takes no harm from it."""
+    """Have the worker, if one runs, look for work now. Versions that do not handle SIGCONT ignore it."""
     pid = read_status(home).pid
     if pid is not None:
         with suppress(ProcessLookupError):
@@ -205,7 +204,7 @@ def wake_worker(home: str) -> None:
 
 
 def stop_worker(home: str) -> bool:
-    """End the worker of this home and wait until it is gone; False if there was none."""
+    """Stop the worker of this home and wait for its end; return False if none was running."""
     pid = find_lock_holder(home)
     if pid is None:
         return False
@@ -251,7 +250,7 @@ def wait_for_jobs(home: str) -> bool:
 
 
 def get_socket_path(home: str) -> str:
-    """Where the socket goes: short enough for a socket address whatever the home is called, private to its owner."""
+    """Return the path of the socket: in a private folder, and short enough for a socket address."""
     home_digest = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime_folder and _is_private_folder(runtime_folder):

@@ -1,4 +1,4 @@
-"""Reflecting, for the command and for the worker's clock: the settings, the model, and where memories are proposed."""
+"""Drafts handoffs for `hardwon reflect` and for the worker: with its settings, its model, and proposed memories."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reflect_on_session(
     is_denied = partial(is_recording_denied, home, values, clock.now())
 
     def ask(question: Question, read_answer: Callable[[Answer], T]) -> T:
-        assert model_provider, "who is asked is known"
+        assert model_provider
         return ask_model(connection, model_provider, question, read_answer, caps=get_caps(values))
 
     def propose(memory: SuggestedMemory, story: Story) -> None:
@@ -50,7 +50,7 @@ def reflect_on_session(
 
 
 def propose_memory(connection: db.Connection, home: str, memory: SuggestedMemory, story: Story) -> None:
-    """Propose a memory to the person; what is known or was rejected already is not."""
+    """Propose a memory, unless it is known or was rejected before."""
     locations = [f"{citation.path}:{citation.line}" for citation in memory.evidence]
     try:
         memories.propose(
@@ -71,11 +71,12 @@ def propose_memory(connection: db.Connection, home: str, memory: SuggestedMemory
 def reflect_on_due_sessions(
     connection: db.Connection, home: str, *, plain: bool = False
 ) -> Iterator[reflection.ReflectionResult | UserError | OSError]:
-    """Every session that was left and not handed off; one that cannot be reflected on does not keep the others waiting.
+    """Draft a handoff of every session that is due, then ratify the drafts that `ratifyAfterDays` lets be ratified.
 
-    Then the drafts that a person's setting lets be ratified unseen are.
+    An error about one session is yielded and does not stop the others.
     """
-    values, now = settings.resolve_settings(settings.read_config(home)), clock.now()
+    values = settings.resolve_settings(settings.read_config(home))
+    now = clock.now()
     reflections_today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
     is_denied = partial(is_recording_denied, home, values, now)
     for due_session in due_sessions.find_sessions_due_for_reflection(
@@ -97,7 +98,7 @@ def reflect_on_due_sessions(
 
 
 def drop_superseded_drafts(connection: db.Connection, session: int, now: float) -> int:
-    """A session that its person handed off after it was drafted needs no draft; gives how many went."""
+    """Delete the drafts of a session that was handed off by hand since; return how many."""
     drafts = [draft for draft in reflections.list_drafts(connection, session) if draft.kind != "person"]
     session_turns = turns.list_turns(connection, session) if drafts else []
     drafted_at = min((draft.at for draft in drafts), default=now)
@@ -109,5 +110,5 @@ def drop_superseded_drafts(connection: db.Connection, session: int, now: float) 
 
 
 def is_recording_denied(home: str, values: Mapping[str, Any], now: float, cwd: str) -> bool:
-    """Whether a person has said that nothing of this folder is to be recorded, or sent."""
+    """Return whether recording is paused or denied in this folder."""
     return pauses.is_paused(home, cwd, now) or projects.is_below(cwd, values["denyProjects"])

@@ -1,10 +1,9 @@
-// Small helps on top of pages that work without them. What the server sends is escaped there; nothing is put
-// together from text here.
+// Conveniences on top of pages that work without scripts. The server sends escaped HTML; no HTML is built here.
 "use strict";
 
 const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
 
-// Now: a sign that something happened brings the rows behind the last one that is shown.
+// Now: a live message makes the page fetch the rows that are newer than the last one shown.
 function follow(stream) {
   const state = document.querySelector("[data-live]");
   let marks = stream.dataset.stream, asked = false, again = false;
@@ -29,7 +28,7 @@ function follow(stream) {
         document.querySelector("[data-queue]").replaceChildren(...part.querySelector("aside").childNodes);
         if (rows.length) document.querySelector("[data-empty]")?.remove();
       }
-    } catch { /* the stream says when the worker is back */ }
+    } catch { /* the live stream reconnects when the worker is back */ }
     asked = false;
     if (again) { again = false; setTimeout(catchUp, 100); }
   }
@@ -37,10 +36,10 @@ function follow(stream) {
   const soon = () => { clearTimeout(waits); waits = setTimeout(catchUp, 120); };
   function connect() {
     const source = new EventSource("/live");
-    source.onopen = () => { say("Live: it shows as it happens.", true); soon(); };
+    source.onopen = () => { say("Live", true); soon(); };
     source.onerror = () => {
-      say("The worker is away; trying again.", false);
-      // A worker that is back knows nobody: the page itself, asked again, says so.
+      say("Worker not reachable, retrying", false);
+      // A restarted worker has no signed-in browsers: reloading shows how to sign in again.
       if (source.readyState === EventSource.CLOSED) setTimeout(async () => { await catchUp(); connect(); }, 3000);
     };
     for (const kind of ["session", "prompt", "event", "observation", "delivery", "job", "processing"]) {
@@ -52,7 +51,7 @@ function follow(stream) {
   window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }
 
-// Search: what was found follows what is typed.
+// Search: results follow what is typed.
 function seek(form) {
   const shown = document.querySelector("[data-hits]");
   let waits = 0, turn = 0;
@@ -63,11 +62,11 @@ function seek(form) {
     values.set("part", "1");
     try {
       const answer = await fetch(`/search?${values}`);
-      if (!answer.ok) { location.reload(); return; } // it says why
+      if (!answer.ok) { location.reload(); return; } // the page says why
       const text = await answer.text();
       if (mine === turn) shown.replaceChildren(...parsed(text).body.childNodes);
     } catch {
-      if (mine === turn) shown.textContent = "The worker is away, so nothing was looked for: hardwon start";
+      if (mine === turn) shown.textContent = "Worker not reachable. Run: hardwon start";
     }
   }
   const soon = () => { clearTimeout(waits); waits = setTimeout(ask, 150); };
@@ -75,11 +74,11 @@ function seek(form) {
   form.addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 }
 
-// Keys: a letter presses what names it, j and k walk through rows, g goes places.
+// Keys: a letter clicks the element with that data-key, j and k move through rows, g opens a page.
 const places = {
   n: "/", s: "/sessions", l: "/lessons", r: "/review", m: "/memory", h: "/handoffs", i: "/insights", o: "/settings",
 };
-let going = false, leaving = false; // a second key must not fall on a page that is on its way out
+let going = false, leaving = false; // ignore keys while the next page is loading
 
 function press(event) {
   const field = event.target.closest("input, textarea, select");
