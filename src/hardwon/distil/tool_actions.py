@@ -256,7 +256,10 @@ def _find_edit_line(text: str, new_text: str) -> int:
 def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
     kind, label, written_paths = _classify_command(command[: failures.MAX_INSPECTED_CHARS], roots)
     text: str = fields["text"]
-    tally = check_results.parse_check_result(text) if kind == "check" and text else None
+    may_be_check = kind == "check" or (kind == "ran" and _CHECK_COMMANDS.intersection(label.split()))
+    tally = check_results.parse_check_result(text) if may_be_check and text else None
+    if tally:  # a wrapper that we do not know ran a check, as in `with-env npm test`
+        kind = "check"
     failed = (
         fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
     )
