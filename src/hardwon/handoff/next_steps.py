@@ -1,0 +1,179 @@
+"""Find what a message says is still to be done: under a heading, behind a label, or in a sentence of its own."""
+
+from __future__ import annotations
+
+import re
+
+from hardwon.text.excerpts import list_prose_lines, shorten_line, split_sentences, to_plain_line
+from hardwon.types import frozen
+
+MAX_STEP_CHARS = 220
+_MAX_MESSAGE_CHARS = 12_000
+_MAX_LISTED = 5
+_MIN_WORDS = 2
+_MIN_OWN_WORDS = 7  # a shorter sentence that says "them" or "waiting" needs the one before it
+_POINTS_BACK = re.compile(r"\b(?:it|this|that|them|these|those|both)\b|^(?:waiting|not pushed|still)", re.I)
+
+_LABELS = (
+    r"(?:(?:suggested|recommended|possible|immediate|your|the|my|concrete) )?next (?:steps?|actions?|up|tasks?)"
+    r"|next|remaining(?: (?:work|steps?|items?|tasks?|issues?|todos?|pieces?|gaps?))?|what(?:'s| is| remains)"
+    r"(?: still)? ?(?:left|next|missing|open|to do)?|still (?:open|to do|missing|pending|left)|to-?dos?"
+    r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
+    r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
+    r"|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
+)
+_LABEL_LINE = re.compile(rf"^\W*(?:{_LABELS})\b(?P<rest>[^.:!?\n]{{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I)
+# "Remaining files are pre-existing" and "the next commit" only look like a label: without a colon nothing may follow.
+_BARE_LABEL_REST = re.compile(r"\W*(?:\([^)]*\)\W*|(?:for|in|on|from|per|before|after|to|you|we|if)\b.*)?", re.I)
+_RETRY_LINE = re.compile(r"^\W*(?:please )?(?:now )?(?:try|run) (?:it |this |that )?again(?: \w+){0,3}:(?P<step>)", re.I)
+_COMMAND_LINE = re.compile(r"^\s*[\w./~$][^\n]*$")
+_SECTION_START = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$)")
+_LIST_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)])\s+(?:\[ \]\s+)?")
+_DONE_ITEM = re.compile(r"^\s*(?:[-*+•]\s+)?\[[xX]\]|✅|☑|✔|~~", re.I)
+
+_ACTS = (
+    "push|merge|deploy|publish|post|run|re-?run|commit|review|restart|reload|retry|test|verify|check|open|create"
+    "|release|ship|submit|tag|activate|install|rotate|set|add|update|remove|delete|configure|enable|implement|fix"
+    "|migrate|write|plan|start|rebase|squash|send|approve|decide|confirm|try|build|regenerate|replace"
+)
+# Each form of a sentence that leaves something to be done, with an example.
+_FORMS = (
+    r"^(?:please )?(?:try|run|test|start|launch) (?:it |this |that )?again\b",  # Try again: ./run.sh
+    r"\b(?:still|yet) (?:needs?|to be|has to|have to|must|lacks?|fails?|failing|missing|pending|unpushed|uncommitted"
+    r"|open|not (?:pushed|committed|merged|done))\b",
+    r"\b(?:remains? (?:to (?:be )?|open|undone|unresolved)|remaining (?:work|step|item|task|piece|issue|gap)s?\b)",
+    r"(?<!was )(?<!were )(?<!\()\b(?:not|nothing(?: is| has been| was)?)(?: yet| been)* (?:pushed|committed|merged"
+    r"|deployed|published|posted|released|implemented|wired up|on `?(?:main|master)`?)\b",
+    r"(?<!was )(?<!were )\bnot yet \w+",
+    r"\b(?:unpushed|uncommitted)\b(?! (?:and|changes? (?:were|was)))",
+    rf"\b(?:{_ACTS})\b[^.?!]{{0,60}}\b(?:whenever|when)(?: you(?:'re| are)?)? ?(?:ready|want|like|have time)\b",
+    rf"\bready (?:to|for you to|for) (?:be )?(?:{_ACTS})\w*",  # The document is ready to post.
+    r"\bready when you are\b",
+    rf"\byou(?:'ll| will| may| might| can)? (?:(?:still|now|just|also|then|probably) )?(?:need|have|want) to"
+    rf" (?:\w+ )?(?:{_ACTS})\b",
+    rf"\byou (?:should|must|can|could) (?:now |then |also |still )?(?:{_ACTS})\b(?! (?:see|find))",
+    rf"\b(?:will|would|still) need (?:to (?:be )?(?:\w+ )?(?:{_ACTS})|an?\b)",
+    rf"\bI(?:'d| would) (?:next |then |also |first )?(?:suggest|recommend|add|do|start|tackle|{_ACTS})\b"
+    r"(?! (?:rather|like|love|say|expect|leave|keep))",
+    r"\bI(?:'d| would) [^.?!]{3,80} next\b",
+    r"\b(?:I|we) (?:recommend|suggest|propose) (?!(?:that|this|it)\b)",
+    r"\bwaiting (?:on|for)\b",
+    rf"\b(?:after|once|when) [^.?!]{{4,90}}, (?:then )?(?:you can |please )?(?:{_ACTS})\b",
+    r"\bworth (?:running|doing|checking|adding|testing|verifying|fixing|a (?:follow|separate|look))\b",
+    r"\b(?:good|natural|obvious|logical|sensible|real|only) (?:next|follow[- ]?up)s?(?: steps?)?\b",
+    r"\bopen (?:decision|question|item|point|PR here)s?\b",
+    r"\b(?:I|we)(?:'ve| have)? (?:intentionally |deliberately )?(?:skipped|deferred|left out|postponed"
+    r"|(?:did(?:n't| not)|have(?:n't| not)|could(?:n't| not)) (?:yet )?(?:implement|add|run|test|fix|verify|push|commit"
+    r"|migrate|reproduce)\w*)\b",
+    r"\b(?:is|are|was|were) (?:still )?(?:not (?:yet )?(?:implemented|covered|tested|verified|wired|addressed|fixed"
+    r"|supported)|out of scope|left for later|unimplemented|untested|unverified)\b",
+    r"\b(?:for|in|as) a (?:follow[- ]?up|later|separate|future)(?: (?:pr|commit|change|session|pass|issue|task|step))?",
+    r"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work|does not work)\b",
+)
+_STATES = re.compile("|".join(_FORMS), re.I)
+_OFFERS = re.compile(
+    r"\b(?:want me to|would you like (?:me )?to|shall I|should I|do you want (?:me )?to"
+    r"|if you(?:'d| would)? (?:want|like|prefer),? I(?:'ll| can| could| will)|I (?:can|could) (?:also )?[^.?!]{3,100}"
+    r"if you(?:'d| would)? (?:want|like))\b(?P<work>.*)",
+    re.I,
+)
+# An offer of talk, or to go on with nothing named, leaves no work.
+_EMPTY_OFFER = re.compile(
+    r"^\W*(?:also |then |just )?(?:watch|monitor|explain|show|sketch|summari[sz]e|walk|elaborate|help|proceed|continue"
+    r"|go (?:ahead|on|deeper)|keep an eye|wait|clarify|describe|dig|look at (?:anything|something)|do (?:that|it|this)"
+    r"|anything|make any)\b",
+    re.I,
+)
+_NO_WORK = re.compile(
+    r"\b(?:pre-?existing|unrelated|already (?:\w+ )?(?:in|done|fixed|handled|covered|pushed|committed|merged)|but now"
+    r"|no longer needed|nothing (?:else )?(?:is )?(?:left|remains|to do|further)|no (?:remaining|further|open|next)"
+    r"|as expected|no action|not needed|not required|none)\b|→",
+    re.I,
+)
+_CONDITION = re.compile(r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )", re.I)
+
+
+@frozen
+class NextStep:
+    """A thing to do; an offer is the agent's question whether it should do it."""
+
+    text: str
+    is_offer: bool = False
+    is_labelled: bool = False  # it stood under a heading or behind a label such as "Next:"
+
+
+def find_next_steps(message: str) -> list[NextStep]:
+    """Return what an agent's message says is still to be done, what it labels so before what it mentions."""
+    message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
+    labelled = _find_labelled_steps(message)
+    sentences = split_sentences(message)
+    mentioned = [step for index in range(len(sentences)) if (step := _read_sentence(sentences, index))]
+    labelled_texts = [step.text for step in labelled]
+    steps = [*labelled, *(step for step in mentioned if not any(step.text in text for text in labelled_texts))]
+    return list({step.text: step for step in steps}.values())
+
+
+def _find_labelled_steps(message: str) -> list[NextStep]:
+    steps, lines = list[NextStep](), message.splitlines()
+    for index, raw_line in enumerate(lines):
+        line = " ".join(list_prose_lines(raw_line))
+        if retry := _RETRY_LINE.match(line):
+            command = next((following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), "")
+            steps.append(NextStep(f"{retry[0].strip()} {retry['step'] or command}".strip(), is_labelled=True))
+            continue
+        label = _LABEL_LINE.match(line)
+        if not label or (not label["end"] and not _BARE_LABEL_REST.fullmatch(label["rest"])):
+            continue
+        if label["step"]:
+            steps.append(NextStep(label["step"], is_labelled=True))
+        elif label["end"] or _SECTION_START.match(raw_line):
+            steps += _read_listed_steps(lines[index + 1 :])
+    return [step for step in steps if _is_work(step.text)]
+
+
+def _read_listed_steps(lines: list[str]) -> list[NextStep]:
+    """Return the items below a label: a list, a command in a fence, or the sentence that follows."""
+    steps, is_list = list[NextStep](), False
+    for line in lines:
+        text = line.strip()
+        if _SECTION_START.match(line) or len(steps) == _MAX_LISTED:
+            break
+        if not text or text.startswith("```"):
+            if steps and not is_list:
+                break
+            continue
+        is_item = bool(_LIST_ITEM.match(line))
+        if steps and is_list and not is_item:
+            if line[:1].isspace():
+                continue  # the continuation of an item
+            break
+        is_list = is_list or is_item
+        if not _DONE_ITEM.search(line):
+            plain = " ".join(list_prose_lines(text)) or to_plain_line(text)
+            steps.append(NextStep(shorten_line(plain, MAX_STEP_CHARS), is_labelled=True))
+    return steps
+
+
+def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
+    sentence = sentences[index]
+    if _DONE_ITEM.search(sentence) or sentence.endswith(":"):
+        return None
+    offer = _OFFERS.search(sentence)
+    if offer:
+        is_work = not _EMPTY_OFFER.match(offer["work"]) and len(offer["work"].split()) >= _MIN_WORDS
+        return NextStep(_join_previous(sentences, index), is_offer=True) if is_work else None
+    if sentence.endswith("?") or _CONDITION.match(sentence) or not _STATES.search(sentence):
+        return None
+    return NextStep(_join_previous(sentences, index)) if _is_work(sentence) else None
+
+
+def _join_previous(sentences: list[str], index: int) -> str:
+    """Return a sentence, after the one before it if it is short and points back."""
+    sentence = sentences[index]
+    if index and len(sentence.split()) < _MIN_OWN_WORDS and _POINTS_BACK.search(sentence):
+        sentence = f"{sentences[index - 1]} {sentence}"
+    return shorten_line(sentence, MAX_STEP_CHARS)
+
+
+def _is_work(text: str) -> bool:
+    return len(text.split()) >= _MIN_WORDS and not _NO_WORK.search(text)
