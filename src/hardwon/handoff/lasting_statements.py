@@ -135,6 +135,7 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
             "Do not",
         ),
         (re.compile(r"^we (always|never)\b", re.I), r"\1"),
+        (re.compile(r"^I (?:really )?like\b", re.I), "The user likes"),
     ),
     "user": (
         (re.compile(r"^I(?:'m| am)\b", re.I), "The user is"),
@@ -142,6 +143,12 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
         (re.compile(r"^I ((?:always|never|usually|generally) )?(\w+?)(?=\s)", re.I), r"The user \1\2s"),
         (re.compile(r"^my\b", re.I), "The user's"),
         (re.compile(r"^call me\b", re.I), "Call the user"),
+    ),
+    "reference": (
+        (
+            re.compile(r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*", re.I),
+            r"The \1 is at \2",
+        ),
     ),
 }
 
@@ -359,6 +366,25 @@ STATEMENT_RULES = (
         r" (?:same|tests?))\b)(?=.*(?:\d|(?-i:\b[A-Z]))).+)",
     ),
     _build_rule(
+        "hosted on",
+        "project",
+        r"\b(?P<said>(?:we |I )?(?:host|deploy)(?:s|ed)? (?:it |everything )?(?:on|to|with) (?-i:[A-Z])\w+.*)",
+    ),
+    _build_rule(
+        "our practice",
+        "project",
+        rf"(?:{_SAYS}|, )(?P<said>we (?:(?:don'?t|do not) (?!(?:want|have|need|know|see|think|care|get|understand|seem|really|even"
+        r"|yet|like)\b)\w+ (?!(?:it|this|that|them|these|those|yet)\b).+|do [\w-]+-(?:first|only)\b.*))",
+    ),
+    _build_rule(
+        "for future work",
+        "feedback",
+        rf"{_START}(?P<said>(?:ensure|make sure|note|record|document) .{{5,120}}\b(?:for (?:all )?future (?:\w+ )?(?:tickets"
+        r"|sessions|changes|work|prs|tasks|issues|agents)|in (?:claude'?s? |your |the agent'?s? )?memory)\b.*)",
+        is_firm=True,
+    ),
+    _build_rule("I like that", "feedback", r"^\W*(?P<said>I (?:really )?like (?:that|how|when) (?!I\b).+)"),
+    _build_rule(
         "note that",
         "project",
         rf"{_START}(?:note|keep in mind|bear in mind|be aware|mind) that (?P<said>(?:the |our )?(?:[\w-]+ ){{0,2}}{_ASSET}"
@@ -409,6 +435,12 @@ STATEMENT_RULES = (
         rf"|api spec|roadmap|backlog)(?: \w+)? (?:are|is|lives?)(?: (?:tracked|kept|documented|stored|managed))? (?:in|on|at)"
         rf" (?:the |our )?{_TOOL}\b.*)",
         is_firm=True,
+    ),
+    _build_rule(
+        "repository at",
+        "reference",
+        rf"(?P<said>\b(?:repo(?:sitory)?|docs?|documentation|wiki|dashboard|board|spec|tracker)\b[^.?!]{{0,90}}"
+        rf"\b(?:it'?s|is|are|lives) (?:at|here:?|on|under) https?://{_HOST}.*)",
     ),
     _build_rule(
         "see the link for",
@@ -477,7 +509,7 @@ _AT_HAND = re.compile(
     re.I,
 )
 _FOR_NOW = re.compile(
-    r"\b(?:for now|for the moment|this time|just this once|until (?:i|you|we)|right now|never ?mind|yet"
+    r"\b(?:for now|for the moment|this time|just this once|until (?:i|you|we)|right now|never ?mind|(?<!, )yet"
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn))\b",
     re.I,
 )
