@@ -12,7 +12,7 @@ from hardwon.distil import check_results, phrasing
 from hardwon.distil.failure_fixes import FailureFix, describe_failure, find_failure_fixes, find_standing_failures
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
-from hardwon.handoff.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
+from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflection_types import Evidence
 from hardwon.text.excerpts import (
