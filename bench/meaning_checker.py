@@ -27,7 +27,7 @@ _COMMAND_START = r"(?:^|[\n;&|(]\s*)"
 _RUNNING = "running with session"
 _CODE = re.compile(r"`([^`]+)`")
 _QUOTATION = re.compile(r"“([^“”]+)”")
-_URL = re.compile(r"https?://[^\s)>\]]+")
+_URL = re.compile(r"https?://[^\s)>\]”]+")
 _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 _PATH = re.compile(
     r"(?<![\w/@.-])(?:…/)?[\w.@~+-]*(?:/[\w.@+\[\]()-]+)+/?|(?<![\w/@.-])[\w@+-][\w.@+-]*\.[a-zA-Z]\w{0,9}\b"

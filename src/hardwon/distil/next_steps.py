@@ -7,12 +7,11 @@ import re
 from hardwon.text.excerpts import list_prose_lines, shorten_line, split_sentences, to_plain_line
 from hardwon.types import frozen
 
-MAX_STEP_CHARS = 220
+MAX_STEP_CHARS = 300
 _MAX_MESSAGE_CHARS = 12_000
 _MAX_LISTED = 5
 _MIN_WORDS = 2
-_MIN_OWN_WORDS = 7  # a shorter sentence that says "them" or "waiting" needs the one before it
-_POINTS_BACK = re.compile(r"\b(?:it|this|that|them|these|those|both)\b|^(?:waiting|not pushed|still)", re.I)
+_MIN_OWN_WORDS = 6  # "Push whenever ready." does not say what to push: the sentence before does
 
 _LABELS = (
     r"(?:(?:suggested|recommended|possible|immediate|your|the|my|concrete) )?next (?:steps?|actions?|up|tasks?)"
@@ -20,7 +19,7 @@ _LABELS = (
     r"(?: still)? ?(?:left|next|missing|open|to do)?|still (?:open|to do|missing|pending|left)|to-?dos?"
     r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
-    r"|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
+    r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
 )
 _LABEL_LINE = re.compile(rf"^\W*(?:{_LABELS})\b(?P<rest>[^.:!?\n]{{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I)
 # "Remaining files are pre-existing" and "the next commit" only look like a label: without a colon nothing may follow.
@@ -61,7 +60,7 @@ _FORMS = (
     rf"\b(?:after|once|when) [^.?!]{{4,90}}, (?:then )?(?:you can |please )?(?:{_ACTS})\b",
     r"\bworth (?:running|doing|checking|adding|testing|verifying|fixing|a (?:follow|separate|look))\b",
     r"\b(?:good|natural|obvious|logical|sensible|real|only) (?:next|follow[- ]?up)s?(?: steps?)?\b",
-    r"\bopen (?:decision|question|item|point|PR here)s?\b",
+    r"\bopen (?:decision|question|item|point)s?\b",
     r"\b(?:I|we)(?:'ve| have)? (?:intentionally |deliberately )?(?:skipped|deferred|left out|postponed"
     r"|(?:did(?:n't| not)|have(?:n't| not)|could(?:n't| not)) (?:yet )?(?:implement|add|run|test|fix|verify|push|commit"
     r"|migrate|reproduce)\w*)\b",
@@ -71,6 +70,8 @@ _FORMS = (
     r"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work|does not work)\b",
 )
 _STATES = re.compile("|".join(_FORMS), re.I)
+# Where the work stands, which leaves something to do but does not say what: told after what does.
+_IS_STATE = re.compile(r"\b(?:not|nothing|unpushed|uncommitted|waiting)\b", re.I)
 _OFFERS = re.compile(
     r"\b(?:want me to|would you like (?:me )?to|shall I|should I|do you want (?:me )?to"
     r"|if you(?:'d| would)? (?:want|like|prefer),? I(?:'ll| can| could| will)|I (?:can|could) (?:also )?[^.?!]{3,100}"
@@ -100,17 +101,24 @@ class NextStep:
     text: str
     is_offer: bool = False
     is_labelled: bool = False  # it stood under a heading or behind a label such as "Next:"
+    is_state: bool = False  # it says where the work stands, such as "not pushed"
 
 
 def find_next_steps(message: str) -> list[NextStep]:
     """Return what an agent's message says is still to be done, what it labels so before what it mentions."""
     message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
     labelled = _find_labelled_steps(message)
-    sentences = split_sentences(message)
-    mentioned = [step for index in range(len(sentences)) if (step := _read_sentence(sentences, index))]
+    paragraphs = [split_sentences(line) for line in list_prose_lines(message)]
+    mentioned = [
+        step
+        for sentences in paragraphs
+        for index in range(len(sentences))
+        if (step := _read_sentence(sentences, index))
+    ]
     labelled_texts = [step.text for step in labelled]
     steps = [*labelled, *(step for step in mentioned if not any(step.text in text for text in labelled_texts))]
-    return list({step.text: step for step in steps}.values())
+    ordered = sorted(steps, key=lambda step: (step.is_state, step.is_offer))
+    return list({step.text: step for step in ordered}.values())
 
 
 def _find_labelled_steps(message: str) -> list[NextStep]:
@@ -162,17 +170,19 @@ def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
     if offer:
         is_work = not _EMPTY_OFFER.match(offer["work"]) and len(offer["work"].split()) >= _MIN_WORDS
         return NextStep(_join_previous(sentences, index), is_offer=True) if is_work else None
-    if sentence.endswith("?") or _CONDITION.match(sentence) or not _STATES.search(sentence):
+    if sentence.endswith("?") or _CONDITION.match(sentence) or not _STATES.search(sentence) or not _is_work(sentence):
         return None
-    return NextStep(_join_previous(sentences, index)) if _is_work(sentence) else None
+    return NextStep(_join_previous(sentences, index), is_state=bool(_IS_STATE.search(sentence)))
 
 
 def _join_previous(sentences: list[str], index: int) -> str:
-    """Return a sentence, after the one before it if it is short and points back."""
-    sentence = sentences[index]
-    if index and len(sentence.split()) < _MIN_OWN_WORDS and _POINTS_BACK.search(sentence):
-        sentence = f"{sentences[index - 1]} {sentence}"
-    return shorten_line(sentence, MAX_STEP_CHARS)
+    """Return a sentence, after up to two before it in the paragraph if it is too short to say what it is about."""
+    start = index
+    while start and index - start < 2 and len(sentences[index].split()) < _MIN_OWN_WORDS:
+        if len(" ".join(sentences[start - 1 : index + 1])) > MAX_STEP_CHARS:
+            break
+        start -= 1
+    return shorten_line(" ".join(sentences[start : index + 1]), MAX_STEP_CHARS)
 
 
 def _is_work(text: str) -> bool:

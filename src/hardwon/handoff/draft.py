@@ -341,7 +341,7 @@ def anonymize_paths(text: str, story: Story) -> str:
     """Paths from the project on, and without whose machine it was."""
     for folder in filter(None, (story.project, story.cwd)):
         text = text.replace(f"{folder}/", "")
-    return _HOME_FOLDER.sub("~", text)
+    return _HOME_FOLDER.sub("…", text)
 
 
 def _render_front_matter(draft: Draft) -> str:

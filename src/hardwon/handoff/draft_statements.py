@@ -30,11 +30,11 @@ from hardwon.types import Turn, frozen
 
 MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
-MAX_TOPIC_CHARS = 120
+MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
 _MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 2, 2, 5
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
-_MAX_EARLIER_STEPS = 2  # next steps said in the middle of a session that nothing later took up
+_MAX_EARLIER_STEPS = 3  # next steps said in the middle of a session that nothing later took up
 _RECENT_TURNS = 5  # turns whose failures may stand
 _SAME_THRESHOLD = 0.6
 _TAKEN_UP_SHARE = 0.5  # of a step's words in what was asked and run later, from which on it counts as taken up
@@ -64,13 +64,24 @@ _GENERIC_WORDS = frozenset(
     feedback functionality seems great really perform repo run work working latest changes branch question review
     feature way best right wrong good bad figure actually maybe sure currently""".split()
 )
+_INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
+_REQUESTS = re.compile(
+    r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
+    r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find)\b",
+    re.I,
+)
 _SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
+_PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|Step|Phase|Change|Part)[^\n]*)", re.M | re.I)
+_VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
+_LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
+_BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
 _ANNOUNCES = re.compile(
     r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I
 )
+_SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
 _CLAIMS_CLEAN = re.compile(r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I)
@@ -174,15 +185,17 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
         return (read_plan_title(plan.content), plan) if plan else ("", None)
     text = _SEVERITY.sub("", exchange.prompt.text)
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
-    sentences = [sentence for sentence in sentences[:8] if not sentence.startswith(("@", "/"))] or sentences
-    if not sentences:
+    # A prompt too long to be typed is a brief for the task: its first sentences say what it is about.
+    sentences = sentences or split_sentences(text[:3_000])
+    candidates = [line for line in sentences[:12] if not line.startswith(("@", "/")) and not _INTRODUCES.search(line)]
+    if not candidates:
         return phrasing.pick_first_sentence(text, MAX_LINE_CHARS), exchange.prompt
     # A later sentence must name clearly more than the first to be told in its place.
-    counts = [len(find_topic_words(sentence)) for sentence in sentences]
-    best = max(range(len(sentences)), key=lambda index: (min(counts[index], 9) + (3 if index == 0 else 0), -index))
-    line = sentences[best]
-    if len(line.split()) <= 3 and best + 1 < len(sentences):
-        line = f"{line} {sentences[best + 1]}"
+    scores = [
+        min(len(find_topic_words(line)), 9) + (3 if line is candidates[0] else 0) + (2 if _REQUESTS.search(line) else 0)
+        for line in candidates
+    ]
+    line = candidates[scores.index(max(scores))]
     return shorten_line(_LEADING_FILLER.sub("", line).rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
 
 
@@ -489,6 +502,7 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
             Statement(f"Open on the agent's list: {quote_text(task, 160)}", cite_step(facts, step, task), is_next_step=True)
             for task, step in transcript_story.list_open_tasks(facts.story)[:3]
         ),
+        *_list_unverified_steps(facts),
         *_list_failing_checks(facts),
         *_list_earlier_steps(facts),
         *_list_uncommitted_changes(facts),
@@ -509,8 +523,21 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
     if later_edits:
         return []
     title = read_plan_title(plans[-1].content)
-    text = f"Carry out the plan {quote_text(title, MAX_LINE_CHARS)}: it was shown and not begun"
+    steps = [quote_text(step, 80) for step in _PLAN_STEP.findall(plans[-1].content)[:3]]
+    text = f"Plan not done yet: {', '.join((quote_text(title, 120), *steps))}"
     return [Statement(text, cite_step(facts, plans[-1], title), is_next_step=True)]
+
+
+def _list_unverified_steps(facts: SessionFacts) -> list[Statement]:
+    """What a plan that the session was started with wants to be tried by hand, which an agent seldom does."""
+    plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
+    section = _VERIFICATION.search(plans[-1].content) if plans else None
+    items = [to_plain_line(item) for item in _LIST_ITEM.findall(section[1])] if section else []
+    return [
+        Statement(f"To check by hand: {quote_text(item, 200)}", cite_step(facts, plans[-1], item), is_next_step=True)
+        for item in items
+        if _BY_HAND.search(item)
+    ][:2]
 
 
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
@@ -523,7 +550,7 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
         (sentence, step)
         for step in last.steps
         if step.kind == "agent"
-        for sentence in split_sentences(step.text)[-3:]
+        for sentence in split_sentences(step.text)
         if _ANNOUNCES.search(sentence.replace("’", "'")) and not sentence.endswith("?")
     ]
     request = shorten_line(topic.request, 140)
@@ -542,9 +569,11 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
 
 def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
     """What was said to remain with the last words, and if only talk followed, when the last work ended."""
-    numbers = sorted({facts.last_working_exchange, len(facts.exchanges) - 1}, reverse=True) if facts.exchanges else []
-    if numbers and is_unfinished(facts):
-        numbers = [number for number in numbers if number < len(facts.exchanges) - 1]
+    last = len(facts.exchanges) - 1
+    numbers = sorted({facts.last_working_exchange, last, *([last - 1] if is_unfinished(facts) else [])}, reverse=True)
+    if is_unfinished(facts):
+        numbers = [number for number in numbers if number < last]
+    numbers = [number for number in numbers if number >= 0]
     statements = [
         statement
         for number in numbers
@@ -566,18 +595,20 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
     """Next steps that were labelled as such earlier, latest first, if nothing asked or run later took them up."""
     statements = list[Statement]()
     last = min(facts.last_working_exchange, len(facts.exchanges) - 1)
-    later_words = frozenset[str]()
+    later_words, has_later_commit = frozenset[str](), False
     for number in range(len(facts.exchanges) - 1, -1, -1):
         if number < last:
             for step in find_next_steps(facts.turns[number].final_message):
                 words = find_topic_words(step.text)
                 is_taken_up = len(words & later_words) >= _TAKEN_UP_SHARE * len(words)
-                if step.is_labelled and words and not is_taken_up:
-                    statement = _cite_next_step(facts, step, number)
-                    statements += [statement] if statement else []
+                is_saved = has_later_commit and bool(_SAVING.search(step.text))
+                statement = _cite_next_step(facts, step, number) if step.is_labelled and words else None
+                if statement and not is_taken_up and not is_saved:
+                    statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
         exchange = facts.exchanges[number]
-        activity = [step.text if step.kind == "agent" else f"{step.command} {step.path}" for step in exchange.steps]
+        activity = [f"{step.command} {step.path}" for step in exchange.steps]
         later_words |= find_topic_words(" ".join([exchange.prompt.text if exchange.prompt else "", *activity]))
+        has_later_commit = has_later_commit or any(action.kind == "saved" for action in facts.actions_by_turn[number])
     return statements[:_MAX_EARLIER_STEPS]
 
 

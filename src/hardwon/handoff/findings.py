@@ -99,11 +99,11 @@ _POSTPONES = re.compile(
     r"|(?:do|fix|handle|address|tackle|add|test|try) (?:that|this|it|them) (?:later|another time|in (?:a|another"
     r"|the next) \w+)"
     r"|(?:not|nothing) (?:for )?now|(?:fine|ok) to do it later|for a (?:later|separate|follow[- ]?up) \w+"
-    r"|out of scope|future (?:consideration|task|todo|phase|work)"
+    r"|out of scope|todo to be added|add (?:it|this|that|them) (?:to|as) (?:the |a )?(?:todo|backlog|roadmap)s?|future (?:consideration|task|todo|phase|work)"
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
-_POSTPONE_WORDS = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future", re.I)
+_POSTPONE_WORDS = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I)
 _PICKS_OPTION = re.compile(
     r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I
 )
@@ -146,7 +146,7 @@ def _find_requested_revert(story: Story, exchange: Exchange, previous: Exchange 
     outcome = pick_first_sentence(get_final_message(previous), 120)
     if not is_informative(outcome):
         outcome = pick_first_sentence(previous.prompt.text, 120) if previous.prompt else ""
-    text = f"Tried, then taken back at the person's word: “{shorten_line(exchange.prompt.text, _MAX_CHARS)}”"
+    text = f"Tried, then taken back when the person asked: “{shorten_line(exchange.prompt.text, _MAX_CHARS)}”"
     text += f" It was: {outcome}" if outcome else ""
     return Finding("failed experiments", text, 0.85, "learning", (quote_step(story, exchange.prompt, sentence),))
 
@@ -279,12 +279,11 @@ def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator
         text = (
             f"`{shorten_line(call.command or call.path or call.tool, 80)}` failed{format_times(len(failed_calls))}: "
             f"{_end_line(line)}"
-            f" The same failed {pluralize(sum(counts), 'time')} in {len(counts)} of the {len(recent)} sessions before:"
-            " worth mending, or a note on how to avoid it."
+            f" It failed {pluralize(sum(counts), 'time')} before, in {len(counts)} of the last {len(recent)} sessions."
         )
         score = min(0.5 + 0.06 * len(counts) + 0.03 * len(failed_calls), 0.95)
         evidence = tuple(quote_step(story, step, line) for _, step in failed_calls[:2])
-        yield Finding("recurring failures", text, score, "memory", evidence, "feedback")
+        yield Finding("recurring failures", text, score, "memory", evidence)
 
 
 def _is_remembered(failure: str, past: ReflectionContext) -> bool:
@@ -393,7 +392,7 @@ def detect_unmentioned_files(story: Story, past: ReflectionContext) -> Iterator[
     steps = [changed_files[path] for paths in unmentioned.values() for path in paths if path in changed_files]
     if steps and len(unmentioned) < len(areas):
         described = [f"{area} ({join_names(map(os.path.basename, paths), 2)})" for area, paths in unmentioned.items()]
-        text = f"Changed, but never spoken of: {join_names(described, _MAX_AREAS)}. Part of the work, or did it grow?"
+        text = f"Changed, but no one said so: {join_names(described, _MAX_AREAS)}"
         evidence = tuple(quote_step(story, step, step.path) for step in steps[:_MAX_AREAS])
         yield Finding("files not noted", text, min(0.35 + 0.05 * len(unmentioned), 0.55), "workstream", evidence)
 

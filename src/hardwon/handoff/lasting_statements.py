@@ -117,6 +117,7 @@ def _to_prohibition(match: re.Match[str]) -> str:
     return f"Do not {_GERUNDS.get(gerund) or gerund.removesuffix('ing')}"
 
 
+_HOSTED = re.compile(r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b", re.I)
 _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
     "feedback": (
         (re.compile(r"^(?:stop|quit|avoid) (\w+ing)\b", re.I), _to_prohibition),
@@ -144,6 +145,7 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
         (re.compile(r"^my\b", re.I), "The user's"),
         (re.compile(r"^call me\b", re.I), "Call the user"),
     ),
+    "project": ((_HOSTED, r"It is hosted \1"),),
     "reference": (
         (
             re.compile(r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*", re.I),
