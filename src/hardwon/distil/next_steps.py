@@ -21,7 +21,7 @@ _LABELS = (
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
     r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
 )
-_LABEL_LINE = re.compile(rf"^\W*(?:{_LABELS})\b(?P<rest>[^.:!?\n]{{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I)
+_LABEL_LINE = re.compile(rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I)
 # "Remaining files are pre-existing" and "the next commit" only look like a label: without a colon nothing may follow.
 _BARE_LABEL_REST = re.compile(r"\W*(?:\([^)]*\)\W*|(?:for|in|on|from|per|before|after|to|you|we|if)\b.*)?", re.I)
 _RETRY_LINE = re.compile(r"^\W*(?:please )?(?:now )?(?:try|run) (?:it |this |that )?again(?: \w+){0,3}:(?P<step>)", re.I)
@@ -35,9 +35,26 @@ _ACTS = (
     "|release|ship|submit|tag|activate|install|rotate|set|add|update|remove|delete|configure|enable|implement|fix"
     "|migrate|write|plan|start|rebase|squash|send|approve|decide|confirm|try|build|regenerate|replace"
 )
-# Each form of a sentence that leaves something to be done, with an example.
-_FORMS = (
+# Sentences that tell somebody what to do.
+_INSTRUCTIONS = (
     r"^(?:please )?(?:try|run|test|start|launch) (?:it |this |that )?again\b",  # Try again: ./run.sh
+    # Push whenever you're ready.
+    rf"\b(?:{_ACTS})\b[^.?!]{{0,60}}\b(?:whenever|when)(?: you(?:'re| are)?)? ?(?:ready|want|like|have time)\b",
+    rf"\bready (?:to|for you to|for) (?:be )?(?:{_ACTS})\w*",  # The document is ready to post.
+    r"\bready when you are\b",
+    rf"\byou(?:'ll| will)? (?:(?:still|now|just|also|then|probably) )?(?:need|have) to (?:\w+ )?(?:{_ACTS})\b",
+    rf"\byou (?:should|must) (?:now |then |also |still )?(?:{_ACTS})\b",
+    rf"\bwill need to (?:be )?(?:\w+ )?(?:{_ACTS})",  # The fix will need to update the fixtures.
+    rf"\bI(?:'d| would) (?:next |then |also |first )?(?:suggest|recommend|tackle|{_ACTS})\b",
+    r"\bI(?:'d| would) [^.?!]{3,80} next\b",
+    # After merging #12, push a new tag.
+    rf"\b(?:after|once|when) [^.?!]{{4,90}}, (?:then )?(?:you can |please )?(?:{_ACTS})\b",
+    rf"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work)(?: again)?, (?:(?:we|you) (?:can|could|should) )?(?:{_ACTS})\b",
+    r"\bworth (?:running|doing|checking|adding|testing|verifying|fixing|considering|a (?:follow|separate))\b",
+    r"\b(?:good|natural|obvious|logical|sensible|real|only) (?:next|follow[- ]?up)s?(?: steps?)?\b",
+)
+# Sentences that say what is missing.
+_GAPS = (
     r"\b(?:still|yet) (?:needs?|to be|has to|have to|must|lacks?|fails?|failing|missing|pending|unpushed|uncommitted"
     r"|open|not (?:pushed|committed|merged|done))\b",
     r"\b(?:remains? (?:to (?:be )?|open|undone|unresolved)|remaining (?:work|step|item|task|piece|issue|gap)s?\b)",
@@ -45,21 +62,10 @@ _FORMS = (
     r"|deployed|published|posted|released|implemented|wired up|on `?(?:main|master)`?)\b",
     r"(?<!was )(?<!were )\bnot yet \w+",
     r"\b(?:unpushed|uncommitted)\b(?! (?:and|changes? (?:were|was)))",
-    rf"\b(?:{_ACTS})\b[^.?!]{{0,60}}\b(?:whenever|when)(?: you(?:'re| are)?)? ?(?:ready|want|like|have time)\b",
-    rf"\bready (?:to|for you to|for) (?:be )?(?:{_ACTS})\w*",  # The document is ready to post.
-    r"\bready when you are\b",
-    rf"\byou(?:'ll| will| may| might| can)? (?:(?:still|now|just|also|then|probably) )?(?:need|have|want) to"
-    rf" (?:\w+ )?(?:{_ACTS})\b",
-    rf"\byou (?:should|must|can|could) (?:now |then |also |still )?(?:{_ACTS})\b(?! (?:see|find))",
-    rf"\b(?:will|would|still) need (?:to (?:be )?(?:\w+ )?(?:{_ACTS})|an?\b)",
-    rf"\bI(?:'d| would) (?:next |then |also |first )?(?:suggest|recommend|add|do|start|tackle|{_ACTS})\b"
-    r"(?! (?:rather|like|love|say|expect|leave|keep))",
-    r"\bI(?:'d| would) [^.?!]{3,80} next\b",
+    rf"\byou (?:can|could|may|might)(?: want to)? (?:now |then |also )?(?:{_ACTS})\b",
+    rf"\b(?:would|still) need (?:to (?:be )?(?:\w+ )?(?:{_ACTS})|an?\b)",
     r"\b(?:I|we) (?:recommend|suggest|propose) (?!(?:that|this|it)\b)",
     r"\bwaiting (?:on|for)\b",
-    rf"\b(?:after|once|when) [^.?!]{{4,90}}, (?:then )?(?:you can |please )?(?:{_ACTS})\b",
-    r"\bworth (?:running|doing|checking|adding|testing|verifying|fixing|a (?:follow|separate|look))\b",
-    r"\b(?:good|natural|obvious|logical|sensible|real|only) (?:next|follow[- ]?up)s?(?: steps?)?\b",
     r"\bopen (?:decision|question|item|point)s?\b",
     r"\b(?:I|we)(?:'ve| have)? (?:intentionally |deliberately )?(?:skipped|deferred|left out|postponed"
     r"|(?:did(?:n't| not)|have(?:n't| not)|could(?:n't| not)) (?:yet )?(?:implement|add|run|test|fix|verify|push|commit"
@@ -67,9 +73,9 @@ _FORMS = (
     r"\b(?:is|are|was|were) (?:still )?(?:not (?:yet )?(?:implemented|covered|tested|verified|wired|addressed|fixed"
     r"|supported)|out of scope|left for later|unimplemented|untested|unverified)\b",
     r"\b(?:for|in|as) a (?:follow[- ]?up|later|separate|future)(?: (?:pr|commit|change|session|pass|issue|task|step))?",
-    r"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work|does not work)\b",
 )
-_STATES = re.compile("|".join(_FORMS), re.I)
+_INSTRUCTS = re.compile("|".join(_INSTRUCTIONS), re.I)
+_HAS_GAP = re.compile("|".join(_GAPS), re.I)
 # Where the work stands, which leaves something to do but does not say what: told after what does.
 _IS_STATE = re.compile(r"\b(?:not|nothing|unpushed|uncommitted|waiting)\b", re.I)
 _OFFERS = re.compile(
@@ -81,7 +87,7 @@ _OFFERS = re.compile(
 # An offer of talk, or to go on with nothing named, leaves no work.
 _EMPTY_OFFER = re.compile(
     r"^\W*(?:also |then |just )?(?:watch|monitor|explain|show|sketch|summari[sz]e|walk|elaborate|help|proceed|continue"
-    r"|go (?:ahead|on|deeper)|keep an eye|wait|clarify|describe|dig|look at (?:anything|something)|do (?:that|it|this)"
+    r"|go (?:ahead|on|deeper)|keep (?:going|an eye)|wait|clarify|describe|dig|look at (?:anything|something)|do (?:that|it|this)"
     r"|anything|make any)\b",
     re.I,
 )
@@ -91,7 +97,10 @@ _NO_WORK = re.compile(
     r"|as expected|no action|not needed|not required|none)\b|→",
     re.I,
 )
-_CONDITION = re.compile(r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )", re.I)
+# What holds only for somebody in some case, or what the agent is about to do itself.
+_NOT_FOR_LATER = re.compile(
+    r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^(?:now )?(?:let me|I'll|I will)\b", re.I
+)
 
 
 @frozen
@@ -100,7 +109,7 @@ class NextStep:
 
     text: str
     is_offer: bool = False
-    is_labelled: bool = False  # it stood under a heading or behind a label such as "Next:"
+    is_firm: bool = False  # it stood under a label such as "Next:", or tells somebody what to do
     is_state: bool = False  # it says where the work stands, such as "not pushed"
 
 
@@ -127,13 +136,13 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
         line = " ".join(list_prose_lines(raw_line))
         if retry := _RETRY_LINE.match(line):
             command = next((following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), "")
-            steps.append(NextStep(f"{retry[0].strip()} {retry['step'] or command}".strip(), is_labelled=True))
+            steps.append(NextStep(f"{retry[0].strip()} {retry['step'] or command}".strip(), is_firm=True))
             continue
         label = _LABEL_LINE.match(line)
         if not label or (not label["end"] and not _BARE_LABEL_REST.fullmatch(label["rest"])):
             continue
         if label["step"]:
-            steps.append(NextStep(label["step"], is_labelled=True))
+            steps.append(NextStep(label["step"], is_firm=True))
         elif label["end"] or _SECTION_START.match(raw_line):
             steps += _read_listed_steps(lines[index + 1 :])
     return [step for step in steps if _is_work(step.text)]
@@ -146,7 +155,7 @@ def _read_listed_steps(lines: list[str]) -> list[NextStep]:
         text = line.strip()
         if _SECTION_START.match(line) or len(steps) == _MAX_LISTED:
             break
-        if not text or text.startswith("```"):
+        if not text or text.startswith(("```", "|")):
             if steps and not is_list:
                 break
             continue
@@ -158,7 +167,7 @@ def _read_listed_steps(lines: list[str]) -> list[NextStep]:
         is_list = is_list or is_item
         if not _DONE_ITEM.search(line):
             plain = " ".join(list_prose_lines(text)) or to_plain_line(text)
-            steps.append(NextStep(shorten_line(plain, MAX_STEP_CHARS), is_labelled=True))
+            steps.append(NextStep(shorten_line(plain, MAX_STEP_CHARS), is_firm=True))
     return steps
 
 
@@ -170,9 +179,12 @@ def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
     if offer:
         is_work = not _EMPTY_OFFER.match(offer["work"]) and len(offer["work"].split()) >= _MIN_WORDS
         return NextStep(_join_previous(sentences, index), is_offer=True) if is_work else None
-    if sentence.endswith("?") or _CONDITION.match(sentence) or not _STATES.search(sentence) or not _is_work(sentence):
+    is_instruction = bool(_INSTRUCTS.search(sentence))
+    is_step = is_instruction or bool(_HAS_GAP.search(sentence))
+    if sentence.endswith("?") or not is_step or _NOT_FOR_LATER.match(sentence) or not _is_work(sentence):
         return None
-    return NextStep(_join_previous(sentences, index), is_state=bool(_IS_STATE.search(sentence)))
+    is_state = not is_instruction and bool(_IS_STATE.search(sentence))
+    return NextStep(_join_previous(sentences, index), is_firm=is_instruction, is_state=is_state)
 
 
 def _join_previous(sentences: list[str], index: int) -> str:

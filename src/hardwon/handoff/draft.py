@@ -32,6 +32,7 @@ FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # ite
 # Two memories are one if the shorter has this many words and the longer has this share of them.
 MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = 5, 0.9
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
+_MIN_TOPIC_WORDS = 5  # words that name something; with fewer, a request says little without its context
 _SECOND_TOPIC_SHARE = 0.4  # of the main topic's weight, from which on a second one is named beside it
 _WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
 _COMPARED_CHARS = 60  # characters, in which a way that fails must differ from the one that works
@@ -130,9 +131,9 @@ def _choose_topic(facts: SessionFacts) -> str:
 
 
 def _name_topic(facts: SessionFacts, topic: Topic) -> str:
-    """Return a topic's request; if that names nothing without its context, also what it came to."""
+    """Return a topic's request; if that says little without its context, also what it came to."""
     words = draft_statements.find_topic_words(topic.request)
-    if len(words) >= draft_statements.MIN_TOPIC_WORDS:
+    if len(words) >= _MIN_TOPIC_WORDS:
         return topic.request
     outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)

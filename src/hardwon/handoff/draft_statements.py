@@ -42,7 +42,6 @@ _TAKEN_UP_SHARE = 0.5  # of a step's words in what was asked and run later, from
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a word of decision further on tells of something else
 _MIN_CAUSE_WORDS = 7
-MIN_TOPIC_WORDS = 3  # words that name something; with fewer, a request says nothing without its context
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
 _PICKS_OPTION = re.compile(
     r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I
@@ -81,6 +80,7 @@ _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i
 _ANNOUNCES = re.compile(
     r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I
 )
+_FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
@@ -381,11 +381,12 @@ def is_unfinished(facts: SessionFacts) -> bool:
 
 def _quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) -> Statement | None:
     """Return words of the agent as a statement, where it said them."""
-    start = to_plain_line(line).rstrip(" …")[:40]
+    start = to_plain_line(line).rstrip(" …")[:40].replace("’", "'")
     for exchange in reversed(exchanges):
         for step in reversed(exchange.steps):
             prose = " ".join(list_prose_lines(step.text)) if step.kind == "agent" else ""
-            if prose and (start in prose or start in prose.replace("’", "'")):
+            plain = to_plain_line(_FENCE.sub(" ", step.text)) if prose else ""
+            if prose and any(start in text.replace("’", "'") for text in (prose, plain)):
                 return Statement(line, cite_step(facts, step, line))
             if prose.startswith("{") and start in step.text:
                 return Statement(line, (transcript_story.quote_step(facts.story, step, line.rstrip(" …")),))
@@ -592,7 +593,7 @@ def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Stateme
 
 
 def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
-    """Next steps that were labelled as such earlier, latest first, if nothing asked or run later took them up."""
+    """Next steps that were stated earlier, latest first, if nothing asked or committed later took them up."""
     statements = list[Statement]()
     last = min(facts.last_working_exchange, len(facts.exchanges) - 1)
     later_words, has_later_commit = frozenset[str](), False
@@ -602,13 +603,13 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 words = find_topic_words(step.text)
                 is_taken_up = len(words & later_words) >= _TAKEN_UP_SHARE * len(words)
                 is_saved = has_later_commit and bool(_SAVING.search(step.text))
-                statement = _cite_next_step(facts, step, number) if step.is_labelled and words else None
+                statement = _cite_next_step(facts, step, number) if step.is_firm and words else None
                 if statement and not is_taken_up and not is_saved:
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
-        exchange = facts.exchanges[number]
-        activity = [f"{step.command} {step.path}" for step in exchange.steps]
-        later_words |= find_topic_words(" ".join([exchange.prompt.text if exchange.prompt else "", *activity]))
-        has_later_commit = has_later_commit or any(action.kind == "saved" for action in facts.actions_by_turn[number])
+        prompt, commits = facts.exchanges[number].prompt, _list_commits(facts.actions_by_turn[number])
+        subjects = [subject for _, (_, _, subject, _) in commits]
+        later_words |= find_topic_words(" ".join([prompt.text if prompt else "", *subjects]))
+        has_later_commit = has_later_commit or bool(commits)
     return statements[:_MAX_EARLIER_STEPS]
 
 
