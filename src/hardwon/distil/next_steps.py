@@ -16,15 +16,22 @@ _MIN_OWN_WORDS = 6  # "Push whenever ready." does not say what to push: the sent
 _LABELS = (
     r"(?:(?:suggested|recommended|possible|immediate|your|the|my|concrete) )?next (?:steps?|actions?|up|tasks?)"
     r"|next|remaining(?: (?:work|steps?|items?|tasks?|issues?|todos?|pieces?|gaps?))?|what(?:'s| is| remains)"
-    r"(?: still)? ?(?:left|next|missing|open|to do)?|still (?:open|to do|missing|pending|left)|to-?dos?"
+    r"(?: still)? (?:left|next|missing|open|to do)|still (?:open|to do|missing|pending|left)|to-?dos?"
     r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
     r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
 )
-_LABEL_LINE = re.compile(rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I)
+_LABEL_LINE = re.compile(
+    rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I
+)
 # "Remaining files are pre-existing" and "the next commit" only look like a label: without a colon nothing may follow.
 _BARE_LABEL_REST = re.compile(r"\W*(?:\([^)]*\)\W*|(?:for|in|on|from|per|before|after|to|you|we|if)\b.*)?", re.I)
-_RETRY_LINE = re.compile(r"^\W*(?:please )?(?:now )?(?:try|run) (?:it |this |that )?again(?: \w+){0,3}:(?P<step>)", re.I)
+_DESCRIBES = re.compile(
+    r"^\W*(?:pending|deferred|left out|unfinished|outstanding)\b", re.I
+)  # "Pending state is kept in:"
+_RETRY_LINE = re.compile(
+    r"^\W*(?:please )?(?:now )?(?:try|run) (?:it |this |that )?again(?: \w+){0,3}:(?P<step>)", re.I
+)
 _COMMAND_LINE = re.compile(r"^\s*[\w./~$][^\n]*$")
 _SECTION_START = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$)")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)])\s+(?:\[ \]\s+)?")
@@ -99,7 +106,8 @@ _NO_WORK = re.compile(
 )
 # What holds only for somebody in some case, or what the agent is about to do itself.
 _NOT_FOR_LATER = re.compile(
-    r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^(?:now )?(?:let me|I'll|I will)\b", re.I
+    r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^(?:now )?(?:let me|I'll|I will)\b",
+    re.I,
 )
 
 
@@ -135,11 +143,15 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
     for index, raw_line in enumerate(lines):
         line = " ".join(list_prose_lines(raw_line))
         if retry := _RETRY_LINE.match(line):
-            command = next((following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), "")
+            command = next(
+                (following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), ""
+            )
             steps.append(NextStep(f"{retry[0].strip()} {retry['step'] or command}".strip(), is_firm=True))
             continue
         label = _LABEL_LINE.match(line)
         if not label or (not label["end"] and not _BARE_LABEL_REST.fullmatch(label["rest"])):
+            continue
+        if label["rest"].strip(" *") and _DESCRIBES.match(line):
             continue
         if label["step"]:
             steps.append(NextStep(label["step"], is_firm=True))

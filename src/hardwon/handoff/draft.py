@@ -16,6 +16,7 @@ from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
 from hardwon.handoff import draft_statements, transcript_story
 from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
+from hardwon.handoff.handoffs import FIRST_LEAD, LAST_LEAD, SAID_LEAD
 from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import Story
 from hardwon.mining.episodes import Episode, find_episodes
@@ -72,9 +73,7 @@ class Draft(NamedTuple):
     made_by: str = PLAIN
 
 
-def build_draft(
-    story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()
-) -> Draft:
+def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
     """Return what plain code has to say of a session."""
     facts = draft_statements.gather_facts(story)
     topics = draft_statements.list_topics(facts)
@@ -90,9 +89,7 @@ def build_draft(
         topic=_choose_topic(facts),
         workstream=workstreams[0] if workstreams else "",
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
-        summary=tuple(
-            draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])
-        ),
+        summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
         decisions=tuple(draft_statements.list_decisions(facts)),
         failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
@@ -166,17 +163,15 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(
-    facts: SessionFacts, topics: Sequence[Statement], open_ends: Sequence[Statement]
-) -> list[Statement]:
+def _build_resume(facts: SessionFacts, topics: Sequence[Statement], open_ends: Sequence[Statement]) -> list[Statement]:
     """Return what to say to the next session: where it stands, what comes first, what to look at."""
-    statements = [Statement(f"Last: {topic.text}", topic.evidence) for topic in topics[-1:]]
+    statements = [Statement(f"{LAST_LEAD}{topic.text}", topic.evidence) for topic in topics[-1:]]
     if commits := draft_statements.list_commits(facts):
         action, (branch, commit_id, subject, _) = commits[-1]
         text = f"The last commit is {commit_id} on {branch}: {quote_text(subject, 90)}"
         statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
     statements += [
-        Statement(f"{'First' if not index else 'Then'}: {statement.text}", statement.evidence)
+        Statement(f"{'Then: ' if index else FIRST_LEAD}{statement.text}", statement.evidence)
         for index, statement in enumerate(open_ends[:3])
     ]
     edits = [
@@ -319,7 +314,7 @@ def render_draft(draft: Draft) -> str:
         ),
         (
             "Memories to approve",
-            [f"- {entry.type}: {_cite_lines(entry.text, entry.evidence)}" for entry in draft.memories],
+            [f"- {entry.type}: {_cite_lines(_render_memory(entry), entry.evidence)}" for entry in draft.memories],
         ),
         (
             "Lessons to consider",
@@ -336,6 +331,14 @@ def render_draft(draft: Draft) -> str:
         )
         + "\n"
     )
+
+
+def _render_memory(memory: SuggestedMemory) -> str:
+    """Return a proposed memory with the person's words beside it, if they are others; ratifying leaves those out."""
+    quote = memory.evidence[0].quote if memory.evidence else ""
+    if not quote or tokenize(quote) == tokenize(memory.text):
+        return memory.text
+    return f"{memory.text} {SAID_LEAD}{quote_text(quote, 200)}"
 
 
 def anonymize_paths(text: str, story: Story) -> str:

@@ -10,9 +10,9 @@ import orjson
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results, phrasing
 from hardwon.distil.failure_fixes import FailureFix, describe_failure, find_failure_fixes, find_standing_failures
+from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
-from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflection_types import Evidence
 from hardwon.text.excerpts import (
@@ -20,7 +20,6 @@ from hardwon.text.excerpts import (
     is_informative,
     join_names,
     list_prose_lines,
-    pluralize,
     shorten_line,
     split_sentences,
     to_plain_line,
@@ -34,7 +33,7 @@ MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
 _MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 2, 2, 5
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
-_MAX_EARLIER_STEPS = 3  # next steps said in the middle of a session that nothing later took up
+_MAX_EARLIER_STEPS = 2  # next steps said in the middle of a session that nothing later took up
 _RECENT_TURNS = 5  # turns whose failures may stand
 _SAME_THRESHOLD = 0.6
 _TAKEN_UP_SHARE = 0.5  # of a step's words in what was asked and run later, from which on it counts as taken up
@@ -55,13 +54,150 @@ _KEEPS_GOING = re.compile(
 )
 # Words of requests that name nothing: what is left of a request without them says what it is about.
 _GENERIC_WORDS = frozenset(
-    """can could would should you we i me my our it this that these those them please look take see check read use
-    want need like let lets make do does did get go fix change update add implement create write find tell talk know
-    thing things issue issues problem error errors file files code following below above all any some more one new
-    current still also just now then first next again ok yes no not what why how when where which who is are was be
-    have has had there here so and or but if for with from into about out up on in at to of a an the context task
-    feedback functionality seems great really perform repo run work working latest changes branch question review
-    feature way best right wrong good bad figure actually maybe sure currently""".split()
+    [
+        "can",
+        "could",
+        "would",
+        "should",
+        "you",
+        "we",
+        "i",
+        "me",
+        "my",
+        "our",
+        "it",
+        "this",
+        "that",
+        "these",
+        "those",
+        "them",
+        "please",
+        "look",
+        "take",
+        "see",
+        "check",
+        "read",
+        "use",
+        "want",
+        "need",
+        "like",
+        "let",
+        "lets",
+        "make",
+        "do",
+        "does",
+        "did",
+        "get",
+        "go",
+        "fix",
+        "change",
+        "update",
+        "add",
+        "implement",
+        "create",
+        "write",
+        "find",
+        "tell",
+        "talk",
+        "know",
+        "thing",
+        "things",
+        "issue",
+        "issues",
+        "problem",
+        "error",
+        "errors",
+        "file",
+        "files",
+        "code",
+        "following",
+        "below",
+        "above",
+        "all",
+        "any",
+        "some",
+        "more",
+        "one",
+        "new",
+        "current",
+        "still",
+        "also",
+        "just",
+        "now",
+        "then",
+        "first",
+        "next",
+        "again",
+        "ok",
+        "yes",
+        "no",
+        "not",
+        "what",
+        "why",
+        "how",
+        "when",
+        "where",
+        "which",
+        "who",
+        "is",
+        "are",
+        "was",
+        "be",
+        "have",
+        "has",
+        "had",
+        "there",
+        "here",
+        "so",
+        "and",
+        "or",
+        "but",
+        "if",
+        "for",
+        "with",
+        "from",
+        "into",
+        "about",
+        "out",
+        "up",
+        "on",
+        "in",
+        "at",
+        "to",
+        "of",
+        "a",
+        "an",
+        "the",
+        "context",
+        "task",
+        "feedback",
+        "functionality",
+        "seems",
+        "great",
+        "really",
+        "perform",
+        "repo",
+        "run",
+        "work",
+        "working",
+        "latest",
+        "changes",
+        "branch",
+        "question",
+        "review",
+        "feature",
+        "way",
+        "best",
+        "right",
+        "wrong",
+        "good",
+        "bad",
+        "figure",
+        "actually",
+        "maybe",
+        "sure",
+        "currently",
+    ]
 )
 _INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
 _REQUESTS = re.compile(
@@ -77,14 +213,15 @@ _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)",
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
-_ANNOUNCES = re.compile(
-    r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I
-)
+_ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
+_TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # said of the moment
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
-_CLAIMS_CLEAN = re.compile(r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I)
+_CLAIMS_CLEAN = re.compile(
+    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
+)
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"
@@ -156,9 +293,7 @@ def gather_facts(story: Story) -> SessionFacts:
     )
 
 
-def _split_topics(
-    exchanges: Sequence[Exchange], actions_by_turn: Sequence[Sequence[ToolAction]]
-) -> tuple[Topic, ...]:
+def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Sequence[ToolAction]]) -> tuple[Topic, ...]:
     """Begin a topic with each request that names something; what only keeps the work going belongs to the one before."""
     topics = list[Topic]()
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
@@ -500,7 +635,9 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
         *_describe_interrupted_request(facts),
         *_list_stated_steps(facts),
         *(
-            Statement(f"Open on the agent's list: {quote_text(task, 160)}", cite_step(facts, step, task), is_next_step=True)
+            Statement(
+                f"Open on the agent's list: {quote_text(task, 160)}", cite_step(facts, step, task), is_next_step=True
+            )
             for task, step in transcript_story.list_open_tasks(facts.story)[:3]
         ),
         *_list_unverified_steps(facts),
@@ -519,7 +656,9 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
     if not plans or not plans[-1].content:
         return []
     later_edits = [
-        action for action in facts.actions if action.kind == "changed" and facts.calls[action.call.key][0].line > plans[-1].line
+        action
+        for action in facts.actions
+        if action.kind == "changed" and facts.calls[action.call.key][0].line > plans[-1].line
     ]
     if later_edits:
         return []
@@ -603,7 +742,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 words = find_topic_words(step.text)
                 is_taken_up = len(words & later_words) >= _TAKEN_UP_SHARE * len(words)
                 is_saved = has_later_commit and bool(_SAVING.search(step.text))
-                statement = _cite_next_step(facts, step, number) if step.is_firm and words else None
+                is_lasting = step.is_firm and words and not _TRANSITORY.search(step.text)
+                statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved:
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
         prompt, commits = facts.exchanges[number].prompt, _list_commits(facts.actions_by_turn[number])
@@ -643,7 +783,9 @@ def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     saves = [index for index, action in enumerate(facts.actions) if action.kind == "saved" and not action.failed]
     if not saves or not list_commits(facts):
         return []
-    later_edits = [action for action in facts.actions[saves[-1] + 1 :] if action.kind == "changed" and not action.failed]
+    later_edits = [
+        action for action in facts.actions[saves[-1] + 1 :] if action.kind == "changed" and not action.failed
+    ]
     paths = select_project_paths(phrasing.list_files_modified(later_edits))
     if not paths:
         return []

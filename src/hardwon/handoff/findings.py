@@ -103,7 +103,9 @@ _POSTPONES = re.compile(
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
-_POSTPONE_WORDS = re.compile(r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I)
+_POSTPONE_WORDS = re.compile(
+    r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I
+)
 _PICKS_OPTION = re.compile(
     r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I
 )
@@ -124,8 +126,26 @@ _OUTDATED = re.compile(
 _MEMORY_PATH = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memory/[^/]+\.md)$")
 # What an agent's own tools want first, what depends on the code as it is, what says nothing: no pattern of a project.
 _TRANSIENT_KINDS = frozenset(("cancelled", "anchor", "precondition", "code", "refused", "silent"))
-_RUNNERS = frozenset("make just task mise npm pnpm yarn bun deno npx uv poetry hatch nox rake".split())
-_INSTALL_WORDS = frozenset("install i add sync init ci remove update exec run".split())
+_RUNNERS = frozenset(
+    [
+        "make",
+        "just",
+        "task",
+        "mise",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "deno",
+        "npx",
+        "uv",
+        "poetry",
+        "hatch",
+        "nox",
+        "rake",
+    ]
+)
+_INSTALL_WORDS = frozenset(["install", "i", "add", "sync", "init", "ci", "remove", "update", "exec", "run"])
 _NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
 
 
@@ -431,7 +451,9 @@ def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[F
             if is_later or len(prompt_words & tokenize(text)) < _MIN_DOUBTED_WORDS:
                 continue
             prompt_line = shorten_line(exchange.prompt.text, _MAX_SHOWN_CHARS)
-            description = f"A memory may be wrong: {shorten_line(text, _MAX_SHOWN_CHARS)} The person said: {prompt_line}"
+            description = (
+                f"A memory may be wrong: {shorten_line(text, _MAX_SHOWN_CHARS)} The person said: {prompt_line}"
+            )
             evidence = (quote_step(story, exchange.prompt), *([quote_step(story, step)] if step else ()))
             yield Finding("memory hits without writes", description, 0.65, "memory", evidence)
             break
@@ -461,7 +483,9 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
             if not exchange.prompt or not has_match(_ASKS_TO_KEEP, line) or line.endswith("?"):
                 continue
             line_words = tokenize(line)
-            if not any(compute_jaccard(line_words, words) >= SAME_THRESHOLD or words <= line_words for words in word_sets):
+            if not any(
+                compute_jaccard(line_words, words) >= SAME_THRESHOLD or words <= line_words for words in word_sets
+            ):
                 text = f"Asked to be kept, and nothing holds it: “{shorten_line(line, _MAX_CHARS)}”"
                 evidence = (quote_step(story, exchange.prompt, line),)
                 findings.append(Finding("missed remember", text, 0.8, "memory", evidence))
@@ -479,14 +503,22 @@ class MenuItem(NamedTuple):
 
 MENU = (
     MenuItem("failed experiments", "content", "what was tried and taken back, and why", detect_failed_experiments),
-    MenuItem("implicit decisions", "content", "choices of the agent that a short yes let pass", detect_implicit_decisions),
+    MenuItem(
+        "implicit decisions", "content", "choices of the agent that a short yes let pass", detect_implicit_decisions
+    ),
     MenuItem("assumptions", "content", "what the work takes for granted and may not hold when things change"),
     MenuItem("external events", "content", "people, dates and events outside the repository that a person mentioned"),
     MenuItem("naming inconsistencies", "content", "one thing called by two names: which to keep"),
-    MenuItem("not done", "content", "what was in scope at the start, put off or left out, and why", detect_postponed_work),
+    MenuItem(
+        "not done", "content", "what was in scope at the start, put off or left out, and why", detect_postponed_work
+    ),
     MenuItem("recurring failures", "across", "what failed here and in sessions before", detect_recurring_failures),
-    MenuItem("velocity and cost", "across", "much more or much less effort than the task called for, and what held it up"),
-    MenuItem("convention adoption", "across", "commands that became a habit and no page names", detect_undocumented_habits),
+    MenuItem(
+        "velocity and cost", "across", "much more or much less effort than the task called for, and what held it up"
+    ),
+    MenuItem(
+        "convention adoption", "across", "commands that became a habit and no page names", detect_undocumented_habits
+    ),
     MenuItem("convention disuse", "across", "documented conventions that this session worked against"),
     MenuItem("stale resume prompts", "across", "a plan handed over that was not followed", detect_stale_resume),
     MenuItem("confidence calibration", "across", "a next step called sure that turned out wrong, or the reverse"),

@@ -102,6 +102,7 @@ _LEADING_WORDS = re.compile(
     re.I,
 )
 _TRAILING_WORDS = re.compile(rf"[\s,;.!?]*(?:,? ?\b(?:please|thanks|thank you|ok(?:ay)?|{_LASTS}))[\s.!?]*$", re.I)
+_COMPLAINT = re.compile(r",? (?:yet|but|so why|and still) you\b.*$", re.I)
 _GERUNDS = {
     "using": "use", "writing": "write", "making": "make", "creating": "create", "including": "include",
     "apologizing": "apologize", "apologising": "apologise", "changing": "change", "guessing": "guess",
@@ -125,7 +126,10 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
         (re.compile(r"^don'?t\b", re.I), "Do not"),
         (re.compile(r"^(?:don'?t|do not|never) forget to\b", re.I), ""),
         (re.compile(r"^we (?:should(?:n'?t| not)|must(?:n'?t| not))\b", re.I), "Do not"),
-        (re.compile(r"^we (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?\b", re.I), "Not wanted:"),
+        (
+            re.compile(r"^we (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?\b", re.I),
+            "Not wanted:",
+        ),
         (re.compile(r"^I (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer\b", re.I), "Prefer"),
         (re.compile(r"^I(?:'d| would) rather (?:have )?", re.I), "Prefer: "),
         (
@@ -148,7 +152,9 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
     "project": ((_HOSTED, r"It is hosted \1"),),
     "reference": (
         (
-            re.compile(r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*", re.I),
+            re.compile(
+                r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*", re.I
+            ),
             r"The \1 is at \2",
         ),
     ),
@@ -279,7 +285,7 @@ STATEMENT_RULES = (
     _build_rule(
         "not, because",
         "feedback",
-        rf"{_START}(?P<said>(?:{_NO}|never) {_DO} (?!(?:it|this|that|them|these|those|yet)\b).{{2,100}}"
+        rf"{_START}(?P<said>(?:{_NO}|never) (?!worry|mind|care|forget)\w+ (?!(?:it|this|that|them|these|those|yet)\b).{{2,100}}"
         r"[,;]? ?(?:\b(?:as|because|since)\b (?:that|this|it|they|we|I)\b|[;,-]+ (?:we|it|that|this|they) (?:got|get|break|broke"
         r"|ruin|cause|make|always|keep)s?\b).+)",
     ),
@@ -450,7 +456,11 @@ STATEMENT_RULES = (
         rf"{_START}(?P<said>see https?://{_HOST} for (?:the |our |all )?\w+.*)",
         is_firm=True,
     ),
-    _build_rule("who I am", "user", rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}(?:{_ROLE}|CTO|CEO|CFO|COO|PM|PO)\b.*)"),
+    _build_rule(
+        "who I am",
+        "user",
+        rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}(?:{_ROLE}|CTO|CEO|CFO|COO|PM|PO)\b.*)",
+    ),
     _build_rule(
         "new to",
         "user",
@@ -553,7 +563,7 @@ def rewrite_statement(memory_type: str, words: str) -> str:
     text = _LEADING_WORDS.sub("", words.strip())
     for pattern, replacement in _REWRITES[memory_type] if memory_type in _REWRITES else ():
         text = pattern.sub(replacement, text, count=1)
-    text = _TRAILING_WORDS.sub("", text).strip(" ,;:-")
+    text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
