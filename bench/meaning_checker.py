@@ -28,7 +28,7 @@ _RUNNING = "running with session"
 _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\((?!http)[^()\s]{1,400}\)")
 _CODE = re.compile(r"`([^`]+)`")
 _QUOTATION = re.compile(r"“([^“”]+)”")
-_URL = re.compile(r"https?://[^\s)>\]]+")
+_URL = re.compile(r"https?://[^\s)>\]”]+")
 _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 _PATH = re.compile(
     r"(?<![\w/@.-])(?:…/)?[\w.@~+-]*(?:/[\w.@+\[\]()-]+)+/?|(?<![\w/@.-])[\w@+-][\w.@+-]*\.[a-zA-Z]\w{0,9}\b"

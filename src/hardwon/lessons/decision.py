@@ -207,6 +207,9 @@ def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
     return any(briefs.is_in_notes(line, note_statements) for line in (entry.summary, *lines))
 
 
+_LAST_SECTIONS = ("handoff", "resume", "summary")  # that say where the last session left off
+
+
 def reply_to_session_start(
     event: Event,
     index: ManifestIndex,
@@ -219,9 +222,8 @@ def reply_to_session_start(
     if not session_brief.text:
         return EMPTY_REPLY
     reply = _build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
-    recalled_phrases = [
-        _describe_section(part) for part in session_brief.sections if part.text and part.name != "lessons"
-    ]
+    told_sections = [part for part in session_brief.sections if part.text and part.name != "lessons"]
+    recalled_phrases = list(filter(None, map(_describe_section, told_sections)))
     deliveries = (
         [_build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start")]
         if recalled_phrases
@@ -234,7 +236,10 @@ def reply_to_session_start(
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
     if index.settings["showDeliveries"] and is_new_session:
-        notice = _format_start_notice([*lesson_phrases, *recalled_phrases], is_first_session(), viewer_address)
+        # What happened last and what is next tells a person more than how much was recalled.
+        last_phrases = [part.notice for part in session_brief.sections if part.text and part.name in _LAST_SECTIONS]
+        phrases = list(filter(None, last_phrases))[:1] or [*lesson_phrases, *recalled_phrases]
+        notice = _format_start_notice(phrases, is_first_session(), viewer_address)
     return replace(reply, notice=notice, deliveries=(*reply.deliveries, *deliveries))
 
 

@@ -9,6 +9,7 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
+from hardwon.handoff.findings import detect_findings
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import (
@@ -21,7 +22,6 @@ from hardwon.handoff.draft import (
     render_draft,
     select_findings,
 )
-from hardwon.handoff.menu import detect_findings
 from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from tests.support.written import Transcript, launch

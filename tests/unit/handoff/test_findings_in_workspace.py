@@ -6,9 +6,9 @@ import os
 import subprocess
 
 import pytest
+from hardwon.handoff.findings_across_sessions import detect_disused_conventions
 
 from hardwon.handoff import findings_in_workspace
-from hardwon.handoff.findings_across_sessions import detect_disused_conventions
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.handoff.transcript_story import is_quote_in_source
 from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext, RepositoryPage, SessionStats

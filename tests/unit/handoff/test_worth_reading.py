@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hardwon.handoff.findings import detect_findings
 
 from hardwon.distil.summaries import summarise_session
 from hardwon.handoff import findings_in_session, reflection, transcript_story
 from hardwon.handoff.draft import Draft, build_draft, drop_known_memories, render_draft, select_findings
-from hardwon.handoff.menu import detect_findings
 from hardwon.handoff.transcript_story import Story
 from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from tests.support.written import Transcript, launch
