@@ -101,12 +101,11 @@ def _check_size(text: str) -> None:
 
 def _find_elements(text: str, name: str) -> Iterator[str]:
     """Yield what stands in each element of this name that has an end; attributes are let pass."""
-    opening, position = re.compile(rf"<{name}(?:\s[^<>]*)?>"), 0
-    while start := opening.search(text, position):
-        position = text.find(f"</{name}>", start.end())
-        if position < 0:
-            return
-        yield text[start.end() : position]
+    opening, closing = re.compile(rf"<{name}(?:\s[^<>]*)?>"), re.compile(rf"</{name}\s*>")
+    position = 0
+    while (start := opening.search(text, position)) and (end := closing.search(text, start.end())):
+        yield text[start.end() : end.start()]
+        position = end.end()
 
 
 def _read_parts(
