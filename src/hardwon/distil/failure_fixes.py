@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hardwon.agents.fields import get_first_text, get_text
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results
-from hardwon.distil.tool_actions import ToolAction
+from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
@@ -65,7 +65,10 @@ def _is_only_dodged(fix: FailureFix) -> bool:
     """Whether the code was at fault and stayed as it was: another check that passes, or a look, puts nothing right."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
-    return fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent"))
+    if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
+        return True
+    # That the linter runs says nothing of tests that do not.
+    return not find_check_words(fix.failed_actions[-1].label) <= find_check_words(fix.worked.label)
 
 
 def _build_fix(

@@ -57,7 +57,7 @@ _CAUSE = re.compile(
 # Said as a possibility, an offer or a plan: it is not known, and nothing was done.
 _UNCERTAIN = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:would|could|should|might|may|maybe|perhaps|probably|i think|i'd|we'd|will be|want me"
+    r" example|option)\b|\b(?:would|could|should|might|may|must|maybe|perhaps|probably|i think|i'd|we'd|will be|want me"
     r"|needs? to|if you|let me know|not yet|to-?do|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
@@ -78,6 +78,11 @@ _RESULT = re.compile(
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )
+# In short, these say no more than the calls: that it was committed or that checks pass.
+_PROVEN = re.compile(
+    r"^\W*(?:committed|pushed|merged|amended|rebased|done|all (?:\d+ )?(?:tests|checks)|tests|lint)\b", re.I
+)
+_MIN_PROVEN_WORDS = 12
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
@@ -169,6 +174,7 @@ def find_results(message: str) -> list[str]:
         sentence
         for sentence in _list_statements(message)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
+        and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # Items of lists without an end are often names of things, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
     ]

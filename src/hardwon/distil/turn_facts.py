@@ -135,7 +135,7 @@ def find_opened_pull(action: ToolAction) -> str:
 
 def write_failure_title(failure: FailureFix, max_chars: int) -> str:
     action = failure.failed_actions[-1]
-    return shorten_line(f"{quote_code(action.label, 50)} still fails: {describe_failure(action)}", max_chars)
+    return shorten_line(f"{quote_code(action.label, 50)} left failing: {describe_failure(action)}", max_chars)
 
 
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:

@@ -143,9 +143,18 @@ def test_a_failure_with_no_reason_or_that_went_away_by_itself_has_no_observation
         assert [one.title for one in observe_turn(turn("go", [*calls, *work]))] == ["Part (abcdef1)"]
 
 
+def test_another_check_that_passes_is_no_way_around_one_that_cannot_run() -> None:
+    calls = [
+        bash("bun run test", "error: Cannot find module 'kite-tools'", code=1),
+        bash("bun run lint", "0 issues"),
+        edit("a.py", "x", "y"),
+    ]
+    assert "worked" not in told((turn("check it", calls),))
+
+
 def test_a_check_behind_an_unknown_wrapper_is_one() -> None:
     (made,) = observe_turn(turn("test", [hooked("with-env npm test", "Tests: 1 failed, 3 passed, 4 total")]))
-    assert "`with-env npm test` still fails" in made.title
+    assert "`with-env npm test` left failing" in made.title
 
 
 def test_what_it_cost_to_learn_and_where_it_comes_from_is_kept() -> None:
