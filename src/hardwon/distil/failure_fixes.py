@@ -29,8 +29,6 @@ class FailureFix:
     signature: str
     worked: ToolAction | None
     edits: tuple[ToolAction, ...]  # in between
-    removed_arguments: tuple[str, ...] = ()
-    added_arguments: tuple[str, ...] = ()
 
     @property
     def actions(self) -> tuple[ToolAction, ...]:
@@ -93,8 +91,6 @@ def _build_fix(
         signature=episode.signature,
         worked=working_action,
         edits=tuple(edits),
-        removed_arguments=episode.removed_arguments,
-        added_arguments=episode.added_arguments,
     )
 
 

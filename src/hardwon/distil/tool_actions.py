@@ -72,8 +72,6 @@ _DEFINITION = re.compile(
     r"|^[ \t]*(?:export[ \t]+)?const[ \t]+(\w+)[^=\n]{0,80}=[ \t]*(?:async[ \t]*)?(?:\(|function\b|\w+[ \t]*=>)",
     re.M,
 )
-_HUNK_HEADER = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@", re.M)
-_NUMBERED_LINE = re.compile(r"^\s*(\d+)[→\t](.*)$", re.M)
 _PATCHED_FILE = re.compile(r"^[AMD] (\S.*)$", re.M)
 _REDIRECT_TARGET = re.compile(r"(?:^|[^\d&<>-])>>?[ \t]*(?![&(])([\w.@~/-]{0,200}\w\.\w+)")
 _OUTSIDE_PREFIXES = ("/tmp/", "/dev/", "/var/", "/private/")
@@ -99,7 +97,6 @@ class ToolAction(NamedTuple):
     label: str
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # what an edit is about
-    line_number: int = 0  # the line of an edit
     created: int = 0  # lines of a file that was not there
     text: str = ""
     failed: bool = False
@@ -167,7 +164,7 @@ def _classify_call(call: Call, roots: tuple[str, ...]) -> ToolAction:
         return ToolAction(
             call, "agent", shorten_line(get_text(arguments, "description") or _find_task_line(content), 100), **fields
         )
-    return ToolAction(call, "used", _format_tool_name(call.tool), **fields)
+    return ToolAction(call, "used", to_plain_line(call.tool), **fields)
 
 
 def estimate_call_tokens(call: Call) -> int:
@@ -199,11 +196,6 @@ def _find_task_line(text: str) -> str:
     return to_plain_line(next(task_lines, next(iter(lines), "").lstrip("# ")))
 
 
-def _format_tool_name(tool: str) -> str:
-    parts = tool.split("__")
-    return to_plain_line(f"{parts[1]}: {'__'.join(parts[2:])}" if tool.startswith("mcp__") and len(parts) > 2 else tool)
-
-
 def _describe_edit(
     tool: str, arguments: dict[str, Any], text: str, path: str, roots: tuple[str, ...]
 ) -> dict[str, Any]:
@@ -220,7 +212,6 @@ def _describe_edit(
     return {
         "paths": paths,
         "names": _find_defined_names(new_text, old_text) if len(paths) <= 1 else (),
-        "line_number": 0 if tool == "Write" else _find_edit_line(text, new_text),
         "created": line_count if is_new and tool == "Write" else 0,
     }
 
@@ -235,22 +226,6 @@ def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
     )
     new_names = [name for name in dict.fromkeys(defined_names) if name not in old_names]
     return tuple((new_names or list(dict.fromkeys(defined_names)))[:_MAX_NAMES])
-
-
-def _find_edit_line(text: str, new_text: str) -> int:
-    """The line where an edit begins, by the patch or by the numbered lines that are shown after it."""
-    if hunk := _HUNK_HEADER.search(text[:_MAX_INSPECTED_CHARS]):
-        unchanged = 0
-        for line in text[hunk.end() :].splitlines()[1:]:
-            if line.startswith(("+", "-", "@@")):
-                break
-            unchanged += 1
-        return int(hunk[1]) + unchanged
-    first_line = next((line.strip() for line in new_text.splitlines() if line.strip()), "")
-    for match in _NUMBERED_LINE.finditer(text[:8_000]) if first_line else ():
-        if match[2].strip() == first_line:
-            return int(match[1]) if len(match[1]) < 9 else 0
-    return 0
 
 
 def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
