@@ -86,7 +86,8 @@ _MIN_PROVEN_WORDS = 12
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
-    r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b\w+(?:Error|Exception)\b|\b[0-9a-f]{7,12}\b"
+    r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
+    r"|\b[0-9a-f]{7,12}\b"
 )
 
 
