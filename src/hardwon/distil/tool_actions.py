@@ -1,6 +1,6 @@
 """What each call of a turn did: ran a check, changed a file, looked something up, or nothing worth a word.
 
-A result is read here once, so that whoever writes about a session sees deeds and never a payload.
+A result is read here once; who writes about a session sees actions and never a payload.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _REFUSAL_NOTE = "Note: The user's next message"
 
 
 class ToolAction(NamedTuple):
-    """A call and what it came to; `what` names it for people, `paths` are relative to the project where they can be."""
+    """A call and what it came to; `label` names it for people, `paths` are relative to the project if they can."""
 
     call: Call
     kind: ActionKind
@@ -123,7 +123,7 @@ def classify_calls(turn: Turn) -> list[ToolAction]:
 
 
 def _drop_unfinished_effects(action: ToolAction) -> ToolAction:
-    """The deed without what it would have done, if a person refused it or nobody knows how it ended."""
+    """Return the action without what it would have done, if a person refused it or nobody knows how it ended."""
     outcome = action.call.outcome
     if outcome == "refused":
         return action._replace(kind="refused", paths=(), names=(), created=0, tally=None, failed=False)
@@ -190,7 +190,7 @@ def _find_refusal_words(text: str) -> str:
 
 
 def _find_task_line(text: str) -> str:
-    """What a sub-agent is to do, past headings and the line that says where."""
+    """Return what a sub-agent is to do, past headings and the line that says where."""
     lines = [line for line in text[:2_000].splitlines() if line.strip()]
     task_lines = (line for line in lines if not line.startswith("#") and not _PREAMBLE.match(line))
     return to_plain_line(next(task_lines, next(iter(lines), "").lstrip("# ")))
@@ -217,7 +217,7 @@ def _describe_edit(
 
 
 def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
-    """What is defined in the new text, without what was there before."""
+    """Return what is defined in the new text, without what was there before."""
     defined_names = [definition or assignment for definition, assignment in _DEFINITION.findall(new_text)]
     old_names = (
         frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
@@ -248,7 +248,7 @@ def find_check_words(command: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)  # the same turns are read for their observations and for the summary
 def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind, str, tuple[str, ...]]:
-    """What a command is, what it is called, and the files it writes by itself."""
+    """Return what a command is, what it is called, and the files it writes by itself."""
     parts = [(part, _classify_simple_command(part)) for part in failures.list_simple_commands(command)]
     kinds = {kind for _, kind in parts}
     kind: ActionKind = next((ordered_kind for ordered_kind in _KIND_ORDER if ordered_kind in kinds), "noise")
@@ -292,7 +292,7 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
 
 
 def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[str, ...]) -> str:
-    """The commands that matter, as a person would name them."""
+    """Return the commands that matter, as a person would name them."""
     texts = list[str]()
     for part in parts:
         text = part.full_text
@@ -308,7 +308,7 @@ def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[st
 
 
 def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The files of the project that a command writes by itself."""
+    """Return the files of the project that a command writes by itself."""
     written_paths = _REDIRECT_TARGET.findall(failures.get_command_code(command)) if ">" in command else []
     if "sed" in command or "perl" in command:
         for part in failures.list_simple_commands(command):

@@ -79,7 +79,7 @@ def ask(
     read_environment: Callable[[], Mapping[str, str]],
     timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
-    """One run of the program, one answer; `read_environment` gives our own environment."""
+    """Return the answer of one run of the program; `read_environment` gives our own environment."""
     environ = read_environment()
     program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     if program is None:
@@ -102,7 +102,7 @@ def _build_command(program: str, system: str, model: str) -> list[str]:
 
 
 def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of the agent or terminal around us; a key under another name goes in as the program's usual one."""
+    """Return an environment with nothing of the agent around us; a key goes in under the program's usual name."""
     child_environ = {name: environ[name] for name in _PASSED_VARIABLES if name in environ} | _QUIET_VARIABLES
     if key_name in environ:
         child_environ[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]

@@ -134,12 +134,12 @@ class Capped(Failed):
 
 
 def build_timeout_error(problem: str, patience: float) -> Busy:
-    """Whatever was slow is slow still, so it is not asked again at once."""
+    """Return a failure that is not tried again at once: whatever was slow is slow still."""
     return Busy(f"{problem} within {patience:g} s", outcome="timeout", can_retry_now=False)
 
 
 def overestimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
+    """Return about how many tokens a text has, rather too many than too few."""
     return len(text.encode("utf-8", "replace")) * 2 // 5 + 1
 
 
@@ -148,7 +148,7 @@ def overestimate_input(question: Question) -> int:
 
 
 def build_status_error(status: int, body: object, retry_after: str | None, now: float, key: str) -> Failed:
-    """What an HTTP status other than success means for us."""
+    """Return what an HTTP status other than success means for us."""
     reason = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
     if status in _RETRY_STATUSES or status >= 500:
         return Busy(reason, parse_retry_after(retry_after, now), is_free=True)
@@ -158,7 +158,7 @@ def build_status_error(status: int, body: object, retry_after: str | None, now: 
 
 
 def find_error_text(body: object, key: str) -> str:
-    """A provider's own words about an error, fit to be shown: short, in one line, and without the key."""
+    """Return a provider's own words about an error, fit to be shown: short, in one line, and without the key."""
     value = body
     while isinstance(value, Mapping) and (inner := value.get("error") or value.get("message")) is not None:
         value = inner
@@ -166,13 +166,13 @@ def find_error_text(body: object, key: str) -> str:
 
 
 def clean_error_text(text: str, key: str) -> str:
-    """Text from outside as it may stand in the ledger: redacted before it is cut, for half a key is no key."""
+    """Return text as it may stand in the ledger: redacted before it is cut, since half a key is not recognised."""
     redacted = text.replace(key, "[redacted:key]") if key else text
     return trim_text(" ".join(redact_text(redacted[:20_000]).split()), MAX_REASON_CHARS)
 
 
 def parse_retry_after(header: str | None, now: float) -> float | None:
-    """A Retry-After header, in seconds or as a date, as seconds from now."""
+    """Return the seconds that a Retry-After header, a number or a date, asks for."""
     if not header:
         return None
     try:
