@@ -73,8 +73,9 @@ _RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_
 _RESULT = re.compile(
     r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then)* (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
     r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
-    rf"|\b(?:is|are|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS}|gone|in place"
-    r"|live|green|clean|complete|up to date)\b"
+    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
+    r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
+    r"|clean|complete|up to date)\b"
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )

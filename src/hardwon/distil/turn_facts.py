@@ -127,7 +127,9 @@ def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     Nothing if the output gives no reason but a count, or nobody sees what is different in the form that worked.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    first, working_action = failed_actions[0], group[-1].worked
+    # The reason is that of the failure which the edits are for: before it the program may have been missing.
+    first = next((fix for fix in group if fix.edits), group[0]).failed_actions[0]
+    working_action = group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
     label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
     reason = describe_failure(first)
