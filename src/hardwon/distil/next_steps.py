@@ -210,4 +210,4 @@ def _join_previous(sentences: list[str], index: int) -> str:
 
 
 def _is_work(text: str) -> bool:
-    return len(text.split()) >= _MIN_WORDS and not _NO_WORK.search(text)
+    return len(text.split()) >= _MIN_WORDS and "?" not in text and not _NO_WORK.search(text)

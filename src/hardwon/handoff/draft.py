@@ -165,15 +165,19 @@ def _get_area(path: str) -> str:
 
 def _build_resume(facts: SessionFacts, topics: Sequence[Statement], open_ends: Sequence[Statement]) -> list[Statement]:
     """Return what to say to the next session: where it stands, what comes first, what to look at."""
-    statements = [Statement(f"{LAST_LEAD}{topic.text}", topic.evidence) for topic in topics[-1:]]
+    finished = [topic for topic in topics if " → " in topic.text]
+    statements = [Statement(f"{LAST_LEAD}{topic.text}", topic.evidence) for topic in (finished or topics)[-1:]]
     if commits := draft_statements.list_commits(facts):
         action, (branch, commit_id, subject, _) = commits[-1]
         text = f"The last commit is {commit_id} on {branch}: {quote_text(subject, 90)}"
         statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
-    statements += [
-        Statement(f"{'Then: ' if index else FIRST_LEAD}{statement.text}", statement.evidence)
-        for index, statement in enumerate(open_ends[:3])
-    ]
+    lead = FIRST_LEAD
+    for statement in open_ends[:3]:
+        if statement.is_next_step:
+            statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
+            lead = "Then: "
+        else:
+            statements.append(Statement(f"Open: {statement.text}", statement.evidence))
     edits = [
         action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
     ]
