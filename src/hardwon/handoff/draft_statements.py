@@ -258,6 +258,14 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     return [statement for topic, statement in described if (topic, statement) in heaviest]
 
 
+def describe_last_work(facts: SessionFacts) -> Statement | None:
+    """Say what the last work was for and what came of it; None for a session in which nobody asked for anything."""
+    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
+    finished = [statement for topic, statement in described if topic.weight > 1 and " → " in statement.text]
+    statements = finished or [statement for _, statement in described if statement.text]
+    return statements[-1] if statements else None
+
+
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
     outcome = describe_outcome(facts, topic)
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
@@ -574,6 +582,11 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
         request = phrasing.pick_first_sentence(last.prompt.text, 140) if last.prompt else request
         evidence = cite_step(facts, last.prompt, request) if last.prompt else evidence
         return [Statement(f"Not answered: {quote_text(request, 140)}", evidence)] if request else []
+    if not announced and last.prompt and is_trivial_request(last.prompt.text):
+        # Of "let's do 2" only the agent says what it was about.
+        messages = [step for step in last.steps if step.kind == "agent"]
+        announced = [(phrasing.pick_first_sentence(step.text, 140), step) for step in messages[-1:]]
+        request = ""
     if announced:
         sentence, step = announced[-1]
         text = f"Under way when the session ended: {quote_text(sentence.rstrip(':'), 140)}"
