@@ -25,6 +25,7 @@ _EDIT_TOOLS = frozenset(_EDIT_TOOL_NAMES.split())
 _WORD = re.compile(r"[^\W_]+")
 _COMMAND_START = r"(?:^|[\n;&|(]\s*)"
 _RUNNING = "running with session"
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\((?!http)[^()\s]{1,400}\)")
 _CODE = re.compile(r"`([^`]+)`")
 _QUOTATION = re.compile(r"“([^“”]+)”")
 _URL = re.compile(r"https?://[^\s)>\]”]+")
@@ -42,7 +43,7 @@ _TROUBLE = re.compile(
 )
 # A line that begins so makes a claim about calls, whatever it quotes.
 _CLAIM = re.compile(
-    r"^(?:\w+: )?(?:Committed [0-9a-f]{7}|Passing at the end|Changed |Edited |Wrote "
+    r"^(?:\w+: )?(?:Committed [0-9a-f]{7}|Passing at the end|Changed |Edited |Wrote |Opened http"
     r"|`[^`]+`,? (?:still |then )?(?:fail|pass|work))"
 )
 # What the product may say around names; everything else in a line has to stand in the transcript.
@@ -101,7 +102,8 @@ class Transcript:
             text = _HARNESS.sub("", text)
             text = re.sub(r"</?command-(?:args|name)>", " ", text)
         if text.strip():
-            self.entries.append(Entry(line, role, text, to_words(text), tool, call, is_failed))
+            words = to_words(_LINK.sub(r"\1", text))
+            self.entries.append(Entry(line, role, text, words, tool, call, is_failed))
 
     def select(self, *roles: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.role in roles]
@@ -271,7 +273,7 @@ class Checker:
 
     def _check_parts(self, text: str) -> Iterator[str]:
         for url in _URL.findall(text):
-            if not any(url.rstrip(".,…") in entry.text for entry in self._transcript.entries):
+            if not any(url.rstrip(".,…:") in entry.text for entry in self._transcript.entries):
                 yield f"no such address: {url}"
         for quotation in _QUOTATION.findall(text):
             pieces = [to_words(piece) for piece in quotation.split("…") if piece.strip()]
@@ -293,7 +295,7 @@ class Checker:
         exact = [call for call in self._calls if re.search(_COMMAND_START + re.escape(plain) + end, call.text)]
         if exact:
             return exact
-        pieces = [to_words(piece) for part in code.split(" && ") for piece in re.split("[…~]", part)]
+        pieces = [to_words(piece) for part in code.split(" && ") for piece in re.split("[…~\"']", part)]
         pieces = [piece for piece in pieces if piece.strip()]
         return [call for call in self._calls if all(piece in call.words for piece in pieces)] if pieces else []
 
@@ -350,7 +352,7 @@ class Checker:
                 yield f"it never failed: {name}"
             elif re.match(r" (?:passes|passed|worked)\b", after) and all(map(_has_failed, results)):
                 yield f"it never passed: {name}"
-            elif "Passing at the end" in before and _has_failed(results[-1]):
+            elif "Passing at the end" in before and "…" not in match[1] and _has_failed(results[-1]):
                 yield f"it failed last: {name}"
 
 

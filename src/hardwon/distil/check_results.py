@@ -41,10 +41,11 @@ _SOURCE_LOCATION = re.compile(
 _PYTEST_ERROR = re.compile(r"^E  +(\w*(?:Error|Exception|Exit|assert)\b[^\n]*)", re.M)
 # What those say that started the failing program, and what was fine.
 _RUNNER_NOISE = re.compile(
-    r"^(?:\[\S+\] )?(?:ERROR task failed.*|make(?:\[\d+\])?: \*\*\*.*|error: Recipe .*|.*ELIFECYCLE.*|ok\s+\S+.*"
+    r"^(?:\[\S+\] )?(?:(?:ERROR )?(?:\[\S+\] )?task failed.*|.*\brun with -\S+ .*for more (?:information|details).*"
+    r"|make(?:\[\d+\])?: \*\*\*.*|error: Recipe .*|.*ELIFECYCLE.*|ok\s+\S+.*"
     r"|npm (?:ERR!|error) (?:code|errno|syscall|path|command|workspace|location|A complete log|Lifecycle)\b.*"
     r"|.*(?:exited with code|Command failed with exit code) \d+.*|\[\S+\] \$ .*|FAIL|PASS|\? .*\[no test files\])$\n?",
-    re.M,
+    re.M | re.I,
 )
 _EXIT_CODE = re.compile(r"\A(?:Error: )?(?:Exit code|Process exited with code):? (-?\d+)")
 _COMMIT = re.compile(r"^\[([^\]\s]+)(?: \([^)]*\))? ([0-9a-f]{7,40})\] (.+)$", re.M)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hardwon.agents.fields import get_first_text, get_text
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results
-from hardwon.distil.tool_actions import ToolAction
+from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
@@ -65,7 +65,10 @@ def _is_only_dodged(fix: FailureFix) -> bool:
     """Whether the code was at fault and stayed as it was: another check that passes, or a look, puts nothing right."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
-    return fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent"))
+    if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
+        return True
+    # That the linter runs says nothing of tests that do not.
+    return not find_check_words(fix.failed_actions[-1].label) <= find_check_words(fix.worked.label)
 
 
 def _build_fix(
@@ -76,7 +79,8 @@ def _build_fix(
     positions: Mapping[str, int],
 ) -> FailureFix:
     edits = list[ToolAction]()
-    if working_action:
+    # A missing program or network is not put right by the files that happened to be edited meanwhile.
+    if working_action and episode.errors[0].kind != "environment":
         between = actions[positions[failed_actions[0].call.key] + 1 : positions[working_action.call.key]]
         edits = [
             action
@@ -108,7 +112,10 @@ def _is_slip(episode: Episode) -> bool:
 
 
 def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """The failures of checks and commands that nothing put right, each command once."""
+    """Return the failures of checks and commits that nothing put right, each command once.
+
+    One after which another check passed and the work was committed counts as overtaken: it failed for itself.
+    """
     all_fixes = list(fixes)
     fixed_signatures = {fix.signature for fix in all_fixes if fix.worked}
     unfixed = {
@@ -122,15 +129,23 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
         for position, action in enumerate(actions)
         if action.kind == "check" and not action.failed
     ]
-    return [
-        fix
-        for label, fix in unfixed.items()
-        if fix.failed_actions[-1].kind in ("check", "saved")
-        and not any(
-            position > positions[fix.failed_actions[-1].call.key] and _parse_check_targets(label) >= targets
-            for position, targets in passed_checks
-        )
-    ]
+    last_commit = max(
+        (
+            position
+            for position, action in enumerate(actions)
+            if action.kind == "saved" and not action.failed and check_results.parse_commits(action.text)
+        ),
+        default=-1,
+    )
+    standing = list[FailureFix]()
+    for label, fix in unfixed.items():
+        position = positions[fix.failed_actions[-1].call.key]
+        later_checks = [(place, targets) for place, targets in passed_checks if place > position]
+        is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
+        is_overtaken = any(place < last_commit for place, _ in later_checks)
+        if fix.failed_actions[-1].kind in ("check", "saved") and not is_passed and not is_overtaken:
+            standing.append(fix)
+    return standing
 
 
 def _parse_check_targets(command: str) -> frozenset[str]:

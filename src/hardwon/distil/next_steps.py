@@ -142,6 +142,10 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
     steps, lines = list[NextStep](), message.splitlines()
     for index, raw_line in enumerate(lines):
         line = " ".join(list_prose_lines(raw_line))
+        for sentence in split_sentences(line)[1:]:  # It works. Next: the tail.
+            inline = _LABEL_LINE.match(sentence)
+            if inline and inline["end"] and inline["step"]:
+                steps.append(NextStep(inline["step"], is_firm=True))
         if retry := _RETRY_LINE.match(line):
             command = next(
                 (following.strip() for following in lines[index + 1 :] if _COMMAND_LINE.match(following)), ""

@@ -65,7 +65,8 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
 
     Where the model is busy or a cap is reached, what was answered before is not thrown away.
     """
-    if not plain:
+    # Plain code says nothing of what was only read; a model may find something in it.
+    if not plain and all(action.kind == "noise" for action in classify_calls(turn)):
         return None
     refined, covered = list[Observation](), set[str]()
     groups = _group_calls(turn)

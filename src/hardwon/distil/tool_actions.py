@@ -256,11 +256,19 @@ def _find_edit_line(text: str, new_text: str) -> int:
 def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
     kind, label, written_paths = _classify_command(command[: failures.MAX_INSPECTED_CHARS], roots)
     text: str = fields["text"]
-    tally = check_results.parse_check_result(text) if kind == "check" and text else None
+    may_be_check = kind == "check" or (kind == "ran" and find_check_words(label))
+    tally = check_results.parse_check_result(text) if may_be_check and text else None
+    if tally:  # a wrapper that we do not know ran a check, as in `with-env npm test`
+        kind = "check"
     failed = (
         fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
     )
     return ToolAction(call, kind, label, written_paths, **{**fields, "failed": failed}, tally=tally)
+
+
+def find_check_words(command: str) -> frozenset[str]:
+    """Return the words of a command that name checks, as `test` and `lint`."""
+    return _CHECK_COMMANDS.intersection(re.split(r"[\s:]+", command))
 
 
 @lru_cache(maxsize=4096)  # the same turns are read for their observations and for the summary

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hardwon.store import projects
 from hardwon.store.db import Connection, to_storable
-from hardwon.store.observations import IS_NEWEST_DUPLICATE
+from hardwon.store.observations import IS_NEWEST_DUPLICATE, TITLE_OR_FACT
 from hardwon.types import frozen
 
 MAX_TEXT_CHARS = 20_000  # characters read of a text
@@ -29,7 +29,7 @@ class BriefObservation:
 
 
 _COLUMNS = (
-    "observations.id, observations.at, observations.type, substr(title, 1, 2000), substr(subtitle, 1, 2000),"
+    f"observations.id, observations.at, observations.type, substr({TITLE_OR_FACT}, 1, 2000), substr(subtitle, 1, 2000),"
     " iif(files_modified in ('', '[]'), files_read, files_modified), tokens"
 )
 _TEXT_COLUMN = f"substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})"
@@ -51,7 +51,8 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
         if len(observations) == limit and (not observations or last_at < observations[-1].at):
             break
         rows = connection.execute(
-            f"select {_COLUMNS}, {_TEXT_COLUMN} from observations where session = ? and {IS_NEWEST_DUPLICATE}"
+            f"select {_COLUMNS}, {_TEXT_COLUMN} from observations where session = ? and title <> ''"
+            f" and {IS_NEWEST_DUPLICATE}"
             " order by at desc, id desc limit ?",
             (session, limit),
         )

@@ -26,6 +26,9 @@ _FROM_SAME = (
     " and its.project is (select project from sessions where sessions.id = observations.session)"
 )
 
+# Work without a telling sentence has no title; where it is listed, its first fact stands for it.
+TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
+
 # Of those that say the same within some time the latest stands for all: a condition, and how often it was said.
 IS_NEWEST_DUPLICATE = (
     f"not exists (select 1 {_FROM_SAME} and (other.at, other.key) > (observations.at, observations.key)"

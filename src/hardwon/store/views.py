@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, to_storable
+from hardwon.store.observations import TITLE_OR_FACT
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import frozen
 
@@ -153,7 +154,8 @@ _STEP_QUERIES = (
     "select 'event' as what, id, at, 2 as rank, kind, agent, tool, substr(input, 1, 6000) as input,"
     " substr(response, 1, 4000) as response, length(input) + length(response) as size, outcome, duration, origin"
     " from events where session = :session and at >= :at and (at, 2, id) > (:at, :rank, :id)",
-    "select 'observation' as what, id, at, 3 as rank, type, title, subtitle, narrative, facts, files_modified, made"
+    f"select 'observation' as what, id, at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle, narrative, facts,"
+    " files_modified, made"
     " from observations where session = :session and at >= :at and (at, 3, id) > (:at, :rank, :id)",
 )
 
@@ -200,7 +202,7 @@ _NEWS_QUERIES = {
     " coalesce(projects.name, '') as project, summary as text, tool, delivery as outcome, slug from injections"
     " left join sessions on sessions.host = injections.host and sessions.session = injections.session",
     "observations": "select 'observation' as what, observations.id, observations.at, host, sessions.id as number,"
-    " coalesce(projects.name, '') as project, title as text, type as tool, '' as outcome, '' as slug"
+    f" coalesce(projects.name, '') as project, {TITLE_OR_FACT} as text, type as tool, '' as outcome, '' as slug"
     " from observations join sessions on sessions.id = observations.session",
 }
 

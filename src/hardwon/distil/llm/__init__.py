@@ -49,13 +49,10 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
             claude_cli.ask, model=model, url=url, key_variable=variable, read_environment=lambda: environ
         )
         return Provider(name, model, ask_claude)
-    if name == "anthropic":
-        from hardwon.distil.llm import anthropic as chosen
-    else:
-        from hardwon.distil.llm import openai as chosen  # type: ignore[no-redef]
-    return Provider(
-        name, model, partial(chosen.ask, model=model, url=url, read_key=lambda: _read_key(environ, variable))
-    )
+    from hardwon.distil.llm import http_api
+
+    ask = http_api.ask_anthropic if name == "anthropic" else http_api.ask_openai
+    return Provider(name, model, partial(ask, model=model, url=url, read_key=lambda: _read_key(environ, variable)))
 
 
 def key_variable(values: Mapping[str, Any]) -> str:
