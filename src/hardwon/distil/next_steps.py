@@ -19,7 +19,7 @@ _LABELS = (
     r"(?: still)? (?:left|next|missing|open|to do)|still (?:open|to do|missing|pending|left)|to-?dos?"
     r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
-    r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|to finish|action items?"
+    r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|out of scope|to finish|action items?"
 )
 _LABEL_LINE = re.compile(
     rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I
@@ -214,4 +214,4 @@ def _join_previous(sentences: list[str], index: int) -> str:
 
 
 def _is_work(text: str) -> bool:
-    return len(text.split()) >= _MIN_WORDS and not _NO_WORK.search(text)
+    return len(text.split()) >= _MIN_WORDS and "?" not in text and not _NO_WORK.search(text)

@@ -93,7 +93,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         decisions=tuple(draft_statements.list_decisions(facts)),
         failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
-        resume=tuple(_build_resume(facts, topics, open_ends)),
+        resume=tuple(_build_resume(facts, open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
@@ -124,7 +124,7 @@ def _choose_topic(facts: SessionFacts) -> str:
     if not chosen:
         return next(iter(titles.values()), "A session without a request")
     room = MAX_TOPIC_CHARS // len(chosen)
-    return "; ".join(shorten_line(titles[topic], room) for topic in chosen)
+    return "; ".join(shorten_line(titles[topic].rstrip(".:; "), room) for topic in chosen)
 
 
 def _name_topic(facts: SessionFacts, topic: Topic) -> str:
@@ -134,8 +134,8 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
         return topic.request
     outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
-    request = topic.request.rstrip(".:?! ")
-    return f"{request}: {outcome}" if request and outcome and words else outcome or topic.request
+    request = topic.request.rstrip(".:! ")
+    return f"{request} → {outcome}" if request and outcome and words else outcome or topic.request
 
 
 def _find_branch(facts: SessionFacts) -> str:
@@ -163,17 +163,21 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(facts: SessionFacts, topics: Sequence[Statement], open_ends: Sequence[Statement]) -> list[Statement]:
+def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[Statement]:
     """Return what to say to the next session: where it stands, what comes first, what to look at."""
-    statements = [Statement(f"{LAST_LEAD}{topic.text}", topic.evidence) for topic in topics[-1:]]
+    last = draft_statements.describe_last_work(facts)
+    statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
     if commits := draft_statements.list_commits(facts):
         action, (branch, commit_id, subject, _) = commits[-1]
         text = f"The last commit is {commit_id} on {branch}: {quote_text(subject, 90)}"
         statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
-    statements += [
-        Statement(f"{'Then: ' if index else FIRST_LEAD}{statement.text}", statement.evidence)
-        for index, statement in enumerate(open_ends[:3])
-    ]
+    lead = FIRST_LEAD
+    for statement in open_ends[:3]:
+        if statement.is_next_step:
+            statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
+            lead = "Then: "
+        else:
+            statements.append(Statement(f"Open: {statement.text}", statement.evidence))
     edits = [
         action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
     ]

@@ -31,12 +31,13 @@ MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
-_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 2, 2, 5
+_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 6, 2, 2, 5
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
-_MAX_EARLIER_STEPS = 2  # next steps said in the middle of a session that nothing later took up
+_MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # turns whose failures may stand
 _SAME_THRESHOLD = 0.6
-_TAKEN_UP_SHARE = 0.5  # of a step's words in what was asked and run later, from which on it counts as taken up
+_MIN_CONTAINED_WORDS, _CONTAINED_SHARE = 4, 0.9  # from which on a statement stands within an earlier one
+_TAKEN_UP_SHARE = 0.4  # of a step's words in what was asked and run later, from which on it counts as taken up
 # A statement that only introduces what somebody said, such as: Left out, says the agent: “The cache is missing.”
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a word of decision further on tells of something else
@@ -53,152 +54,17 @@ _KEEPS_GOING = re.compile(
     re.I,
 )
 # Words of requests that name nothing: what is left of a request without them says what it is about.
-_GENERIC_WORDS = frozenset(
-    [
-        "can",
-        "could",
-        "would",
-        "should",
-        "you",
-        "we",
-        "i",
-        "me",
-        "my",
-        "our",
-        "it",
-        "this",
-        "that",
-        "these",
-        "those",
-        "them",
-        "please",
-        "look",
-        "take",
-        "see",
-        "check",
-        "read",
-        "use",
-        "want",
-        "need",
-        "like",
-        "let",
-        "lets",
-        "make",
-        "do",
-        "does",
-        "did",
-        "get",
-        "go",
-        "fix",
-        "change",
-        "update",
-        "add",
-        "implement",
-        "create",
-        "write",
-        "find",
-        "tell",
-        "talk",
-        "know",
-        "thing",
-        "things",
-        "issue",
-        "issues",
-        "problem",
-        "error",
-        "errors",
-        "file",
-        "files",
-        "code",
-        "following",
-        "below",
-        "above",
-        "all",
-        "any",
-        "some",
-        "more",
-        "one",
-        "new",
-        "current",
-        "still",
-        "also",
-        "just",
-        "now",
-        "then",
-        "first",
-        "next",
-        "again",
-        "ok",
-        "yes",
-        "no",
-        "not",
-        "what",
-        "why",
-        "how",
-        "when",
-        "where",
-        "which",
-        "who",
-        "is",
-        "are",
-        "was",
-        "be",
-        "have",
-        "has",
-        "had",
-        "there",
-        "here",
-        "so",
-        "and",
-        "or",
-        "but",
-        "if",
-        "for",
-        "with",
-        "from",
-        "into",
-        "about",
-        "out",
-        "up",
-        "on",
-        "in",
-        "at",
-        "to",
-        "of",
-        "a",
-        "an",
-        "the",
-        "context",
-        "task",
-        "feedback",
-        "functionality",
-        "seems",
-        "great",
-        "really",
-        "perform",
-        "repo",
-        "run",
-        "work",
-        "working",
-        "latest",
-        "changes",
-        "branch",
-        "question",
-        "review",
-        "feature",
-        "way",
-        "best",
-        "right",
-        "wrong",
-        "good",
-        "bad",
-        "figure",
-        "actually",
-        "maybe",
-        "sure",
-        "currently",
-    ]
-)
+_GENERIC_TEXT = """
+    can could would should you we i me my our it this that these those them please look take see check read use want
+    need like let lets make makes do does did get go fix change update add implement create write find tell talk know
+    thing things issue issues problem error errors file files code following below above all any some more one new
+    current still also just now then first next again ok yes yeah yep no not what why how when where which who is are
+    was be have has had there here so and or but if for with from into about out up on in at to of a an the context
+    task feedback functionality seems great really perform repo run work working latest changes branch question review
+    feature way best right wrong good bad figure actually maybe sure currently sense definitely done commit commited
+    committed push pushed pr prs open merge merged ahead everything
+"""
+_GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 _INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
 _REQUESTS = re.compile(
     r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
@@ -213,11 +79,17 @@ _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)",
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
+_VAGUE = re.compile(
+    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right|that'?s (?:a|an|the|fair|right|much)"
+    r"|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)|great|perfect|yes|yep|short answer|analysis)\b",
+    re.I,
+)
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
 _TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # said of the moment
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
+_NAMES_ERROR = re.compile(r"error|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
 _CLAIMS_CLEAN = re.compile(
     r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
@@ -349,7 +221,8 @@ def is_trivial_request(request: str) -> bool:
     """Return whether a request only nods, picks one of what was offered, keeps the work going, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
-    return len(words) <= 2 or is_short_nod or bool(_KEEPS_GOING.fullmatch(request))
+    names_little = len(words) <= 12 and len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request)
+    return len(words) <= 2 or is_short_nod or names_little or bool(_KEEPS_GOING.fullmatch(request))
 
 
 def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
@@ -383,6 +256,14 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     described = [(topic, statement) for topic, statement in described if statement.text]
     heaviest = sorted(described, key=lambda entry: -entry[0].weight)[:_MAX_TOPICS]
     return [statement for topic, statement in described if (topic, statement) in heaviest]
+
+
+def describe_last_work(facts: SessionFacts) -> Statement | None:
+    """Say what the last work was for and what came of it; None for a session in which nobody asked for anything."""
+    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
+    finished = [statement for topic, statement in described if topic.weight > 1 and " → " in statement.text]
+    statements = finished or [statement for _, statement in described if statement.text]
+    return statements[-1] if statements else None
 
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
@@ -480,20 +361,21 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
 
 
 def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | None:
-    """Return the first sentence with which an exchange ended that tells something."""
+    """Return the sentence with which an exchange ended that says what came of it.
+
+    Answers open with agreement or praise, so the first sentence that names something is taken before the first one.
+    """
     message = _unwrap_json(facts.turns[number].final_message)
     sentences = split_sentences(phrasing.strip_opener(message)[:4_000])
     candidates = [
-        index
-        for index, line in enumerate(sentences)
-        if is_informative(line) and not line.endswith(("?", ":")) and not _OPENER.match(line) and " " in line
+        line
+        for line in sentences
+        if is_informative(line) and " " in line and not line.endswith(("?", ":")) and not _OPENER.match(line)
     ]
-    ended = [index for index in candidates if sentences[index].endswith((".", "!"))]
     if not candidates:
         return None
-    index = (ended or candidates)[0]
-    sentence_count = 2 if len(sentences[index].split()) <= 3 else 1
-    line = shorten_line(" ".join(sentences[index : index + sentence_count]), MAX_LINE_CHARS)
+    naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
+    line = shorten_line((naming or candidates)[0], MAX_LINE_CHARS)
     return _quote_agent(facts, line, facts.exchanges[number : number + 1])
 
 
@@ -588,11 +470,12 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
     for fix in facts.failure_fixes:
         if fix.worked and not _is_retry(fix) and not _INLINE_SCRIPT.search(fix.failed_actions[0].label):
             fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
-    # One failing run and an edit is how tests are used, and rules nothing out.
+    # A failing run and an edit is how tests are used: it rules something out if it took several, and an error says why.
     groups = [
         group
         for group in fixes_by_label.values()
-        if not group[0].edits or sum(len(fix.failed_actions) for fix in group) > 1
+        if not group[0].edits
+        or (len(group[0].failed_actions) > 1 and _NAMES_ERROR.search(_find_reason(group[0].failed_actions[0])))
     ]
     groups.sort(key=lambda group: -sum(len(fix.failed_actions) for fix in group))
     selected = sorted(groups[:_MAX_FAILURES], key=lambda group: group[0].failed_actions[0].call.at)
@@ -699,6 +582,11 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
         request = phrasing.pick_first_sentence(last.prompt.text, 140) if last.prompt else request
         evidence = cite_step(facts, last.prompt, request) if last.prompt else evidence
         return [Statement(f"Not answered: {quote_text(request, 140)}", evidence)] if request else []
+    if not announced and last.prompt and is_trivial_request(last.prompt.text):
+        # Of "let's do 2" only the agent says what it was about.
+        messages = [step for step in last.steps if step.kind == "agent"]
+        announced = [(phrasing.pick_first_sentence(step.text, 140), step) for step in messages[-1:]]
+        request = ""
     if announced:
         sentence, step = announced[-1]
         text = f"Under way when the session ended: {quote_text(sentence.rstrip(':'), 140)}"
@@ -718,6 +606,7 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
         statement
         for number in numbers
         for step in find_next_steps(_unwrap_json(facts.turns[number].final_message))
+        if not is_unfinished(facts) or step.is_firm or step.is_offer  # the rest is overtaken by what was asked then
         if (statement := _cite_next_step(facts, step, number))
     ]
     return drop_near_duplicates(statements)[:4]
@@ -732,25 +621,31 @@ def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Stateme
 
 
 def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
-    """Next steps that were stated earlier, latest first, if nothing asked or committed later took them up."""
+    """Next steps that were stated shortly before the last work, if nothing asked or committed since took them up.
+
+    Further back too much was done since to be sure that they are open.
+    """
     statements = list[Statement]()
-    last = min(facts.last_working_exchange, len(facts.exchanges) - 1)
-    later_words, has_later_commit = frozenset[str](), False
-    for number in range(len(facts.exchanges) - 1, -1, -1):
-        if number < last:
+    later_stems, has_later_commit = frozenset[str](), False
+    for number in range(len(facts.exchanges) - 1, max(facts.last_working_exchange - _MAX_EXCHANGES_BACK, 0) - 1, -1):
+        if number < facts.last_working_exchange:
             for step in find_next_steps(facts.turns[number].final_message):
-                words = find_topic_words(step.text)
-                is_taken_up = len(words & later_words) >= _TAKEN_UP_SHARE * len(words)
+                stems = _find_stems(step.text)
+                is_taken_up = len(stems & later_stems) >= _TAKEN_UP_SHARE * len(stems)
                 is_saved = has_later_commit and bool(_SAVING.search(step.text))
-                is_lasting = step.is_firm and words and not _TRANSITORY.search(step.text)
+                is_lasting = step.is_firm and stems and not _TRANSITORY.search(step.text)
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved:
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
         prompt, commits = facts.exchanges[number].prompt, _list_commits(facts.actions_by_turn[number])
         subjects = [subject for _, (_, _, subject, _) in commits]
-        later_words |= find_topic_words(" ".join([prompt.text if prompt else "", *subjects]))
+        later_stems |= _find_stems(" ".join([prompt.text if prompt else "", *subjects]))
         has_later_commit = has_later_commit or bool(commits)
     return statements[:_MAX_EARLIER_STEPS]
+
+
+def _find_stems(text: str) -> frozenset[str]:
+    return frozenset(word[:5] for word in find_topic_words(text))
 
 
 def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
@@ -798,7 +693,12 @@ def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
     for statement in statements:
         quoted = _QUOTED_STATEMENT.fullmatch(statement.text)
         words = tokenize(quoted[1] if quoted else statement.text)
-        if all(compute_jaccard(words, other) < _SAME_THRESHOLD for other in known_word_sets):
+        if not any(_is_repeated(words, other) for other in known_word_sets):
             unique_statements.append(statement)
             known_word_sets.append(words)
     return unique_statements
+
+
+def _is_repeated(words: frozenset[str], other: frozenset[str]) -> bool:
+    is_contained = len(words) >= _MIN_CONTAINED_WORDS and len(words & other) >= _CONTAINED_SHARE * len(words)
+    return is_contained or compute_jaccard(words, other) >= _SAME_THRESHOLD

@@ -186,8 +186,13 @@ def build_banner(reflection: Reflection) -> str:
     at = strftime("%Y-%m-%d %H:%M", localtime(reflection.at))
     page = read_page(reflection)
     last, step = summarise_resume(page) if page else (reflection.topic, "")
-    next_phrase = f"next: {step}" if step else "nothing says what is next"
-    return f"previous session auto-handed-off at {at}: {last}; {next_phrase}; review {_shorten_path(reflection)}"
+    return (
+        f"previous session auto-handed-off at {at}: {last}; {describe_next(step)}; review {_shorten_path(reflection)}"
+    )
+
+
+def describe_next(step: str) -> str:
+    return f"next: {step}" if step else "nothing says what is next"
 
 
 def _shorten_path(reflection: Reflection) -> str:

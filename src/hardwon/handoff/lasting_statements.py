@@ -453,7 +453,7 @@ STATEMENT_RULES = (
     _build_rule(
         "see the link for",
         "reference",
-        rf"{_START}(?P<said>see https?://{_HOST} for (?:the |our |all )?\w+.*)",
+        rf"{_START}(?P<said>see https?://{_HOST} for (?!(?:the|this|that|these|an?)\b)\w+.*)",
         is_firm=True,
     ),
     _build_rule(

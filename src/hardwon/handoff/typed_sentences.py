@@ -14,7 +14,7 @@ from hardwon.text.lesson_tags import find_lesson_blocks
 
 MAX_PROMPT_CHARS = 20_000
 _MAX_PARAGRAPH_CHARS = 900
-_COMMAND = re.compile(r"\A/[\w:.-]+\s+")
+_COMMAND = re.compile(r"\A/(?!\S*hand-?off)[\w:.-]+\s+", re.I)
 _MIN_SENTENCE_WORDS = 6
 _WRAP_WIDTH = 60  # a line as long as this that goes on in small letters was wrapped
 

@@ -190,8 +190,8 @@ def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
     assert all(files)
     done = place.reflect(told)
     assert sorted(one.text for one in done.draft.memories) == [
+        "Always use pnpm, never npm.",
         "Always use uv to run tests.",
-        "From now on always use pnpm, never npm.",
     ]
     assert done.draft.memories == tuple(place.proposed)
     assert os.listdir(place.queue) == []
@@ -428,13 +428,13 @@ def test_a_memory_that_waits_from_another_session_is_not_listed_again(
     place: Place, session: str, is_listed: bool
 ) -> None:
     place.repository.mkdir()
-    rule = "From now on always use pnpm, never npm."
+    rule = "Always use pnpm, never npm."
     project = find_project_path(str(place.repository))
     memories.propose(
         place.connection, place.home, "feedback", rule, project=project, source="agent", session=session, now=NOW
     )
     told = place.told()
-    told.person(rule)
+    told.person(f"From now on {rule.lower()}")
     told.agent("I will.")
     done = place.reflect(told)
     assert (rule in [one.text for one in done.draft.memories]) is is_listed
