@@ -54,13 +54,20 @@ _CAUSE = re.compile(
     r"|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b",
     re.I,
 )
-# Said as a possibility, an offer or a plan: it is not known, and nothing was done.
-_UNCERTAIN = re.compile(
-    r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:would|could|should|might|may|must|maybe|perhaps|probably|i think|i'd|we'd|will be|want me"
-    r"|needs? to|if you|let me know|not yet|to-?do|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+# Causes that tell something even if they name nothing of the turn.
+_FAILURE_CAUSE = re.compile(
+    r"\b(?:root cause|turns out|caused by)\b|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
+    r"|\bthe (?:real |actual )?(?:problem|bug|cause|culprit) (?:is|was)\b",
     re.I,
 )
+# Said as a question, a guess, an offer or advice: it is not known.
+_HEDGED = re.compile(
+    r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
+    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
+    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    re.I,
+)
+_NOT_DONE = re.compile(r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b", re.I)
 _DONE_VERBS = (
     "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
@@ -170,12 +177,18 @@ def find_causes(message: str) -> list[str]:
     ]
 
 
+def is_failure_cause(sentence: str) -> bool:
+    """Return whether a cause says why something failed, and so tells something without naming it."""
+    return _FAILURE_CAUSE.search(sentence) is not None
+
+
 def find_results(message: str) -> list[str]:
     """Return the sentences of an answer that tell finished work."""
     return [
         sentence
         for sentence in _list_statements(message)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
+        and not _NOT_DONE.search(sentence)
         and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # Items of lists without an end are often names of things, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
@@ -190,8 +203,10 @@ def _list_statements(message: str) -> list[str]:
         for sentence in (line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken))
         if is_informative(sentence)
         and len(sentence) <= _MAX_SENTENCE_CHARS
-        and sentence[:1] not in '"“'
-        and not _UNCERTAIN.search(sentence)
+        and not sentence.endswith(",")
+        and not sentence[:1].islower()
+        and sentence[:1] not in ('"', "“")
+        and not _HEDGED.search(sentence)
         and not _TABLE_ARROW.search(sentence)
         and not is_acknowledgement(sentence)
     ]
