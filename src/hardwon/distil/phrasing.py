@@ -88,7 +88,9 @@ _RESULT = re.compile(
 )
 # In short, these say no more than the calls: that it was committed or that checks pass.
 _PROVEN = re.compile(
-    r"^\W*(?:committed|pushed|merged|amended|rebased|done|all (?:\d+ )?(?:tests|checks)|tests|lint)\b", re.I
+    r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
+    r"|tests|lint|all (?:\d+ )?(?:tests|checks))\b",
+    re.I,
 )
 _MIN_PROVEN_WORDS = 12
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)

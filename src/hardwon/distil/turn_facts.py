@@ -124,16 +124,17 @@ def write_failure_title(failure: FailureFix, max_chars: int) -> str:
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     """Return what failed and why, what was edited, and that it passes; or which other form of the command worked.
 
-    Nothing if the output gives no reason but a count, or nobody sees what is different in the form that worked.
+    Nothing if the output gives no reason but a count, nobody sees what is different in the form that worked, or a hook
+    only sent a commit back.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    # The reason is that of the failure which the edits are for: before it the program may have been missing.
-    first = next((fix for fix in group if fix.edits), group[0]).failed_actions[0]
-    working_action = group[-1].worked
+    first, working_action = failed_actions[0], group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
     label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
-    reason = describe_failure(first)
-    if _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
+    # What failed last was put right: at first the program itself may have been missing.
+    reason = describe_failure(failed_actions[-1])
+    is_slip = first.kind == "saved" and bool(paths)
+    if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
         return ""
     head = f"{label} failed{format_times(len(failed_actions))}: "
     tail = f"; edited {shorten_line(join_names(paths, 2), 45)}; passes" if paths else f"; {working_label} worked"
