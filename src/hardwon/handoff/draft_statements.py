@@ -48,8 +48,9 @@ _PICKS_OPTION = re.compile(
 )
 _KEEPS_GOING = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|great|good|nice|cool|perfect|thanks|please|now|then|and|so)[\s,.!]+)*"
-    r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it|try"
-    r"(?: it| that)? again|(?:commit|push|merge|open a pr)(?:[ ,/]+(?:and|it|this|that|them|all|everything|commit|push"
+    r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it"
+    r"|try(?: it| that)? again|(?:commit|push|merge|open a pr)(?:[ ,/]+(?:and|it|this|that|them|all|everything|commit"
+    r"|push"
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
@@ -80,8 +81,9 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
 _VAGUE = re.compile(
-    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right|that'?s (?:a|an|the|fair|right|much)"
-    r"|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)|great|perfect|yes|yep|short answer|analysis)\b",
+    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right"
+    r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
+    r"|great|perfect|yes|yep|short answer|analysis)\b",
     re.I,
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
@@ -166,7 +168,7 @@ def gather_facts(story: Story) -> SessionFacts:
 
 
 def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Sequence[ToolAction]]) -> tuple[Topic, ...]:
-    """Begin a topic with each request that names something; what only keeps the work going belongs to the one before."""
+    """Begin a topic with each request that names something; what only keeps the work going goes with the one before."""
     topics = list[Topic]()
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
