@@ -516,8 +516,7 @@ def _find_reason(failing: ToolAction) -> str:
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
     """List what is to be done next, most certain first: what was under way, said to remain, listed, or fails."""
     statements = [
-        *_describe_pending_plan(facts),
-        *_describe_interrupted_request(facts),
+        *(_describe_pending_plan(facts) or _describe_interrupted_request(facts)),
         *_list_stated_steps(facts),
         *(
             Statement(
