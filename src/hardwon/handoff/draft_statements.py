@@ -88,6 +88,7 @@ _VAGUE = re.compile(
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
 _TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # said of the moment
+_MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
@@ -223,8 +224,10 @@ def is_trivial_request(request: str) -> bool:
     """Return whether a request only nods, picks one of what was offered, keeps the work going, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
-    names_little = len(words) <= 12 and len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request)
-    return len(words) <= 2 or is_short_nod or names_little or bool(_KEEPS_GOING.fullmatch(request))
+    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not request.endswith("?")
+    return (
+        len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
+    )
 
 
 def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
@@ -355,6 +358,16 @@ def _list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tuple
     ]
     by_subject = {commit[2]: (action, commit) for action, commit in commits}  # amended, it is still one
     return list(by_subject.values())
+
+
+def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tuple[str, str, str, str]] | None:
+    """Return the last commit that git reported; None if a later command made or moved commits without saying which."""
+    commits = list_commits(facts)
+    if not commits:
+        return None
+    keys = [action.call.key for action in facts.actions]
+    later_calls = [facts.calls[key][0] for key in keys[keys.index(commits[-1][0].call.key) + 1 :]]
+    return None if any(_MOVES_HEAD.search(call.command) for call in later_calls) else commits[-1]
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
