@@ -19,7 +19,8 @@ _LABELS = (
     r"(?: still)? (?:left|next|missing|open|to do)|still (?:open|to do|missing|pending|left)|to-?dos?"
     r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
-    r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out|out of scope|to finish|action items?"
+    r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out"
+    r"|out of scope|to finish|action items?"
 )
 _LABEL_LINE = re.compile(
     rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I
@@ -56,7 +57,8 @@ _INSTRUCTIONS = (
     r"\bI(?:'d| would) [^.?!]{3,80} next\b",
     # After merging #12, push a new tag.
     rf"\b(?:after|once|when) [^.?!]{{4,90}}, (?:then )?(?:you can |please )?(?:{_ACTS})\b",
-    rf"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work)(?: again)?, (?:(?:we|you) (?:can|could|should) )?(?:{_ACTS})\b",
+    rf"\bif (?:this|that|it) (?:still )?(?:fails|doesn't work)(?: again)?, (?:(?:we|you) (?:can|could|should) )?"
+    rf"(?:{_ACTS})\b",
     r"\bworth (?:running|doing|checking|adding|testing|verifying|fixing|considering|a (?:follow|separate))\b",
     r"\b(?:good|natural|obvious|logical|sensible|real|only) (?:next|follow[- ]?up)s?(?: steps?)?\b",
 )
@@ -94,8 +96,8 @@ _OFFERS = re.compile(
 # An offer of talk, or to go on with nothing named, leaves no work.
 _EMPTY_OFFER = re.compile(
     r"^\W*(?:also |then |just )?(?:watch|monitor|explain|show|sketch|summari[sz]e|walk|elaborate|help|proceed|continue"
-    r"|go (?:ahead|on|deeper)|keep (?:going|an eye)|wait|clarify|describe|dig|look at (?:anything|something)|do (?:that|it|this)"
-    r"|anything|make any)\b",
+    r"|go (?:ahead|on|deeper)|keep (?:going|an eye)|wait|clarify|describe|dig|look at (?:anything|something)"
+    r"|do (?:that|it|this)|anything|make any)\b",
     re.I,
 )
 _NO_WORK = re.compile(
@@ -132,8 +134,10 @@ def find_next_steps(message: str) -> list[NextStep]:
         for index in range(len(sentences))
         if (step := _read_sentence(sentences, index))
     ]
-    labelled_texts = [step.text for step in labelled]
-    steps = [*labelled, *(step for step in mentioned if not any(step.text in text for text in labelled_texts))]
+    steps = [*labelled]
+    for step in mentioned:
+        if not any(step.text in other.text or other.text in step.text for other in labelled):
+            steps.append(step)
     ordered = sorted(steps, key=lambda step: (step.is_state, step.is_offer))
     return list({step.text: step for step in ordered}.values())
 

@@ -167,9 +167,10 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     """Return what to say to the next session: where it stands, what comes first, what to look at."""
     last = draft_statements.describe_last_work(facts)
     statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
-    if commits := draft_statements.list_commits(facts):
-        action, (branch, commit_id, subject, _) = commits[-1]
-        text = f"The last commit is {commit_id} on {branch}: {quote_text(subject, 90)}"
+    if last_commit := draft_statements.find_last_commit(facts):
+        action, (branch, commit_id, subject, _) = last_commit
+        is_told = last is not None and commit_id in last.text
+        text = f"The last commit is {commit_id} on {branch}" + ("" if is_told else f": {quote_text(subject, 90)}")
         statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
     lead = FIRST_LEAD
     for statement in open_ends[:3]:

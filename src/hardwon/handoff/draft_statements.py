@@ -48,8 +48,9 @@ _PICKS_OPTION = re.compile(
 )
 _KEEPS_GOING = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|great|good|nice|cool|perfect|thanks|please|now|then|and|so)[\s,.!]+)*"
-    r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it|try"
-    r"(?: it| that)? again|(?:commit|push|merge|open a pr)(?:[ ,/]+(?:and|it|this|that|them|all|everything|commit|push"
+    r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it"
+    r"|try(?: it| that)? again|(?:commit|push|merge|open a pr)(?:[ ,/]+(?:and|it|this|that|them|all|everything|commit"
+    r"|push"
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
@@ -80,12 +81,14 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
 _VAGUE = re.compile(
-    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right|that'?s (?:a|an|the|fair|right|much)"
-    r"|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)|great|perfect|yes|yep|short answer|analysis)\b",
+    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right"
+    r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
+    r"|great|perfect|yes|yep|short answer|analysis)\b",
     re.I,
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
 _TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # said of the moment
+_MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
@@ -166,7 +169,7 @@ def gather_facts(story: Story) -> SessionFacts:
 
 
 def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Sequence[ToolAction]]) -> tuple[Topic, ...]:
-    """Begin a topic with each request that names something; what only keeps the work going belongs to the one before."""
+    """Begin a topic with each request that names something; what only keeps the work going goes with the one before."""
     topics = list[Topic]()
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
@@ -221,8 +224,10 @@ def is_trivial_request(request: str) -> bool:
     """Return whether a request only nods, picks one of what was offered, keeps the work going, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
-    names_little = len(words) <= 12 and len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request)
-    return len(words) <= 2 or is_short_nod or names_little or bool(_KEEPS_GOING.fullmatch(request))
+    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not request.endswith("?")
+    return (
+        len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
+    )
 
 
 def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
@@ -353,6 +358,16 @@ def _list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tuple
     ]
     by_subject = {commit[2]: (action, commit) for action, commit in commits}  # amended, it is still one
     return list(by_subject.values())
+
+
+def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tuple[str, str, str, str]] | None:
+    """Return the last commit that git reported; None if a later command made or moved commits without saying which."""
+    commits = list_commits(facts)
+    if not commits:
+        return None
+    keys = [action.call.key for action in facts.actions]
+    later_calls = [facts.calls[key][0] for key in keys[keys.index(commits[-1][0].call.key) + 1 :]]
+    return None if any(_MOVES_HEAD.search(call.command) for call in later_calls) else commits[-1]
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
@@ -514,8 +529,7 @@ def _find_reason(failing: ToolAction) -> str:
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
     """List what is to be done next, most certain first: what was under way, said to remain, listed, or fails."""
     statements = [
-        *_describe_pending_plan(facts),
-        *_describe_interrupted_request(facts),
+        *(_describe_pending_plan(facts) or _describe_interrupted_request(facts)),
         *_list_stated_steps(facts),
         *(
             Statement(

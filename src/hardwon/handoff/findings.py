@@ -99,7 +99,8 @@ _POSTPONES = re.compile(
     r"|(?:do|fix|handle|address|tackle|add|test|try) (?:that|this|it|them) (?:later|another time|in (?:a|another"
     r"|the next) \w+)"
     r"|(?:not|nothing) (?:for )?now|(?:fine|ok) to do it later|for a (?:later|separate|follow[- ]?up) \w+"
-    r"|out of scope|todo to be added|add (?:it|this|that|them) (?:to|as) (?:the |a )?(?:todo|backlog|roadmap)s?|future (?:consideration|task|todo|phase|work)"
+    r"|out of scope|todo to be added|add (?:it|this|that|them) (?:to|as) (?:the |a )?(?:todo|backlog|roadmap)s?"
+    r"|future (?:consideration|task|todo|phase|work)"
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
@@ -126,25 +127,8 @@ _OUTDATED = re.compile(
 _MEMORY_PATH = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memory/[^/]+\.md)$")
 # What an agent's own tools want first, what depends on the code as it is, what says nothing: no pattern of a project.
 _TRANSIENT_KINDS = frozenset(("cancelled", "anchor", "precondition", "code", "refused", "silent"))
-_RUNNERS = frozenset(
-    [
-        "make",
-        "just",
-        "task",
-        "mise",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "deno",
-        "npx",
-        "uv",
-        "poetry",
-        "hatch",
-        "nox",
-        "rake",
-    ]
-)
+_RUNNER_NAMES = "make just task mise npm pnpm yarn bun deno npx uv poetry hatch nox rake"
+_RUNNERS = frozenset(_RUNNER_NAMES.split())
 _INSTALL_WORDS = frozenset(["install", "i", "add", "sync", "init", "ci", "remove", "update", "exec", "run"])
 _NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
 
@@ -492,6 +476,10 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
     return findings[:MAX_PER_ITEM]
 
 
+def _is_held(words: frozenset[str], known_word_sets: Iterable[frozenset[str]]) -> bool:
+    return any(compute_jaccard(words, known) >= SAME_THRESHOLD or known <= words for known in known_word_sets)
+
+
 class MenuItem(NamedTuple):
     """A thing to notice: its name, its group, a line for people and models, and what finds it without a model."""
 
@@ -503,22 +491,14 @@ class MenuItem(NamedTuple):
 
 MENU = (
     MenuItem("failed experiments", "content", "what was tried and taken back, and why", detect_failed_experiments),
-    MenuItem(
-        "implicit decisions", "content", "choices of the agent that a short yes let pass", detect_implicit_decisions
-    ),
+    MenuItem("implicit decisions", "content", "choices that a short yes let pass", detect_implicit_decisions),
     MenuItem("assumptions", "content", "what the work takes for granted and may not hold when things change"),
     MenuItem("external events", "content", "people, dates and events outside the repository that a person mentioned"),
     MenuItem("naming inconsistencies", "content", "one thing called by two names: which to keep"),
-    MenuItem(
-        "not done", "content", "what was in scope at the start, put off or left out, and why", detect_postponed_work
-    ),
+    MenuItem("not done", "content", "what was asked for, then put off or left out", detect_postponed_work),
     MenuItem("recurring failures", "across", "what failed here and in sessions before", detect_recurring_failures),
-    MenuItem(
-        "velocity and cost", "across", "much more or much less effort than the task called for, and what held it up"
-    ),
-    MenuItem(
-        "convention adoption", "across", "commands that became a habit and no page names", detect_undocumented_habits
-    ),
+    MenuItem("velocity and cost", "across", "much more or less effort than usual, and what held it up"),
+    MenuItem("convention adoption", "across", "commands that became a habit, on no page", detect_undocumented_habits),
     MenuItem("convention disuse", "across", "documented conventions that this session worked against"),
     MenuItem("stale resume prompts", "across", "a plan handed over that was not followed", detect_stale_resume),
     MenuItem("confidence calibration", "across", "a next step called sure that turned out wrong, or the reverse"),

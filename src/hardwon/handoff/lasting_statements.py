@@ -97,7 +97,8 @@ _CHOICE = r"(?:the |an? )?(?:option|first|second|third|latter|former|other|one|a
 
 # What leads into a statement and is no part of it, and what trails behind it.
 _LEADING_WORDS = re.compile(
-    rf"^(?:(?:{_FILLER}|please|{_LASTS}|next time|for all future \w+|as a rule|let'?s|you (?:should|must|need to|have to)"
+    rf"^(?:(?:{_FILLER}|please|{_LASTS}|next time|for all future \w+|as a rule|let'?s|you (?:should|must|need to"
+    r"|have to)"
     r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)",
     re.I,
 )
@@ -134,7 +135,8 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
         (re.compile(r"^I(?:'d| would) rather (?:have )?", re.I), "Prefer: "),
         (
             re.compile(
-                r"^I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude|the agent)\b",
+                r"^I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude"
+                r"|the agent)\b",
                 re.I,
             ),
             "Do not",
@@ -246,13 +248,15 @@ STATEMENT_RULES = (
         "stop that habit",
         "feedback",
         rf"{_START}(?P<said>(?:stop|quit) (?:doing|writing|adding|making) (?:that|this|those|these) (?:\w+ ){{0,3}}\w+"
-        r" (?:at the end|at the start|every ?time|all the time|each time|after (?:every|each)|in (?:every|each|all)).*)",
+        r" (?:at the end|at the start|every ?time|all the time|each time|after (?:every|each)|in (?:every|each"
+        r"|all)).*)",
         is_firm=True,
     ),
     _build_rule(
         "never here",
         "feedback",
-        rf"{_START}(?P<said>(?:never|always|{_NO}) (?:ever )?{_DO} .{{2,80}} (?:here|in (?:this|the|our) (?:repo(?:sitory)?"
+        rf"{_START}(?P<said>(?:never|always|{_NO}) (?:ever )?{_DO} .{{2,80}} (?:here|in (?:this|the|our)"
+        r" (?:repo(?:sitory)?"
         r"|project|codebase))[,;:] .+)",
         is_firm=True,
     ),
@@ -280,37 +284,44 @@ STATEMENT_RULES = (
         "no such thing",
         "feedback",
         rf"^\W*(?:(?:{_FILLER}|please)[,.:!;\s-]+){{0,4}}(?P<said>{_NO} (?:add|write|use|mock|create|generate|include)"
-        rf" {_PLURAL}(?:(?: (?:in|to|on|with|for|from) (?:my|our|the|your) \w+| in \w+)?[.!;]?$|[;,] (?:we|it|they|I)\b.+))",
+        rf" {_PLURAL}(?:(?: (?:in|to|on|with|for|from) (?:my|our|the|your) \w+| in \w+)?[.!;]?$|[;,] (?:we|it|they"
+        r"|I)\b.+))",
     ),
     _build_rule(
         "not, because",
         "feedback",
-        rf"{_START}(?P<said>(?:{_NO}|never) (?!worry|mind|care|forget)\w+ (?!(?:it|this|that|them|these|those|yet)\b).{{2,100}}"
-        r"[,;]? ?(?:\b(?:as|because|since)\b (?:that|this|it|they|we|I)\b|[;,-]+ (?:we|it|that|this|they) (?:got|get|break|broke"
+        rf"{_START}(?P<said>(?:{_NO}|never) (?!worry|mind|care|forget)\w+ (?!(?:it|this|that|them|these|those"
+        rf"|yet)\b).{{2,100}}"
+        r"[,;]? ?(?:\b(?:as|because|since)\b (?:that|this|it|they|we|I)\b|[;,-]+ (?:we|it|that|this|they) (?:got|get"
+        r"|break|broke"
         r"|ruin|cause|make|always|keep)s?\b).+)",
     ),
     _build_rule(
         "we should not",
         "feedback",
-        rf"{_SAYS}(?P<said>we (?:should(?:n'?t| not| never)|must(?:n'?t| not| never)|(?:explicitly |really |generally )?"
+        rf"{_SAYS}(?P<said>we (?:should(?:n'?t| not| never)|must(?:n'?t| not| never)|(?:explicitly |really "
+        r"|generally )?"
         r"(?:don'?t|do not) (?:want|allow|use|support)(?: to)?) (?!(?:be|have|it|this|that|see|get|need)\b).+)",
     ),
     _build_rule(
         "keep answers so",
         "feedback",
-        rf"{_START}(?P<said>(?:keep|make) (?:your |the |all )?(?:answers?|repl(?:y|ies)|responses?|messages?|explanations?"
+        rf"{_START}(?P<said>(?:keep|make) (?:your |the |all )?(?:answers?|repl(?:y|ies)|responses?|messages?"
+        r"|explanations?"
         r"|commit messages?|prs?|pull requests?|commits|summar(?:y|ies)) \w+.*)",
     ),
     _build_rule(
         "ask before",
         "feedback",
-        rf"(?:{_START}|\byou (?:should|must|need to|have to) )(?P<said>(?:always )?(?:ask|check with)(?: me)?(?: first)?"
+        rf"(?:{_START}|\byou (?:should|must|need to|have to) )(?P<said>(?:always )?(?:ask"
+        r"|check with)(?: me)?(?: first)?"
         r" before (?:you )?\w+.*)",
     ),
     _build_rule(
         "don't forget",
         "feedback",
-        rf"{_START}(?P<said>(?:don'?t|do not|never) forget to \w+ .{{2,80}}\b(?:and not|not|instead of|rather than|never) .+)",
+        rf"{_START}(?P<said>(?:don'?t|do not|never) forget to \w+ .{{2,80}}\b(?:and not|not|instead of|rather than"
+        r"|never) .+)",
     ),
     _build_rule(
         "each time you",
@@ -330,7 +341,8 @@ STATEMENT_RULES = (
     _build_rule(
         "I hate when you",
         "feedback",
-        r"\b(?P<said>I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude|the agent) .+)",
+        r"\b(?P<said>I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude"
+        r"|the agent) .+)",
         is_firm=True,
     ),
     _build_rule(
@@ -358,7 +370,8 @@ STATEMENT_RULES = (
     _build_rule(
         "decided",
         "project",
-        rf"{_SAYS}(?P<said>we(?:'ve| have)? (?:decided|agreed|chose|settled)(?: to| on| that)? (?!(?:it|this|that)\b).+)",
+        rf"{_SAYS}(?P<said>we(?:'ve| have)? (?:decided|agreed|chose|settled)(?: to| on| that)? (?!(?:it|this"
+        r"|that)\b).+)",
         is_firm=True,
     ),
     _build_rule(
@@ -370,7 +383,8 @@ STATEMENT_RULES = (
     _build_rule(
         "we support",
         "project",
-        rf"{_SAYS}(?P<said>we (?:only |also |officially )?(?:support|target|ship|host|deploy|run) (?!(?:it|this|that|the"
+        rf"{_SAYS}(?P<said>we (?:only |also |officially )?(?:support|target|ship|host|deploy|run) (?!(?:it|this|that"
+        r"|the"
         r" (?:same|tests?))\b)(?=.*(?:\d|(?-i:\b[A-Z]))).+)",
     ),
     _build_rule(
@@ -381,13 +395,15 @@ STATEMENT_RULES = (
     _build_rule(
         "our practice",
         "project",
-        rf"(?:{_SAYS}|, )(?P<said>we (?:(?:don'?t|do not) (?!(?:want|have|need|know|see|think|care|get|understand|seem|really|even"
+        rf"(?:{_SAYS}|, )(?P<said>we (?:(?:don'?t|do not) (?!(?:want|have|need|know|see|think|care|get|understand"
+        r"|seem|really|even"
         r"|yet|like)\b)\w+ (?!(?:it|this|that|them|these|those|yet)\b).+|do [\w-]+-(?:first|only)\b.*))",
     ),
     _build_rule(
         "for future work",
         "feedback",
-        rf"{_START}(?P<said>(?:ensure|make sure|note|record|document) .{{5,120}}\b(?:for (?:all )?future (?:\w+ )?(?:tickets"
+        rf"{_START}(?P<said>(?:ensure|make sure|note|record|document) .{{5,120}}\b(?:for (?:all )?future"
+        r" (?:\w+ )?(?:tickets"
         r"|sessions|changes|work|prs|tasks|issues|agents)|in (?:claude'?s? |your |the agent'?s? )?memory)\b.*)",
         is_firm=True,
     ),
@@ -395,14 +411,17 @@ STATEMENT_RULES = (
     _build_rule(
         "note that",
         "project",
-        rf"{_START}(?:note|keep in mind|bear in mind|be aware|mind) that (?P<said>(?:the |our )?(?:[\w-]+ ){{0,2}}{_ASSET}"
+        rf"{_START}(?:note|keep in mind|bear in mind|be aware|mind) that (?P<said>(?:the "
+        rf"|our )?(?:[\w-]+ ){{0,2}}{_ASSET}"
         r" (?:is|are|runs?|lives?|needs?|has|uses?|must)\b.+)",
     ),
     _build_rule(
         "being shut down",
         "project",
-        rf"{_SAYS}(?P<said>(?:the|our) (?:[\w-]+ ){{1,4}}(?:is|are|gets?|will be) (?:being |going to be )?(?:shut down|turned off"
-        rf"|retired|deprecated|sunset|replaced|removed|migrated|switched off) (?:in|on|by|from|next|this|at) (?:{_MONTH}|{_DAY}|\w+day).*)",
+        rf"{_SAYS}(?P<said>(?:the|our) (?:[\w-]+ ){{1,4}}(?:is|are|gets?|will be) (?:being "
+        r"|going to be )?(?:shut down|turned off"
+        rf"|retired|deprecated|sunset|replaced|removed|migrated|switched off) (?:in|on|by|from|next|this|at)"
+        rf" (?:{_MONTH}|{_DAY}|\w+day).*)",
     ),
     _build_rule(
         "announced",
@@ -433,14 +452,17 @@ STATEMENT_RULES = (
         "where it is",
         "reference",
         rf"{_SAYS}(?P<said>(?!(?:\w+ ){{0,2}}{_TRANSIENT}\b|(?:it|this|that|here|there|which|what)\b)"
-        rf"(?:(?:the|our|all)(?: our)? (?:[\w-]+ ){{1,5}}{_LIES}|(?:[\w-]+ ){{1,5}}{_IS} (?:at|on|under) https?://(?={_HOST})).*)",
+        rf"(?:(?:the|our|all)(?: our)? (?:[\w-]+ ){{1,5}}{_LIES}|(?:[\w-]+ ){{1,5}}{_IS} (?:at|on"
+        rf"|under) https?://(?={_HOST})).*)",
         is_firm=True,
     ),
     _build_rule(
         "tracked in",
         "reference",
-        rf"{_SAYS}(?P<said>(?:our |the |all )?(?:bugs?|issues|tickets?|tasks|specs?|docs|designs|dashboards|runbooks|decisions"
-        rf"|api spec|roadmap|backlog)(?: \w+)? (?:are|is|lives?)(?: (?:tracked|kept|documented|stored|managed))? (?:in|on|at)"
+        rf"{_SAYS}(?P<said>(?:our |the |all )?(?:bugs?|issues|tickets?|tasks|specs?|docs|designs|dashboards|runbooks"
+        r"|decisions"
+        rf"|api spec|roadmap|backlog)(?: \w+)? (?:are|is|lives?)(?: (?:tracked|kept|documented|stored|managed))?"
+        r" (?:in|on|at)"
         rf" (?:the |our )?{_TOOL}\b.*)",
         is_firm=True,
     ),
@@ -481,7 +503,8 @@ STATEMENT_RULES = (
     _build_rule(
         "I work so",
         "user",
-        r"^\W*(?P<said>I (?:work|code|develop|commit) (?:mostly|mainly|usually|only|always|part[- ]time|alone|remotely)\b.*)",
+        r"^\W*(?P<said>I (?:work|code|develop|commit) (?:mostly|mainly|usually|only|always|part[- ]time|alone"
+        r"|remotely)\b.*)",
     ),
     _build_rule(
         "mine",
@@ -559,9 +582,9 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
 
 
 def rewrite_statement(memory_type: str, words: str) -> str:
-    """Return a person's words as one clean sentence: a wish as an instruction, what is about them in the third person."""
+    """Return a person's words as one clean sentence: a wish as an instruction, what is about them about the user."""
     text = _LEADING_WORDS.sub("", words.strip())
-    for pattern, replacement in _REWRITES[memory_type] if memory_type in _REWRITES else ():
+    for pattern, replacement in _REWRITES.get(memory_type, ()):
         text = pattern.sub(replacement, text, count=1)
     text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
     text = f"{text[:1].upper()}{text[1:]}"

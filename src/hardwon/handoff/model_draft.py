@@ -19,12 +19,11 @@ from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import (
     CONFIDENCE_NAMES,
     MAX_FINDINGS,
-    MAX_TOPIC_CHARS,
     Draft,
     drop_known_memories,
     render_draft,
 )
-from hardwon.handoff.draft_statements import Statement
+from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, Statement
 from hardwon.handoff.findings import MENU
 from hardwon.handoff.transcript_story import Story
 from hardwon.privacy.cleaning import clean_text

@@ -16,7 +16,7 @@ from hardwon import settings
 from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.distil.llm.exchange import Answer, Provider, Question
 from hardwon.errors import UserError
-from hardwon.handoff import memories, memory_queue, ratification, reflection
+from hardwon.handoff import findings, memories, memory_queue, model_draft, ratification, reflection
 from hardwon.handoff.draft import next_step
 from hardwon.handoff.transcript_story import Story
 from hardwon.projects import find_project_path
@@ -440,3 +440,12 @@ def test_a_memory_that_waits_from_another_session_is_not_listed_again(
     assert (rule in [one.text for one in done.draft.memories]) is is_listed
     with open(done.record.draft) as file:
         assert (rule in file.read().partition("emories")[2]) is is_listed
+
+
+def test_the_prompt_for_a_model_is_as_it_was_found_good() -> None:
+    """It names every item of the menu, those too that plain code has no rule for."""
+    expected = Path(__file__).parent / "golden" / "reflection_prompt.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        expected.write_text(model_draft.build_instructions())
+    assert model_draft.build_instructions() == expected.read_text()
+    assert all(f"- {item.name}: " in expected.read_text() for item in findings.MENU)
