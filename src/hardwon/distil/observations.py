@@ -14,7 +14,7 @@ from hashlib import blake2b
 from hardwon.distil import phrasing
 from hardwon.distil.failure_fixes import FailureFix, find_failure_fixes, find_standing_failures
 from hardwon.distil.observation_types import classify_type, find_concepts
-from hardwon.distil.tool_actions import ToolAction, classify_calls
+from hardwon.distil.tool_actions import ToolAction, classify_calls, find_check_words
 from hardwon.distil.turn_facts import (
     describe_fix,
     describe_work,
@@ -52,10 +52,12 @@ def observe_turn(turn: Turn) -> list[Observation]:
 def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
     """Return what one agent did; a single failure that is the whole story is told as the work itself."""
     fixes = find_failure_fixes(actions)
-    fixes_by_command = dict[str, list[FailureFix]]()
+    # Failures of one kind of check, or of one other command, are told together.
+    fixes_by_command = dict[frozenset[str], list[FailureFix]]()
     for fix in fixes:
         if fix.worked and not _is_retry(fix):
-            fixes_by_command.setdefault(fix.failed_actions[0].label, []).append(fix)
+            label = fix.failed_actions[0].label
+            fixes_by_command.setdefault(find_check_words(label) or frozenset((label,)), []).append(fix)
     fix_groups = list(fixes_by_command.values())
     unfixed = find_standing_failures(fixes, actions)
     stretches = list(_split_stretches(actions))
