@@ -53,7 +53,7 @@ def cases(home: str, known: str, unknown: str) -> list[Case]:
     return [
         Case(PYTHON, (sys.executable, "-I", "-S", "-c", "pass")),
         hook(EMPTY_START, "SessionStart", lambda answer: b"#/lesson" in answer, cwd=unknown, **opening),
-        hook(FULL_START, "SessionStart", lambda answer: b"50 observations" in answer, cwd=known, **opening),
+        hook(FULL_START, "SessionStart", lambda answer: b"last session, " in answer, cwd=known, **opening),
         hook(EMPTY_CALL, "PreToolUse", silent, cwd=known, tool_name="Bash", tool_input={"command": "ls -l"}),
         hook(NO_PAST, "PreToolUse", silent, tool_input={"file_path": "src/none.py"}, **files),
         hook(PAST, "PreToolUse", lambda a: b"Recalled" in a, tool_input={"file_path": "src/part0/module0.py"}, **files),

@@ -15,7 +15,7 @@ from statistics import median
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import build_draft, list_statements, render_draft
-from hardwon.handoff.menu import detect_findings
+from hardwon.handoff.findings import detect_findings
 from hardwon.store.reflection_types import EMPTY_CONTEXT
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")

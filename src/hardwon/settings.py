@@ -58,7 +58,7 @@ SETTINGS = (
     Setting("idleExitMinutes", 240, "minutes without use after which the worker ends; 0: never", 0, 100_000),
     Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
-    Setting("briefObservations", 50, "observations in the index a session opens with", 0, 500),
+    Setting("briefObservations", 10, "observations in the index a session opens with", 0, 500),
     Setting("fileMemory", True, "tell the agent what is known of a file it is about to read or edit, once a session"),
     Setting("promptRecall", False, "tell the agent at most two observations or summaries that fit a prompt very well"),
     Setting("rememberInTurn", True, "queue what a person says is to last, for the next reflection"),

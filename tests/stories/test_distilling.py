@@ -84,7 +84,7 @@ def test_a_session_that_nobody_ended_is_distilled_all_the_same(house: House) -> 
     labour_in(house.home, kill_at=0)
     assert rows(house, "select count(*) from observations") == [(0,)], "it waits for the end of the turn"
     labour_in(house.home, kill_at=0, later=3600)
-    assert rows(house, "select title from observations") == [("Changed src/token.py",)], "but not for ever"
+    assert rows(house, "select title, facts from observations") == [("", '["Edited src/token.py"]')], "but not for ever"
 
 
 @pytest.mark.parametrize(("priority", "goes_on"), [(jobs.LIVE, False), (jobs.HISTORY, True)])

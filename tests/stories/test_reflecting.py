@@ -47,13 +47,13 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
         "3f2a9c1",
         "Confidence: H",
         'status: "draft"',
-        "- feedback: From now on always use pnpm, never npm. (L11)",
+        "- feedback: Always use pnpm, never npm. Said: “From now on always use pnpm, never npm.” (L11)",
     ):
         assert words in page
     shown = [each for part in ("findings", "memories", "lessons") for one in made[part] for each in one["evidence"]]
     assert shown and all(transcript_story.is_quote_in_source(Evidence(**each)) for each in shown)
     waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
-    assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "From now on always use pnpm, never npm.")]
+    assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "Always use pnpm, never npm.")]
 
 
 def test_a_person_reads_in_the_terminal_where_the_draft_is_and_takes_it_back(

@@ -70,8 +70,8 @@ def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
     warm, cold = both(house, "s1", past.folder)
     assert without_address(warm) == without_address(cold)
     assert len(warm.context) < LIMIT
-    assert len(ids(warm.context)) == min(count, 50)
-    assert ("last summary" in warm.notice) == (count > 0)
+    assert len(ids(warm.context)) == min(count, 10)
+    assert ("last session, " in warm.notice and "next: go on" in warm.notice) == (count > 0)
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -89,11 +89,16 @@ def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) 
     edit = {"file_path": path, "old_string": "a == b", "new_string": "compare_digest(a, b)"}
     house.ask("s1", used("Edit", edit, {"filePath": path}, cwd=project))
     house.ask("s1", used("Bash", {"command": "pytest -q"}, {"stdout": "9 passed", "stderr": ""}, cwd=project))
-    house.ask("s1", happened("Stop", last_assistant_message="The login works again.", cwd=project))
+    house.ask(
+        "s1",
+        happened(
+            "Stop", last_assistant_message="The login works again: src/auth.py compared bytes with text.", cwd=project
+        ),
+    )
     wait_for_file(compiled_brief.get_brief_path(house.home, project))
     warm, cold = both(house, "s2", project)
     assert without_address(warm) == without_address(cold)
-    assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "login works again" in warm.context
+    assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "edited auth.py; passes" in warm.context
 
 
 def wait_for_file(path: str) -> None:
@@ -149,7 +154,17 @@ def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: Remem
         "of 2026-11-13:\nS1 asked: make it fast\nS1 learned: the disk was full\nS1 next: buy a disk\n" in answer.context
     )
     assert "long ago" not in answer.context
-    assert answer.notice.endswith("\nIt opened with: last summary of 13 Nov")
+    assert answer.notice.endswith("\nIt opened with: last session, 13 Nov: make it fast; next: buy a disk")
+
+
+def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: Remembered) -> None:
+    session = past.session()
+    titles = ("", "Read src/kite.py", "Ran `make`", "Changed src/kite.py; 20 packages ok", "the tail was too short")
+    for number, title in enumerate((*titles, "The tail was too short!")):
+        past.observe(session, title, at=NOON + number)
+    house.ok("start")
+    context = house.session_start("s1", cwd=past.folder).context
+    assert ids(context) == ["O6"] and "The tail was too short!" in context
 
 
 def test_a_project_hears_nothing_of_another(house: House, past: Remembered, own_home: str) -> None:
@@ -160,7 +175,7 @@ def test_a_project_hears_nothing_of_another(house: House, past: Remembered, own_
     assert ids(house.session_start("s1", cwd=other).context) == []
     below = os.path.join(past.folder, "src", "deep")
     os.makedirs(below)
-    assert len(ids(house.session_start("s2", cwd=below).context)) == 20
+    assert len(ids(house.session_start("s2", cwd=below).context)) == 10
 
 
 def test_lessons_and_memory_share_the_room(house: House, past: Remembered) -> None:
@@ -169,6 +184,7 @@ def test_lessons_and_memory_share_the_room(house: House, past: Remembered) -> No
     session = past.session()
     for number in range(50):
         past.observe(session, f"title {number} " + "and so on " * 8, at=NOON + number, files=[f"src/file{number}.py"])
+    house.ok("config", "set", "briefObservations", "50")
     warm, cold = both(house, "s1", past.folder)
     assert without_address(warm) == without_address(cold) and LIMIT - 700 < len(warm.context) < LIMIT
     assert 10 < len(ids(warm.context)) < 50 and ids(warm.context)[0] == "O50"
@@ -236,7 +252,7 @@ def test_hostile_text_stays_one_line_of_data(house: House, past: Remembered) -> 
     warm, cold = both(house, "s1", past.folder)
     assert without_address(warm) == without_address(cold) and len(warm.context) < LIMIT
     assert warm.context.count("</hardwon-context>") == 1 and warm.context.endswith("</hardwon-context>")
-    assert len(ids(warm.context)) == len(HOSTILE)
+    assert len(ids(warm.context)) == len(HOSTILE) - 1  # one of them says nothing
     assert all(line.isprintable() for line in warm.context.split("\n"))
     assert "<system-reminder" not in warm.context and warm.context.count("\n#lesson") == 1
 
@@ -248,7 +264,7 @@ def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(hou
     house.ok("start")
     first, second = (house.session_start(name, cwd=past.folder).notice for name in ("s1", "s2"))
     look = f"Look: hardwon view (http://hardwon.localhost:{wait_for_port(house)})"
-    recalled = "1 lesson, 20 observations, last summary of 12 Nov"
+    recalled = "last session, 12 Nov: did 10; next: go on"
     recording, opened_with, approved = first.split("\n")
     assert recording == f"hardwon is recording this session. {look}. Find past work: hardwon search WORDS"
     assert opened_with == f"It opened with: {recalled}"
@@ -289,7 +305,7 @@ def test_a_brief_is_one_delivery_on_record(house: House, past: Remembered) -> No
     house.add(lesson(delivery="start"))
     both(house, "s1", past.folder)
     told = [(one["session"], one["delivery"], one["summary"]) for one in house.deliveries() if one["lesson"] == "brief"]
-    summary = "5 observations, last summary of 12 Nov"
+    summary = "5 observations, last session, 12 Nov: did 0; next: go on"
     assert told[1:] == [("s1", "start", summary), ("s1-cold", "start", summary)]
     assert len(house.deliveries()) == 6
 
@@ -338,7 +354,7 @@ def test_the_command_and_the_api_show_what_a_session_opens_with(house: House, pa
     assert (shown["text"], shown["characters"]) == (context, len(context))
     assert house.ok("brief", cwd=past.folder).out == context + "\n"
     explained = house.ok("brief", "--explain", cwd=past.folder).out
-    assert re.search(r"^index +2200 +\d+ +\d+ +\d+ +12 +0 +0", explained, re.MULTILINE)
+    assert re.search(r"^index +1760 +\d+ +\d+ +\d+ +10 +0 +0", explained, re.MULTILINE)
     url, headers = f"http://127.0.0.1:{wait_for_port(house)}", {"authorization": f"Bearer {token(house)}"}
     with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client:
         assert client.get("/api/context/inject", params={"project": past.folder}).text == context

@@ -95,8 +95,9 @@ def _token() -> Session:
         "token",
         (turn("The refresh of tokens is broken, fix it", calls), turn("commit it", [commit], number=2)),
         told=(
-            "`pytest tests/test_auth.py` failed 3 times, then passed after editing token.py",
-            "src/auth/token.py:41",
+            "`pytest tests/test_auth.py` failed 3 times: 1 failed, 11 passed; AssertionError",
+            "; edited token.py; passes",
+            "edited src/auth/token.py 3 times",
             "refresh",
             "1 failed, 11 passed",
             "AssertionError: assert 'old' == 'new'",
@@ -148,15 +149,14 @@ def _release() -> Session:
     ]
     return Session(
         "release",
-        (turn("Add a Kite class with tests", calls, "Done! The kite flies.\n\n## Next steps\n- Document `fly`"),),
+        (turn("Add a Kite class with tests", calls, "Done! `Kite` now flies.\n\n## Next steps\n- Document `fly`"),),
         told=(
-            "Opened https://github.com/dev/kite/pull/12",
+            "Opened https://github.com/dev/kite/pull/12: “Add kites”",
             "Wrote src/kite/kite.py (303 lines): Kite and fly",
             "42 passed, 42 total",
-            "Find every caller of fly",
-            "2 failed, 40 passed",
+            "`npm test` passed: 42 passed, 42 total (failed before)",
         ),
-        completed=("https://github.com/dev/kite/pull/12", "src/kite/kite.py", "The kite flies."),
+        completed=("https://github.com/dev/kite/pull/12", "src/kite/kite.py", "“`Kite` now flies.”"),
         next_steps=("Document `fly`",),
         never=("TodoWrite",),
     )
@@ -169,12 +169,13 @@ def _look() -> Session:
         read("src/store/db.py", LONG_OUTPUT),
         call("WebFetch", {"url": "https://sqlite.org/wal.html"}, LONG_OUTPUT),
     ]
-    said = "The busy timeout is 5 s. We'll keep WAL mode, because readers never wait."
+    said = "The busy timeout is 5 s. We'll keep WAL mode, because readers of `db.py` never wait."
     return Session(
         "look",
         (turn("How long does a writer wait for the database?", calls, said),),
-        told=("Read src/store/db.py", "https://sqlite.org/wal.html", "The busy timeout is 5 s."),
-        learned=("because readers never wait",),
+        told=("because readers of `db.py` never wait", "src/store/db.py", "The busy timeout is 5 s."),
+        learned=("because readers of `db.py` never wait",),
+        never=("Read src/store/db.py", "Looked up"),
     )
 
 
@@ -190,6 +191,6 @@ def _unfinished() -> Session:
     return Session(
         "unfinished",
         (turn("rename a to b", calls),),
-        told=("Edited src/a.ts:3", "`npx tsc --noEmit` still fails", "error TS2322"),
+        told=("Edited src/a.ts", "`npx tsc --noEmit` still fails", "error TS2322"),
         next_steps=("npx tsc --noEmit", "TS2322"),
     )

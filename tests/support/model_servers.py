@@ -1,4 +1,4 @@
-"""Models that say what a test wrote: the Messages API and the chat completions API on loopback, streaming or not.
+"""Models that say what a test wrote: the Messages API and the chat completions API on loopback.
 
 A reply may be anything a provider might send, down to the bytes and where the connection breaks.
 """
@@ -9,7 +9,7 @@ import json
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,10 +32,8 @@ class Reply:
     raw: bytes | None = None
     kind: str = ""
     cut: int = -1
-    ends_early: bool = False  # a stream without its last events
     silent: bool = False  # nothing at all, until the server is closed
     stalls: bool = False  # half of it, and then nothing
-    whole: bool = False  # in one piece, whatever was asked for
     tool: bool = False
     drips: bytes = b""  # `raw`, or a head, and then this again and again
 
@@ -109,25 +107,6 @@ def _message(reply: Reply, model: str) -> dict[str, Any]:
     return {**named, "content": content, "stop_reason": stop, **({"usage": usage} if usage else {})}
 
 
-def _message_events(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
-    message = _message(reply, model)
-    yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
-    yield {"type": "ping"}
-    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    half = len(reply.text) // 2
-    for piece in (reply.text[:half], reply.text[half:]):
-        yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
-    if reply.error is not None:
-        yield {"type": "error", "error": reply.error}
-    if reply.ends_early:
-        return
-    yield {"type": "content_block_stop", "index": 0}
-    ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    out = {"usage": {"output_tokens": reply.usage["out"]}} if reply.usage else {}
-    yield {"type": "message_delta", "delta": ending, **out}
-    yield {"type": "message_stop"}
-
-
 def _completion(reply: Reply, model: str) -> dict[str, Any]:
     calls = [{"id": "call_1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]
     message: dict[str, Any] = {
@@ -148,44 +127,14 @@ def _completion_usage(reply: Reply) -> dict[str, Any]:
     return {"prompt_tokens": usage["in"], "completion_tokens": usage["out"], "prompt_tokens_details": details}
 
 
-def _completion_events(reply: Reply, model: str) -> Iterator[dict[str, Any] | str]:
-    named = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": model}
-    half = len(reply.text) // 2
-    deltas: list[dict[str, Any]] = [{"content": piece} for piece in (reply.text[:half], reply.text[half:])]
-    if reply.refusal:
-        deltas.append({"refusal": reply.refusal})
-    if reply.tool:
-        deltas = [{"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "run", "arguments": "{}"}}]}]
-    for delta in deltas:
-        yield {**named, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    if reply.error is not None:
-        yield {"error": reply.error}
-    if reply.ends_early:
-        return
-    stop = reply.stop or ("tool_calls" if reply.tool else "stop")
-    yield {**named, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}]}
-    if reply.usage:
-        yield {**named, "choices": [], "usage": _completion_usage(reply)}
-    yield "[DONE]"
-
-
 def _content(reply: Reply, request: Request) -> tuple[bytes, str]:
-    body = request.body
-    streams = body.get("stream") and not reply.whole
     if reply.raw is not None:
-        return reply.raw, reply.kind or ("text/event-stream" if streams else "application/json")
+        return reply.raw, reply.kind or "application/json"
     if reply.status != 200:
         return json.dumps({"type": "error", "error": reply.error}).encode(), "application/json"
-    model = str(body["model"])
-    if not streams:
-        made = _message(reply, model) if request.path == MESSAGES else _completion(reply, model)
-        return json.dumps(made).encode(), "application/json"
-    if request.path == MESSAGES:
-        events = (f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in _message_events(reply, model))
-    else:
-        pieces = _completion_events(reply, model)
-        events = (f"data: {one if isinstance(one, str) else json.dumps(one)}\n\n" for one in pieces)
-    return "".join(events).encode(), "text/event-stream"
+    model = str(request.body["model"])
+    made = _message(reply, model) if request.path == MESSAGES else _completion(reply, model)
+    return json.dumps(made).encode(), "application/json"
 
 
 def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
@@ -231,7 +180,7 @@ def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
         def _drip(self, reply: Reply) -> None:
             self.close_connection = True
             with suppress(OSError):
-                self.wfile.write(reply.raw or b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+                self.wfile.write(reply.raw or b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n")
                 for _ in range(200):
                     self.wfile.write(reply.drips)
                     self.wfile.flush()

@@ -43,7 +43,9 @@ class TwoProjects:
             Event(host, "UserPromptSubmit", session, project, prompt=f"tune the {token} winch, please"),
             self._call(host, session, project, "Edit", {"file_path": file, "old_string": "1", "new_string": token}),
             self._call(host, session, project, "Bash", {"command": f"pytest tests/{token}"}, f"1 passed: {token}"),
-            Event(host, "Stop", session, project, message=f"The {token} winch is tuned now."),
+            Event(
+                host, "Stop", session, project, message=f"The {token} winch is tuned now: src/{token}.py was the cause."
+            ),
         )
         self.record(*events, later=later)
 

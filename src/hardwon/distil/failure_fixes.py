@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hardwon.agents.fields import get_first_text, get_text
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results
-from hardwon.distil.tool_actions import ToolAction
+from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
@@ -22,15 +22,13 @@ _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", 
 
 @frozen
 class FailureFix:
-    """A failure with every attempt, and the deed that worked; none if it stands."""
+    """A failure with every attempt, and the action that worked; none if it stands."""
 
     failed_actions: tuple[ToolAction, ...]
     failure_kind: FailureKind
     signature: str
     worked: ToolAction | None
     edits: tuple[ToolAction, ...]  # in between
-    removed_arguments: tuple[str, ...] = ()
-    added_arguments: tuple[str, ...] = ()
 
     @property
     def actions(self) -> tuple[ToolAction, ...]:
@@ -38,7 +36,7 @@ class FailureFix:
 
 
 def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """Every failure that says something, in the order in which they began."""
+    """Return every failure that says something, in the order in which they began."""
     first_failure = next((position for position, action in enumerate(actions) if action.failed), len(actions))
     actions = actions[first_failure:]
     positions = {action.call.key: position for position, action in enumerate(actions)}
@@ -62,10 +60,13 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
 
 
 def _is_only_dodged(fix: FailureFix) -> bool:
-    """Whether the code was at fault and stayed as it was: another check that passes, or a look, puts nothing right."""
+    """Return whether the code was at fault and stayed as it was: another passing check, or a look, mends nothing."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
-    return fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent"))
+    if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
+        return True
+    # That the linter runs says nothing of tests that do not.
+    return not find_check_words(fix.failed_actions[-1].label) <= find_check_words(fix.worked.label)
 
 
 def _build_fix(
@@ -76,7 +77,8 @@ def _build_fix(
     positions: Mapping[str, int],
 ) -> FailureFix:
     edits = list[ToolAction]()
-    if working_action:
+    # A missing program or network is not put right by the files that happened to be edited meanwhile.
+    if working_action and episode.errors[0].kind != "environment":
         between = actions[positions[failed_actions[0].call.key] + 1 : positions[working_action.call.key]]
         edits = [
             action
@@ -89,8 +91,6 @@ def _build_fix(
         signature=episode.signature,
         worked=working_action,
         edits=tuple(edits),
-        removed_arguments=episode.removed_arguments,
-        added_arguments=episode.added_arguments,
     )
 
 
@@ -108,7 +108,10 @@ def _is_slip(episode: Episode) -> bool:
 
 
 def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """The failures of checks and commands that nothing put right, each command once."""
+    """Return the failures of checks and commits that nothing put right, each command once.
+
+    One after which another check passed and the work was committed counts as overtaken: it failed for itself.
+    """
     all_fixes = list(fixes)
     fixed_signatures = {fix.signature for fix in all_fixes if fix.worked}
     unfixed = {
@@ -122,24 +125,32 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
         for position, action in enumerate(actions)
         if action.kind == "check" and not action.failed
     ]
-    return [
-        fix
-        for label, fix in unfixed.items()
-        if fix.failed_actions[-1].kind in ("check", "saved")
-        and not any(
-            position > positions[fix.failed_actions[-1].call.key] and _parse_check_targets(label) >= targets
-            for position, targets in passed_checks
-        )
-    ]
+    last_commit = max(
+        (
+            position
+            for position, action in enumerate(actions)
+            if action.kind == "saved" and not action.failed and check_results.parse_commits(action.text)
+        ),
+        default=-1,
+    )
+    standing = list[FailureFix]()
+    for label, fix in unfixed.items():
+        position = positions[fix.failed_actions[-1].call.key]
+        later_checks = [(place, targets) for place, targets in passed_checks if place > position]
+        is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
+        is_overtaken = any(place < last_commit for place, _ in later_checks)
+        if fix.failed_actions[-1].kind in ("check", "saved") and not is_passed and not is_overtaken:
+            standing.append(fix)
+    return standing
 
 
 def _parse_check_targets(command: str) -> frozenset[str]:
-    """What a check is about: one that asks for less looks at more, and at all that the longer one looks at."""
+    """Return what a check is about: one that names less looks at more, and at all that the longer one looks at."""
     return frozenset(word for word in command.split() if not word.startswith("-") and word not in (".", "./..."))
 
 
 def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
-    """The deeds as a watch for failures reads them; what only looks puts nothing right, so its result is left out."""
+    """Yield the actions as the tracker of failures reads them, without results of those that only look."""
     for number, action in enumerate(actions):
         call = action.call
         arguments = call.input if isinstance(call.input, dict) else {}
@@ -167,7 +178,7 @@ def _keep_ends(text: str) -> str:
 
 
 def describe_failure(action: ToolAction) -> str:
-    """What a failed deed says, with the exit code where it says little."""
+    """Return what a failed action says, with the exit code where it says little."""
     line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
     exit_code = check_results.find_exit_code(action.text)
     if action.tally and action.tally.has_failed:

@@ -1,8 +1,9 @@
 """What a turn meant, by plain code: one observation for its work, one for each failure that was put right.
 
-Nothing is invented and little is judged. Facts are names and numbers that stand in the events, in the order in which a
-person would ask for them: what changed, was committed and passed, what failed, then what was only looked at. How much
-is said grows with how much was done, so that observations stay a small part of what they stand for.
+Nothing is invented and little is judged. Facts are names and numbers that stand in the events. The title is the most
+informative sentence that is true: the subject of a commit, the agent's words about a cause or a result that name
+something of the turn, or the failure that was fixed. Work with none of these is kept without a title, and what was only
+read or searched is not kept at all.
 """
 
 from __future__ import annotations
@@ -13,107 +14,87 @@ from hashlib import blake2b
 from hardwon.distil import phrasing
 from hardwon.distil.failure_fixes import FailureFix, find_failure_fixes, find_standing_failures
 from hardwon.distil.observation_types import classify_type, find_concepts
-from hardwon.distil.phrasing import find_decision
-from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.text.excerpts import select_fitting, shorten_line, split_sentences, to_plain_line
-from hardwon.text.similarity import compute_jaccard, tokenize
-from hardwon.types import Observation, Turn, replace
+from hardwon.distil.tool_actions import ToolAction, classify_calls, find_check_words
+from hardwon.distil.turn_facts import (
+    describe_fix,
+    describe_work,
+    write_commit_title,
+    write_failure_title,
+    write_fix_title,
+)
+from hardwon.text.excerpts import is_informative, select_fitting, shorten_line, split_sentences, to_plain_line
+from hardwon.types import Observation, Turn
 
-MAX_TITLE_CHARS = 80
-MAX_SUBTITLE_CHARS = 160
-LONG_STRETCH_CALLS, MAX_STRETCH_CALLS = 40, 80  # calls: a longer stretch ends with the next commit, or at last here
-_MIN_REST_CALLS = 15
-_FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = (
-    0.035,
-    320,
-    1_600,
-)  # characters of facts per token that was spent, and for one observation
-_MIN_FIX_CHARS = 600  # characters at least of what failed and what put it right
+MAX_TITLE_CHARS, MAX_SUBTITLE_CHARS = 140, 160
+# A longer stretch of calls ends with the next commit, or at last here.
+LONG_STRETCH_CALLS, MAX_STRETCH_CALLS, _MIN_REST_CALLS = 40, 80, 15
+# Characters of facts per token that was spent, and for one observation: they stay a small part of what they stand for.
+_FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = 0.14, 320, 1_600
+_MAX_NARRATIVE_CHARS = 320
 _MAX_FILES_READ = 15
 _MAX_FIXES = 6
-_MIN_SIMILARITY = 0.6
 
 
 def observe_turn(turn: Turn) -> list[Observation]:
-    """The observations of a turn, in the order in which their work began."""
+    """Return the observations of a turn, in the order in which their work began."""
     actions = classify_calls(turn)
     if all(action.kind == "noise" for action in actions):
         return _observe_chat(turn)
     observations = list[Observation]()
     for agent in dict.fromkeys(action.call.agent for action in actions):
         agent_actions = [action for action in actions if action.call.agent == agent]
-        task = _find_task(agent, actions) if agent else turn.prompt
-        observations += _observe_agent(turn, agent_actions, task, agent)
+        starting_calls = (action.label for action in actions if action.kind == "agent" and agent in action.text)
+        request = next(starting_calls, "") if agent else turn.prompt
+        observations += _observe_agent(turn, agent_actions, request, agent)
     return sorted(observations, key=lambda observation: observation.at)
 
 
 def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
-    """What one agent did; a single failure that is the whole story is told as the work itself."""
+    """Return what one agent did; a single failure that is the whole story is told as the work itself."""
     fixes = find_failure_fixes(actions)
-    fix_groups = _group_similar([fix for fix in fixes if fix.worked])
+    # Failures of one kind of check, or of one other command, are told together.
+    fixes_by_command = dict[frozenset[str], list[FailureFix]]()
+    for fix in fixes:
+        if fix.worked and not _is_retry(fix):
+            label = fix.failed_actions[0].label
+            fixes_by_command.setdefault(find_check_words(label) or frozenset((label,)), []).append(fix)
+    fix_groups = list(fixes_by_command.values())
     unfixed = find_standing_failures(fixes, actions)
     stretches = list(_split_stretches(actions))
-    sole_group = (
-        fix_groups[0] if len(fix_groups) == len(stretches) == 1 and _is_only_work(fix_groups[0], actions) else None
-    )
+    sole_group = list[FailureFix]()
+    if len(fix_groups) == len(stretches) == 1 and _is_only_work(fix_groups[0], actions):
+        sole_group = fix_groups[0]
     observations = list[Observation]()
     for number, stretch in enumerate(stretches):
         keys = {action.call.key for action in stretch}
         stretch_failures = [fix for fix in unfixed if fix.failed_actions[-1].call.key in keys]
         is_last = number == len(stretches) - 1
-        observation = _observe_work(
-            turn,
-            stretch,
-            request,
-            agent,
-            stretch_failures,
-            sole_group,
-            final_message=turn.final_message if is_last and not agent else "",
-        )
-        observations += [observation] if observation else []
-    return observations + (
-        [] if sole_group else [_observe_fix(turn, group, request, agent) for group in fix_groups[:_MAX_FIXES]]
-    )
+        final_message = turn.final_message if is_last and not agent else ""
+        observations += _observe_work(turn, stretch, request, agent, stretch_failures, sole_group, final_message)
+    if not sole_group:
+        fix_observations = [_observe_fix(turn, group, request, agent) for group in fix_groups]
+        observations += [observation for observation in fix_observations if observation.title][:_MAX_FIXES]
+    return observations
+
+
+def _is_retry(fix: FailureFix) -> bool:
+    """Return whether the same call worked the next time: nothing is learned from that."""
+    return fix.worked is not None and not fix.edits and fix.worked.call.input == fix.failed_actions[-1].call.input
 
 
 def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
     start = 0
     for position, action in enumerate(actions, 1):
-        long_enough = position - start >= MAX_STRETCH_CALLS or (
-            position - start >= LONG_STRETCH_CALLS and action.kind == "saved"
-        )
-        if long_enough and len(actions) - position >= _MIN_REST_CALLS:
+        length = position - start
+        is_end = length >= MAX_STRETCH_CALLS or (length >= LONG_STRETCH_CALLS and action.kind == "saved")
+        if is_end and len(actions) - position >= _MIN_REST_CALLS:
             yield actions[start:position]
             start = position
     yield actions[start:]
 
 
-def _group_similar(fixes: list[FailureFix]) -> list[list[FailureFix]]:
-    """Failures of the same command, or that say the same, count as one."""
-    groups = list[list[FailureFix]]()
-    group_tokens = list[frozenset[str]]()
-    for fix in fixes:
-        tokens = tokenize(f"{fix.failed_actions[0].label} {fix.signature}")
-        matches = (
-            position
-            for position, group in enumerate(groups)
-            if group[0].failure_kind == fix.failure_kind
-            and (
-                group[0].failed_actions[0].label == fix.failed_actions[0].label
-                or compute_jaccard(tokens, group_tokens[position]) >= _MIN_SIMILARITY
-            )
-        )
-        position = next(matches, -1)
-        if position < 0:
-            groups.append([fix])
-            group_tokens.append(tokens)
-        else:
-            groups[position].append(fix)
-    return groups
-
-
 def _is_only_work(group: list[FailureFix], actions: Sequence[ToolAction]) -> bool:
-    """Whether every change of the turn was made to put this right."""
+    """Return whether every change of the turn was made to put this right."""
     changed_keys = {action.call.key for action in actions if action.kind == "changed" and not action.failed}
     edited_keys = {action.call.key for fix in group for action in fix.edits}
     return bool(edited_keys) and changed_keys <= edited_keys and not any(action.kind == "saved" for action in actions)
@@ -125,49 +106,67 @@ def _observe_work(
     request: str,
     agent: str,
     unfixed: list[FailureFix],
-    sole_group: list[FailureFix] | None,
-    *,
+    sole_group: list[FailureFix],
     final_message: str,
-) -> Observation | None:
+) -> list[Observation]:
+    facts = describe_fix(sole_group) if sole_group else describe_work(actions, unfixed)
+    title = _choose_title(actions, unfixed, sole_group, final_message)
+    if not title and not facts:
+        return []
     tokens = sum(action.tokens for action in actions)
-    facts = phrasing.write_facts(actions, unfixed, sole_group or ())
-    title = (
-        phrasing.write_fix_title(sole_group, MAX_TITLE_CHARS)
-        if sole_group
-        else phrasing.write_title(actions, unfixed, MAX_TITLE_CHARS)
-    )
-    files_read = phrasing.list_files_read(actions)
-    if not title or not (facts or files_read):
-        return None
-    paths, commands = (
-        phrasing.list_files_modified(actions),
-        [action.label for action in actions if action.kind in ("check", "saved", "ran")],
-    )
+    room = _compute_room(tokens)
+    paths = phrasing.list_files_modified(actions)
+    files_read = [path for path in phrasing.list_files_read(actions) if path not in paths]
+    commands = [action.label for action in actions if action.kind in ("check", "saved", "ran")]
     signs = _collect_signs(actions, unfixed, sole_group, bool(paths), final_message)
     words = to_plain_line(" ".join([request[:400], *phrasing.list_commit_subjects(actions)]))
-    return Observation(
+    observation = Observation(
         key=_compute_key(turn, agent, "work", actions[0].call.key),
         at=actions[0].call.at,
         type="bugfix" if sole_group else classify_type(signs, words),
         title=title,
-        subtitle=phrasing.write_request_line(request, MAX_SUBTITLE_CHARS, agent),
-        narrative=phrasing.write_narrative(actions, final_message),
-        facts=tuple(select_fitting(list(dict.fromkeys(facts)), _compute_room(tokens))),
+        subtitle=_write_request_line(request, MAX_SUBTITLE_CHARS, agent),
+        narrative=_write_narrative(final_message, title),
+        facts=tuple(select_fitting(list(dict.fromkeys(facts)), room)),
         concepts=find_concepts(signs, words, paths or files_read, commands),
-        files_read=tuple(
-            select_fitting([path for path in files_read if path not in paths], _compute_room(tokens))[:_MAX_FILES_READ]
-        ),
+        files_read=tuple(select_fitting(files_read, room)[:_MAX_FILES_READ]),
         files_modified=tuple(paths),
         events=tuple(action.call.key for action in actions if action.kind != "noise"),
         tokens=tokens,
-        times=len(sole_group) if sole_group else 1,
+        times=len(sole_group) or 1,
     )
+    return [observation]
+
+
+def _choose_title(
+    actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: list[FailureFix], final_message: str
+) -> str:
+    """Return the most informative sentence that is true; a check that still fails goes before a claim of success."""
+    candidates = (
+        write_commit_title(actions, MAX_TITLE_CHARS),
+        _pick_naming_sentence(phrasing.find_causes(final_message), actions),
+        write_fix_title(sole_group, MAX_TITLE_CHARS) if sole_group else "",
+        write_failure_title(unfixed[-1], MAX_TITLE_CHARS) if unfixed else "",
+    )
+    title = next(filter(None, candidates), "")
+    return title or _pick_naming_sentence(phrasing.find_results(final_message), actions)
+
+
+def _pick_naming_sentence(sentences: Sequence[str], actions: Sequence[ToolAction]) -> str:
+    """Return the sentence that names most of the turn; one that must be cut counts for less."""
+    best, best_score = "", 0
+    for sentence in sentences:
+        count = phrasing.count_names(sentence, actions)
+        score = 2 * min(count, 3) - (len(sentence) > MAX_TITLE_CHARS)
+        if score > best_score:
+            best, best_score = sentence, score
+    return shorten_line(best, MAX_TITLE_CHARS)
 
 
 def _collect_signs(
     actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: object, has_changes: bool, final_message: str
 ) -> frozenset[str]:
-    """What the signs of types and concepts may ask for."""
+    """Return what the types and concepts of `kinds.json` may ask for."""
     signs = {
         "changed": has_changes,
         "unchanged": not has_changes,
@@ -175,7 +174,7 @@ def _collect_signs(
         "read": any(action.kind in ("read", "searched", "fetched") for action in actions),
         "standing": bool(unfixed),
         "mended": bool(sole_group),
-        "decided": bool(final_message and find_decision(final_message)),
+        "decided": bool(final_message and phrasing.find_decision(final_message)),
     }
     return frozenset(name for name, holds in signs.items() if holds)
 
@@ -189,9 +188,9 @@ def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) 
         key=_compute_key(turn, agent, "mended", group[0].failed_actions[0].call.key),
         at=group[0].failed_actions[0].call.at,
         type="bugfix" if paths else "failure",
-        title=phrasing.write_fix_title(group, MAX_TITLE_CHARS),
-        subtitle=phrasing.write_request_line(request, MAX_SUBTITLE_CHARS // 2, agent),
-        facts=tuple(select_fitting(phrasing.write_fix_facts(group), max(_compute_room(tokens), _MIN_FIX_CHARS))),
+        title=write_fix_title(group, MAX_TITLE_CHARS),
+        subtitle=_write_request_line(request, MAX_SUBTITLE_CHARS // 2, agent),
+        facts=tuple(select_fitting(describe_fix(group), max(_compute_room(tokens), 2 * _MIN_FACT_CHARS))),
         concepts=find_concepts(signs, "", paths, [group[0].failed_actions[0].label]),
         files_modified=tuple(paths),
         events=tuple(action.call.key for action in actions),
@@ -201,7 +200,7 @@ def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) 
 
 
 def _compute_room(tokens: int) -> int:
-    return int(min(max(_FACT_SHARE * 4 * tokens, _MIN_FACT_CHARS), _MAX_FACT_CHARS))
+    return int(min(max(_FACT_SHARE * tokens, _MIN_FACT_CHARS), _MAX_FACT_CHARS))
 
 
 def _compute_key(turn: Turn, *parts: str) -> str:
@@ -209,27 +208,41 @@ def _compute_key(turn: Turn, *parts: str) -> str:
     return blake2b(identity.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _find_task(agent: str, actions: Sequence[ToolAction]) -> str:
-    """What a sub-agent was asked, if the call that started it names it."""
-    calls = (action for action in actions if action.kind == "agent" and agent in action.text)
-    return next((action.label for action in calls), "")
+def _write_request_line(request: str, max_chars: int, agent: str) -> str:
+    line = phrasing.pick_first_sentence(request, max_chars - 12)
+    if agent:
+        return f"Sub-agent: {line}" if line else "By a sub-agent"
+    return f"Asked: {line}" if line else ""
+
+
+def _write_narrative(final_message: str, title: str) -> str:
+    """Return the agent's own last words in short, without what the title says."""
+    sentences = list[str]()
+    for sentence in filter(is_informative, split_sentences(phrasing.strip_opener(final_message[:4_000]))):
+        if sum(map(len, sentences)) + len(sentence) > _MAX_NARRATIVE_CHARS or len(sentences) == 3:
+            break
+        if sentence != title:
+            sentences.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
+    return " ".join(sentences)
 
 
 def _observe_chat(turn: Turn) -> list[Observation]:
-    """Words alone are worth keeping where they decide something."""
-    decision = find_decision(turn.final_message) if turn.prompt else ""
+    """Return what words alone decide; other talk is not kept."""
+    decision = phrasing.find_decision(turn.final_message) if turn.prompt else ""
     if not decision:
         return []
     sentences = split_sentences(turn.final_message)
     position = next((number for number, sentence in enumerate(sentences) if sentence == decision), 0)
+    title = shorten_line(decision, MAX_TITLE_CHARS)
+    narrative = " ".join(select_fitting(sentences[position : position + 3], 400))
     words = to_plain_line(f"{turn.prompt[:400]} {turn.final_message[:400]}")
     observation = Observation(
         key=_compute_key(turn, "", "said", str(turn.number)),
         at=turn.at,
         type="decision",
-        title=shorten_line(decision, MAX_TITLE_CHARS),
-        subtitle=phrasing.write_request_line(turn.prompt, MAX_SUBTITLE_CHARS, ""),
-        narrative=" ".join(select_fitting(sentences[position : position + 3], 400)),
+        title=title,
+        subtitle=_write_request_line(turn.prompt, MAX_SUBTITLE_CHARS, ""),
+        narrative="" if narrative == title else narrative,
         concepts=find_concepts(frozenset(("decided",)), words, (), ()),
     )
-    return [replace(observation, narrative="")] if observation.narrative == observation.title else [observation]
+    return [observation]

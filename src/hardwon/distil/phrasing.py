@@ -1,4 +1,4 @@
-"""Deeds put into words: titles, facts and the line that says what was asked."""
+"""Sentences and names for people: what was asked, what an agent says it did, found and decided, which files it was."""
 
 from __future__ import annotations
 
@@ -6,24 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from hardwon.agents.fields import collect_strings
 from hardwon.distil import check_results
-from hardwon.distil.failure_fixes import FailureFix, describe_failure
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.text.excerpts import (
-    format_times,
-    is_informative,
-    join_names,
-    pluralize,
-    shorten_line,
-    split_sentences,
-    to_plain_line,
-)
+from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
 
-_MAX_FILES, _MAX_COMMANDS, _MAX_SEARCHES = 8, 5, 3
-_MAX_ERRORS = 4
-_MIN_COUNTED_CALLS = 8  # calls, from which on they are counted
-_MAX_NARRATIVE_CHARS = 320
-_LAUNCH_MESSAGES = ("Async agent launched", "Spawned successfully", '{"agent_id"')
+_MAX_MESSAGE_CHARS = 8_000
+_MIN_CAUSE_WORDS, _MIN_RESULT_WORDS, _MAX_SENTENCE_CHARS = 7, 3, 320
 _DECISION = re.compile(
     r"\b(?:(?:I|we|we've|I've)(?: have)? (?:decided|chose|settled)|(?:I|we)(?:'ll| will) (?:go with|use|keep)"
     r"|(?:my|the) (?:recommendation|decision|verdict|conclusion) (?:is|was)|I(?:'d| would)? recommend|decision:"
@@ -40,375 +29,198 @@ _ACKNOWLEDGEMENT = re.compile(
 )
 # What people paste in front of what they ask: prompts of shells, tags, logs.
 _PASTED_TEXT = re.compile(
-    r"^(?:[❯$%>✗✓×●⎿\[{<|]|[=-]{2,}|\S+@\S+|.* took \d|\d{4}-\d\d|(?:/|~/|https?:)\S+$"
-    r"|[\w./-]{1,200}\.\w{1,9}:\d+|error\b|Traceback)",
+    r"^(?:[❯$%>✗✓×●⎿\[{<|]|[=-]{2,}|\S+@\S+|.* took \d|\d{4}-\d\d|[\w./-]{1,200}\.\w{1,9}:\d+|error\b|Traceback"
+    r"|(?![\w“‘])[^\x00-\x7f])",
     re.I,
 )
+_BARE_NAME = re.compile(r"^(?:/|~/|@|https?:)\S+$")
 _OPENERS = re.compile(
     r"^(?:(?:ok|okay|great|perfect|excellent|done|good|sure|yes|now|alright|got it)[!,.:]*\s+)+", re.I
 )
-
-
-def write_title(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix], max_chars: int) -> str:
-    """The fact that counts most: what was committed, changed, checked, or found out."""
-    paths = list_files_modified(actions)
-    commits = [
-        commit for action in actions if action.kind == "saved" for commit in check_results.parse_commits(action.text)
-    ]
-    if commits:
-        more = f", last of {len(commits)}" if len(commits) > 1 else ""
-        tail = f" ({commits[-1][1]}{more})"
-        return f"Committed “{shorten_line(commits[-1][2], max_chars - len(tail) - 12)}”{tail}"
-    if pull := next(
-        (url for action in actions if action.kind == "saved" and (url := check_results.find_pull_request(action.text))),
-        "",
-    ):
-        return shorten_line(f"Opened {pull}", max_chars)
-    if paths:
-        head = f"Changed {_format_paths(paths, max_chars - 8)}"
-        return _join_if_fits(head, _describe_outcome(actions, unfixed, max_chars - len(head) - 2), max_chars)
-    if unfixed:
-        return shorten_line(
-            f"{_quote_code(unfixed[-1].failed_actions[-1].label, 40)} fails: "
-            f"{describe_failure(unfixed[-1].failed_actions[-1])}",
-            max_chars,
-        )
-    checks = [action for action in actions if action.kind == "check" and not action.failed]
-    if checks and (tally := checks[-1].tally):
-        return f"{_quote_code(checks[-1].label, max_chars - len(tally.text) - 4)}: {tally.text}"
-    commands = list(
-        dict.fromkeys(
-            action.label for action in actions if action.kind in ("check", "ran", "saved") and not action.failed
-        )
-    )
-    if commands:
-        quoted_labels = [_quote_code(label, 60) for label in commands]
-        fit_count = max(
-            1,
-            sum(len(", ".join(quoted_labels[:count])) <= max_chars - 16 for count in range(1, len(quoted_labels) + 1)),
-        )
-        return shorten_line(f"Ran {join_names(quoted_labels, fit_count)}", max_chars)
-    return _write_lookup_title(actions, max_chars)
-
-
-def _write_lookup_title(actions: Sequence[ToolAction], max_chars: int) -> str:
-    """What was read, looked up or searched for, or had others do."""
-    by_kind = {kind: _list_labels(actions, kind) for kind in ("fetched", "searched", "agent", "used")}
-    if files_read := list_files_read(actions):
-        head = f"Read {_format_paths(files_read, max_chars - 6)}"
-        return _join_if_fits(
-            head, next((f"searched for “{pattern}”" for pattern in by_kind["searched"]), ""), max_chars
-        )
-    for kind, verb in (("agent", "Had a sub-agent"), ("fetched", "Looked up"), ("searched", "Searched for")):
-        if labels := by_kind[kind]:
-            more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
-            return f"{verb}: {shorten_line(labels[0], max_chars - len(verb) - len(more) - 2)}{more}"
-    return shorten_line(f"Used {join_names(by_kind['used'], 3)}", max_chars) if by_kind["used"] else ""
-
-
-def _list_labels(actions: Iterable[ToolAction], kind: str) -> list[str]:
-    return list(dict.fromkeys(action.label for action in actions if action.kind == kind and action.label))
-
-
-def _join_if_fits(head: str, tail: str, max_chars: int) -> str:
-    return f"{head}; {tail}" if tail and len(head) + len(tail) + 2 <= max_chars else head
-
-
-def _describe_outcome(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix], room: int) -> str:
-    if unfixed:
-        return (
-            f"{_quote_code(unfixed[-1].failed_actions[-1].label, room - 14)} still fails"
-            if room >= 30
-            else "a check still fails"
-        )
-    checks = [action for action in actions if action.kind == "check"]
-    if not checks or checks[-1].failed:
-        return ""
-    result = f": {checks[-1].tally.text}" if checks[-1].tally else " passes"
-    outcome = f"{_quote_code(checks[-1].label, 40)}{result}"
-    return outcome if len(outcome) <= room else checks[-1].tally.text if checks[-1].tally else "checks pass"
-
-
-def _format_paths(paths: Sequence[str], room: int) -> str:
-    """As many paths as fit, then only their last parts."""
-    for labels in ([shorten_path(path) for path in paths], [path.rpartition("/")[2] for path in paths]):
-        for count in range(min(len(labels), 3), 0, -1):
-            if len(text := join_names(labels, count)) <= room:
-                return text
-    return pluralize(len(paths), "file") if len(paths) > 1 else shorten_line(paths[0].rpartition("/")[2], room)
+_MIN_TELLING_WORDS = 2
+_GENERIC_TEXT = """
+    can could would should will you we me my our your it its this that these those them they please look take see check
+    read use want need like let lets make do does did doing done get getting go going fix change changes update add
+    implement create write find tell talk know think thing things issue issues problem problems error errors file files
+    code following below above all any some more one two new current still also just now then first next again ok okay
+    yes yeah yep no not what why how when where which who is are was be been have has had there here so and or but if
+    for with from into about out up on in at to of an the context task back instead try tried great seems seem really
+    sure maybe definitely actually good nice fine right wrong work working works commit push pr comit same done thanks
+    continue proceed ahead run option way already too very much only everything something anything everything's
+    """
+_GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+_CAUSE = re.compile(
+    r"\b(?:turns out|root cause|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)"
+    r"|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b",
+    re.I,
+)
+# Causes that tell something even if they name nothing of the turn.
+_FAILURE_CAUSE = re.compile(
+    r"\b(?:root cause|turns out|caused by)\b|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
+    r"|\bthe (?:real |actual )?(?:problem|bug|cause|culprit) (?:is|was)\b",
+    re.I,
+)
+# Said as a question, a guess, an offer or advice: it is not known.
+_HEDGED = re.compile(
+    r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
+    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
+    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    re.I,
+)
+_NOT_DONE = re.compile(r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b", re.I)
+_DONE_VERBS = (
+    "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
+    "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
+    "|generated|handled|implemented|improved|installed|introduced|made|merged|migrated|moved|opened|posted|published"
+    "|pushed|ran|rebased|refactored|regenerated|registered|released|removed|renamed|replaced|reproduced|resolved"
+    "|restored|reverted|reviewed|rewrote|reworked|set|simplified|split|squashed|staged|stopped|switched|tagged"
+    "|tightened|updated|upgraded|verified|wired|wrapped|wrote"
+)
+_RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_DONE_VERBS})\b", re.I)
+_RESULT = re.compile(
+    r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then)* (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
+    r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
+    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
+    r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
+    r"|clean|complete|up to date)\b"
+    r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
+    re.I,
+)
+# In short, these say no more than the calls: that it was committed or that checks pass.
+_PROVEN = re.compile(
+    r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
+    r"|tests|lint|all (?:\d+ )?(?:tests|checks))\b",
+    re.I,
+)
+_MIN_PROVEN_WORDS = 12
+_QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
+_TABLE_ARROW = re.compile(r" → | -> ")
+_NAME = re.compile(
+    r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
+    r"|\b[0-9a-f]{7,12}\b"
+)
 
 
 def shorten_path(path: str) -> str:
-    """A path outside the project by its last parts."""
+    """Return a path outside the project by its last parts."""
     parts = path.split("/")
     return f"…/{'/'.join(parts[-3:])}" if path.startswith("/") and len(parts) > 5 else path
 
 
-def _quote_code(text: str, max_chars: int) -> str:
-    return f"`{shorten_line(text, max_chars)}`"
-
-
-def write_facts(
-    actions: Sequence[ToolAction], unfixed: Sequence[FailureFix], sole_group: Sequence[FailureFix] = ()
-) -> list[str]:
-    """Short sentences, what matters most first; a failure that is the whole story tells of changes itself."""
-    return [
-        *(write_fix_facts(sole_group) if sole_group else _describe_changes(actions)),
-        *_describe_commits(actions),
-        *(
-            f"{_quote_code(fix.failed_actions[-1].label, 90)} still fails: {describe_failure(fix.failed_actions[-1])}"
-            for fix in unfixed[-3:]
-        ),
-        *([] if sole_group else _describe_checks(actions, unfixed)),
-        *_describe_refusals(actions),
-        *_describe_subagents(actions),
-        *_describe_commands(actions, unfixed),
-        *_describe_lookups(actions),
-    ]
-
-
-def _describe_changes(actions: Sequence[ToolAction]) -> list[str]:
-    by_path: dict[str, list[ToolAction]] = {}
-    for action in actions:
-        for path in action.paths if action.kind != "read" and not action.failed else ():
-            by_path.setdefault(path, []).append(action)
-    changed_files = sorted(by_path.items(), key=lambda item: -len(item[1]))
-    facts = [_describe_change(path, path_actions) for path, path_actions in changed_files[:_MAX_FILES]]
-    if rest := [path for path, _ in changed_files[_MAX_FILES:]]:
-        facts.append(f"Changed too: {join_names(rest, 12)}")
-    return facts
-
-
-def _describe_change(path: str, actions: list[ToolAction]) -> str:
-    names = list(dict.fromkeys(name for action in actions for name in action.names))
-    names_text = f": {join_names(names, 5)}" if names else ""
-    if actions[0].created:
-        more = f", then {pluralize(len(actions) - 1, 'edit')}" if len(actions) > 1 else ""
-        return f"Wrote {shorten_path(path)} ({pluralize(actions[0].created, 'line')}{more}){names_text}"
-    line_suffix = f":{actions[0].line_number}" if actions[0].line_number else ""
-    return f"Edited {shorten_path(path)}{line_suffix}{format_times(len(actions))}{names_text}"
-
-
-def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
-    facts = list[str]()
-    for action in actions:
-        if action.kind != "saved" or action.failed:
-            continue
-        for branch, short_hash, subject, size in check_results.parse_commits(action.text):
-            facts.append(
-                f"Committed {short_hash} on {branch}: “{shorten_line(subject, 100)}”" + (f" ({size})" if size else "")
-            )
-        if "push" in action.label.split():
-            facts.append(f"Pushed: {_quote_code(action.label.rpartition(' && ')[2], 60)}")
-        if pull := check_results.find_pull_request(action.text):
-            facts.append(f"Pull request: {pull}")
-    return list(dict.fromkeys(facts))
-
-
-def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
-    """How each check came out last, the latest check first."""
-    unfixed_labels = {fix.failed_actions[-1].label for fix in unfixed}
-    runs_by_label: dict[str, list[ToolAction]] = {}
-    for action in actions:
-        if action.kind == "check":
-            runs_by_label.setdefault(action.label, []).append(action)
-    last_first = sorted(runs_by_label.items(), key=lambda item: -item[1][-1].call.at)
-    facts = list[str]()
-    for label, label_runs in last_first:
-        if label in unfixed_labels or label_runs[-1].failed:
-            continue
-        failure_count = sum(action.failed for action in label_runs)
-        tally = label_runs[-1].tally
-        result = f"passed: {tally.text}" if tally else "passed"
-        history = (
-            f" (failed{format_times(failure_count)} before)"
-            if failure_count
-            else f" ({len(label_runs)} runs)"
-            if len(label_runs) > 1
-            else ""
-        )
-        facts.append(f"{_quote_code(label, 90)} {result}{history}")
-    return facts[:_MAX_COMMANDS]
-
-
-def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
-    return [
-        f"A person refused {_quote_code(action.label, 70)}"
-        + (f": “{action.refused}”" if action.refused.strip() else "")
-        for action in actions
-        if action.refused and action.label
-    ][:3]
-
-
-def _describe_subagents(actions: Sequence[ToolAction]) -> list[str]:
-    facts = list[str]()
-    for action in actions:
-        if action.kind == "agent" and action.label:
-            answer = "failed" if action.failed else next(iter(split_sentences(action.text[:3_000])), "")
-            answer = "" if answer.startswith(_LAUNCH_MESSAGES) else answer
-            facts.append(f"Sub-agent “{action.label}”" + (f": {shorten_line(answer, 140)}" if answer else ""))
-    return facts[:4]
-
-
-def _describe_commands(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
-    counts = Counter(action.label for action in actions if action.kind == "ran" and not action.failed)
-    run_facts = [
-        f"Ran {_quote_code(label, 90)}{format_times(count)}" for label, count in counts.most_common(_MAX_COMMANDS)
-    ]
-    use_counts = Counter(action.label for action in actions if action.kind == "used" and not action.failed)
-    return run_facts + [f"Used {name}{format_times(count)}" for name, count in use_counts.most_common(3)]
-
-
-def _describe_lookups(actions: Sequence[ToolAction]) -> list[str]:
-    fetched, searched = _list_labels(actions, "fetched"), _list_labels(actions, "searched")
-    facts = [f"Looked up {join_names(fetched, 3)}"] if fetched else []
-    return facts + ([f"Searched for {join_names(searched, _MAX_SEARCHES, quote='“{}”')}"] if searched else [])
-
-
-def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
-    """`pytest failed 3 times, then passed after editing token.py`."""
-    first, working_action = group[0], group[-1].worked
-    failure_count = sum(len(fix.failed_actions) for fix in group)
-    paths = list_files_modified([action for fix in group for action in fix.edits])
-    label = first.failed_actions[0].label
-    if paths:
-        tail = f" failed{format_times(failure_count)}, then passed after editing "
-        room = max_chars - len(tail) - 2
-        shortest_length = len(join_names([path.rpartition("/")[2] for path in paths], 1))
-        path_text = _format_paths(paths, room - len(label) if shortest_length <= room - len(label) else room - 16)
-        return f"{_quote_code(label, room - len(path_text))}{tail}{path_text}"
-    if working_action and working_action.label != label:
-        side_chars = (max_chars - len(f" failed{format_times(failure_count)};  worked") - 4) // 2
-        sides = shorten_line(label, side_chars), shorten_line(working_action.label, side_chars)
-        if sides[0] != sides[1]:
-            return f"`{sides[0]}` failed{format_times(failure_count)}; `{sides[1]}` worked"
-        difference = (
-            f"with {first.added_arguments[0]}"
-            if first.added_arguments
-            else f"without {first.removed_arguments[0]}"
-            if first.removed_arguments
-            else ""
-        )
-        return shorten_line(
-            f"`{shorten_line(label, 40)}` failed{format_times(failure_count)}; it worked "
-            f"{difference or 'in another form'}",
-            max_chars,
-        )
-    is_unchanged = working_action and working_action.call.input == group[-1].failed_actions[-1].call.input
-    tail = f" failed{format_times(failure_count)}, then worked{' unchanged' if is_unchanged else ''}"
-    return f"{_quote_code(label, max_chars - len(tail) - 2)}{tail}"
-
-
-def write_fix_facts(group: Sequence[FailureFix]) -> list[str]:
-    """The first error with its command, what put it right, how it came out, then the errors in between."""
-    failed_actions = [action for fix in group for action in fix.failed_actions]
-    edits, working_action = [action for fix in group for action in fix.edits], group[-1].worked
-    first = failed_actions[0]
-    first_count = sum(action.label == first.label for action in failed_actions)
-    reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))
-    facts = [
-        f"{_quote_code(first.label, 100)} failed{format_times(first_count)}" + (f": {reasons[0]}" if reasons else "")
-    ]
-    facts += [f"Put right by: {_lower_first(change)}" for change in _describe_changes(edits)[:4]]
-    if working_action:
-        result = f": {working_action.tally.text}" if working_action.tally else ""
-        facts.append(
-            f"{_quote_code(working_action.label, 120)} "
-            f"{'passed' if working_action.kind == 'check' else 'worked'}{result}"
-        )
-    other_counts = Counter(action.label for action in failed_actions if action.label != first.label)
-    facts += [
-        f"{_quote_code(label, 90)} failed too{format_times(count)}" for label, count in other_counts.most_common(2)
-    ]
-    return list(dict.fromkeys(facts + [f"Then: {reason}" for reason in reasons[1:_MAX_ERRORS]]))
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
 def list_files_read(actions: Iterable[ToolAction]) -> list[str]:
-    """The files that were read, those read most often first."""
+    """Return the files that were read, those read most often first."""
     counts = Counter(path for action in actions if action.kind == "read" and not action.failed for path in action.paths)
     return [path for path, _ in counts.most_common()]
 
 
 def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            path for action in actions if action.kind != "read" and not action.failed for path in action.paths
-        )
-    )
+    changes = (action for action in actions if action.kind != "read" and not action.failed)
+    return list(dict.fromkeys(path for action in changes for path in action.paths))
+
+
+def select_project_paths(paths: Iterable[str]) -> list[str]:
+    """Return the paths below the project; all of them if none is."""
+    all_paths = list(paths)
+    inside = [path for path in all_paths if not path.startswith(("/", "~", "..")) and ":" not in path]
+    return inside or all_paths
 
 
 def list_commit_subjects(actions: Iterable[ToolAction]) -> list[str]:
-    return [
-        subject
-        for action in actions
-        if action.kind == "saved"
-        for _, _, subject, _ in check_results.parse_commits(action.text)
-    ]
-
-
-def write_request_line(request: str, max_chars: int, agent: str) -> str:
-    line = pick_first_sentence(request, max_chars - 12)
-    return f"{'Sub-agent' if agent else 'Asked'}: {line}" if line else "By a sub-agent" if agent else ""
+    saved = (action for action in actions if action.kind == "saved")
+    return [subject for action in saved for _, _, subject, _ in check_results.parse_commits(action.text)]
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
-    """The first sentence, with the next if it is only a word or two."""
+    """Return the first sentence that somebody typed, with the next while it is a word or two or points at it."""
     sentences = split_sentences(text[:4_000])
-    sentences = [sentence for sentence in sentences if not _PASTED_TEXT.match(sentence)] or sentences
+    typed = [sentence for sentence in sentences if not _PASTED_TEXT.match(sentence)] or sentences
+    typed = typed[next((index for index, line in enumerate(typed) if not _BARE_NAME.match(line)), 0) :]
     excerpt = ""
-    for sentence in sentences[:3]:
+    for sentence in typed[:4]:
+        has_ended = excerpt.endswith((".", "!", "?"))
+        is_unfinished = len(excerpt.split()) <= (3 if has_ended else 5) or excerpt.endswith(":")
+        if not is_unfinished and (has_ended or not _BARE_NAME.match(sentence)):
+            break
         excerpt = f"{excerpt} {sentence}".strip()
-        if len(excerpt.split()) > 3:
-            break
-    return shorten_line(excerpt, max_chars)
+    return shorten_line(excerpt.rstrip("\\ "), max_chars)
 
 
-def write_narrative(actions: Sequence[ToolAction], final_message: str) -> str:
-    """The agent's own last words in short, then what was done in numbers."""
-    sentences = list[str]()
-    for sentence in filter(is_informative, split_sentences(strip_opener(final_message[:4_000]))):
-        if sum(map(len, sentences)) + len(sentence) > _MAX_NARRATIVE_CHARS or len(sentences) == 3:
-            break
-        sentences.append(sentence if sentence.endswith((".", "!", "?")) else f"{sentence}.")
-    return " ".join([*sentences, _describe_counts(actions)]).strip()
+def is_telling_request(line: str) -> bool:
+    """Return whether a request names what it is about, and is not understood by its context alone."""
+    words = [word for word in re.findall(r"[^\W_]{2,}", line.lower()) if word not in _GENERIC_WORDS]
+    return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not _PASTED_TEXT.match(line)
 
 
 def strip_opener(text: str) -> str:
-    """Without the "Great! Now" that answers begin with."""
+    """Return an answer without the "Great! Now" that it begins with."""
     return _OPENERS.sub("", text.lstrip())
 
 
-def _describe_counts(actions: Sequence[ToolAction]) -> str:
-    edits = [action for action in actions if action.kind == "changed" and not action.failed]
-    runs = [action for action in actions if action.call.tool == "Bash" and action.kind in ("check", "ran", "saved")]
-    failure_count = sum(action.failed for action in runs)
-    searches = sum(action.kind == "searched" for action in actions)
-    agents = sum(action.kind == "agent" for action in actions)
-    parts = [
-        f"read {pluralize(len(list_files_read(actions)), 'file')}" if list_files_read(actions) else "",
-        pluralize(searches, "search", "searches") if searches else "",
-        f"{pluralize(len(edits), 'edit')} of {pluralize(len(list_files_modified(edits)), 'file')}" if edits else "",
-        f"{pluralize(len(runs), 'command')}" + (f", {failure_count} failed" if failure_count else "") if runs else "",
-        pluralize(agents, "sub-agent") if agents else "",
-    ]
-    counts_text = "; ".join(filter(None, parts))
-    return f"{len(actions)} calls: {counts_text}." if len(actions) >= _MIN_COUNTED_CALLS and counts_text else ""
-
-
 def find_decision(final_message: str) -> str:
-    """The sentence of an answer that settles something; nothing if none does."""
-    decisions = (
-        sentence
-        for sentence in split_sentences(final_message[:8_000])
-        if _DECISION.search(sentence) and not sentence.endswith(("?", ":")) and not is_acknowledgement(sentence)
-    )
-    return to_plain_line(next(decisions, ""))
+    """Return the sentence of an answer that settles something; nothing if none does."""
+    for sentence in split_sentences(final_message[:_MAX_MESSAGE_CHARS]):
+        is_decision = _DECISION.search(sentence) and not sentence.endswith(("?", ":"))
+        if is_decision and not is_acknowledgement(sentence):
+            return to_plain_line(sentence)
+    return ""
 
 
 def is_acknowledgement(sentence: str) -> bool:
     """Return whether a sentence only says that something was heard."""
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
+
+
+def find_causes(message: str) -> list[str]:
+    """Return the sentences of an answer that give a cause as known."""
+    return [
+        sentence
+        for sentence in _list_statements(message)
+        if _CAUSE.search(sentence) and len(sentence.split()) >= _MIN_CAUSE_WORDS
+    ]
+
+
+def is_failure_cause(sentence: str) -> bool:
+    """Return whether a cause says why something failed, and so tells something without naming it."""
+    return _FAILURE_CAUSE.search(sentence) is not None
+
+
+def find_results(message: str) -> list[str]:
+    """Return the sentences of an answer that tell finished work."""
+    return [
+        sentence
+        for sentence in _list_statements(message)
+        if len(sentence.split()) >= _MIN_RESULT_WORDS
+        and not _NOT_DONE.search(sentence)
+        and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
+        # Items of lists without an end are often names of things, not reports.
+        and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
+    ]
+
+
+def _list_statements(message: str) -> list[str]:
+    """Return what an answer states as a fact: no questions, plans, headings or texts that it quotes."""
+    spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
+    return [
+        sentence
+        for sentence in (line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken))
+        if is_informative(sentence)
+        and len(sentence) <= _MAX_SENTENCE_CHARS
+        and not sentence.endswith(",")
+        and not sentence[:1].islower()
+        and sentence[:1] not in ('"', "“")
+        and not _HEDGED.search(sentence)
+        and not _TABLE_ARROW.search(sentence)
+        and not is_acknowledgement(sentence)
+    ]
+
+
+def count_names(sentence: str, actions: Sequence[ToolAction]) -> int:
+    """Return how many files, symbols, errors or numbers of these calls a sentence names."""
+    names = {match.strip("`") for match in _NAME.findall(sentence)}
+    return sum(any(_has_name(action, name) for action in actions) for name in names)
+
+
+def _has_name(action: ToolAction, name: str) -> bool:
+    return (
+        name in action.text or name in action.label or any(name in text for text in collect_strings(action.call.input))
+    )

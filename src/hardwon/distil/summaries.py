@@ -1,6 +1,6 @@
 """What a session was about so far, by plain code: request, investigated, learned, completed, next steps.
 
-Each is taken from what was asked, done and said. What the events do not tell stays empty.
+Each line is a person's or the agent's words, or what a call shows. What the events do not tell stays empty.
 """
 
 from __future__ import annotations
@@ -12,69 +12,53 @@ from hashlib import blake2b
 from hardwon.agents.fields import get_text
 from hardwon.distil import check_results, phrasing
 from hardwon.distil.failure_fixes import describe_failure, find_failure_fixes, find_standing_failures
-from hardwon.distil.phrasing import is_acknowledgement
+from hardwon.distil.next_steps import find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.text.excerpts import is_informative, join_names, select_fitting, shorten_line, split_sentences
+from hardwon.distil.turn_facts import find_opened_pull, quote_code
+from hardwon.text.excerpts import join_names, select_fitting, shorten_line
+from hardwon.text.similarity import tokenize
 from hardwon.types import Observation, Summary, Turn
 
-_MAX_LINE_CHARS = 180
-_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 160, 900  # characters of a part per token of the session
-_MAX_FILES = 10
+_MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100  # characters of a part per token of the session
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 8, 3, 5, 6, 10, 3
 _RECENT_TURNS = 5  # turns whose failures may stand
+_SAME_SHARE = 0.6  # of a line's words in another, from which on it says nothing new
+_MIN_UNNAMED_WORDS = 8  # a shorter result that names nothing, such as "All tests pass.", tells no more than the checks
+_ACTING_KINDS = ("saved", "check", "ran", "changed")
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
     r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
-    r"|(?:yes|ok|okay|sure)[, ]+(?:please|go ahead|do it|continue|proceed))\W*$",
-    re.I,
-)
-_REMAINING_WORK = re.compile(
-    r"\b(?:next(?: steps?|(?=:))|remain(?:s|ing)|still (?:needs?|to|has to|have to|open|missing|pending)"
-    r"|left to do|(?<!the )(?<!this )(?<!your )to-?do|follow[- ]?ups?|not (?:yet|done|finished|implemented|tested)"
-    r"|(?:you|we|I)(?:'ll| will)? (?:may |might |should |could )?(?:still )?(?:want|need) to"
-    r"|would you like me to|want me to|shall I|should I|let me know (?:if|when)|once (?:you|that|it)|pending)\b",
+    r"|(?:yes|ok|okay|sure|yeah|yep)[, ]+(?:please|go ahead|do it|continue|proceed)(?: \w+){0,2})\W*$",
     re.I,
 )
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
-_NEXT_STEPS_HEADING = re.compile(
-    r"^\W*(?:next steps?|remaining(?: work)?|to-?do|follow[- ]?ups?|what's (?:left|next)|still open)\b.{0,30}:?\W*$",
-    re.I,
-)
-_NEXT_STEPS_PREFIX = re.compile(
-    r"^(?:next(?: steps?)?|to-?do|remaining)\s*:\s+", re.I
-)  # whoever tells it says so themselves
-_CAUSE_WORDS = re.compile(
-    r"\b(?:turns out|root cause|the (?:problem|issue|bug|cause|reason|culprit) (?:is|was)|because|it seems that"
-    r"|happens when|confirmed|verified that)\b",
-    re.I,
-)
 
 
 def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> Summary:
-    """The summary of a session's turns and what was observed in them."""
+    """Return the summary of a session's turns and what was observed in them."""
+    if not turns:
+        return Summary(key="", at=0.0)
     actions_by_turn = [classify_calls(turn) for turn in turns]
     actions = [action for turn_actions in actions_by_turn for action in turn_actions]
-    room = int(min(max(_CHARS_PER_TOKEN * sum(action.tokens for action in actions), _MIN_PART_CHARS), _MAX_PART_CHARS))
-    first, last = (turns[0], turns[-1]) if turns else (None, None)
     recent_actions = [action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions]
-    parts = (
-        _list_requests(turns),
-        _describe_investigation(actions),
-        _describe_findings(turns, observations),
-        _describe_completion(turns, actions),
-        _list_next_steps(turns, actions, recent_actions),
-    )
-    request_lines = _keep_ends(parts[0], room)
+    tokens = sum(action.tokens for action in actions)
+    room = int(min(max(_CHARS_PER_TOKEN * tokens, _MIN_PART_CHARS), _MAX_PART_CHARS))
+
+    def join_lines(lines: Sequence[str]) -> str:
+        return "\n".join(select_fitting(list(dict.fromkeys(lines)), room))
+
     return Summary(
-        key=_compute_key(first) if first else "",
-        at=max(
-            [*(turn.at for turn in turns), *(action.call.at for action in actions)], default=last.at if last else 0.0
+        key=_compute_key(turns[0]),
+        at=max([*(turn.at for turn in turns), *(action.call.at for action in actions)]),
+        request="\n".join(_list_requests(turns, actions_by_turn)),
+        investigated=join_lines(_list_lookups(actions)),
+        learned=join_lines(_list_findings(turns, actions_by_turn, observations)),
+        completed=join_lines([*_list_results(turns, actions_by_turn), *_list_changes(actions)]),
+        next_steps=join_lines(
+            [*_list_stated_steps(turns[-1]), *_list_open_tasks(actions), *_list_failing(recent_actions)]
         ),
-        request="\n".join(request_lines),
-        investigated=_join_fitting(parts[1], room),
-        learned=_join_fitting(parts[2], room),
-        completed=_join_fitting(parts[3], room),
-        next_steps=_join_fitting(parts[4], room),
     )
 
 
@@ -87,102 +71,110 @@ def _compute_key(turn: Turn) -> str:
     return blake2b(f"{turn.agent}\0{turn.name}\0summary".encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _list_requests(turns: Iterable[Turn]) -> list[str]:
-    """The first request, then the latest ones, without what only keeps the work going."""
-    requests = [
-        phrasing.pick_first_sentence(turn.prompt, _MAX_LINE_CHARS)
-        for turn in turns
-        if not _CHATTER.match(turn.prompt[:200])
-    ]
-    return list(dict.fromkeys(line for line in requests if line))
+def _count_work(actions: Iterable[ToolAction]) -> int:
+    return sum(action.kind in _ACTING_KINDS for action in actions)
 
 
-def _describe_investigation(actions: Sequence[ToolAction]) -> list[str]:
-    """What was read and looked for, without what was then changed."""
-    changed_paths = frozenset(phrasing.list_files_modified(actions))
-    files_read = [path for path in phrasing.list_files_read(actions) if path not in changed_paths]
-    searched = [action.label for action in actions if action.kind == "searched"]
+def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
+    """Return what was asked, each topic once; of many the first, the last, and those that most was done for."""
+    requests = list[tuple[int, str]]()
+    known_words, vague_lines = list[frozenset[str]](), list[str]()
+    for turn, actions in zip(turns, actions_by_turn, strict=True):
+        if _CHATTER.match(turn.prompt[:200]):
+            continue
+        line = phrasing.pick_first_sentence(turn.prompt, _MAX_LINE_CHARS)
+        words = tokenize(line)
+        if not phrasing.is_telling_request(line):
+            vague_lines.append(line)
+        elif not any(len(words & known) >= _SAME_SHARE * len(words) for known in known_words):
+            requests.append((_count_work(actions), line))
+            known_words.append(words)
+    if len(requests) > _MAX_REQUESTS:
+        busiest = sorted(range(1, len(requests) - 1), key=lambda index: -requests[index][0])
+        kept = sorted({0, len(requests) - 1, *busiest[: _MAX_REQUESTS - 2]})
+        requests = [requests[index] for index in kept]
+    # A request that names nothing is better than none.
+    return [line for _, line in requests] or [line for line in vague_lines if line][:1]
+
+
+def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
+    """Return the pages that were looked up and what sub-agents were sent for; lists of files read tell nobody much."""
     fetched = [action.label for action in actions if action.kind == "fetched" and action.label]
-    agents = [action.label for action in actions if action.kind == "agent" and action.label]
+    described = (action for action in actions if action.kind == "agent" and isinstance(action.call.input, dict))
+    agents = [text for action in described if (text := get_text(action.call.input, "description"))]
     return [
-        *([f"Read {join_names(map(phrasing.shorten_path, files_read), _MAX_FILES)}"] if files_read else []),
-        *([f"Searched for {join_names(searched, 4, quote='“{}”')}"] if searched else []),
         *([f"Looked up {join_names(fetched, 3)}"] if fetched else []),
         *([f"Sub-agents: {join_names(agents, 4, quote='“{}”')}"] if agents else []),
     ]
 
 
-def _describe_findings(turns: Iterable[Turn], observations: Iterable[Observation]) -> list[str]:
-    """Failures and what put them right, what was decided, and sentences that give a cause."""
-    fixes = [
-        f"{observation.title}{_format_cause(observation)}"
-        for observation in observations
-        if "problem-solution" in observation.concepts
-    ]
-    decisions = [observation.title for observation in observations if observation.type == "decision"]
-    cause_sentences = [
-        shorten_line(sentence, _MAX_LINE_CHARS)
-        for turn in turns
-        for sentence in split_sentences(turn.final_message[:8_000])
-        if _CAUSE_WORDS.search(sentence) and is_informative(sentence)
-    ]
-    return [*cause_sentences[-3:], *fixes, *decisions]
-
-
-def _format_cause(observation: Observation) -> str:
-    _, separator, reason = observation.facts[0].partition(": ") if observation.facts else ("", "", "")
-    return f": {shorten_line(reason, 120)}" if separator else ""
-
-
-def _describe_completion(turns: Sequence[Turn], actions: Sequence[ToolAction]) -> list[str]:
-    commits = [
-        commit for action in actions if action.kind == "saved" for commit in check_results.parse_commits(action.text)
-    ]
-    pulls = [
-        url for action in actions if action.kind == "saved" and (url := check_results.find_pull_request(action.text))
-    ]
-    changed_paths = phrasing.list_files_modified(actions)
-    checks = {action.label: action for action in actions if action.kind == "check"}
-    passed_checks = [action for action in checks.values() if not action.failed]
-    closing_sentence = (
-        phrasing.pick_first_sentence(phrasing.strip_opener(turns[-1].final_message), _MAX_LINE_CHARS) if turns else ""
-    )
-    return [
-        *(
-            [closing_sentence]
-            if closing_sentence
-            and is_informative(closing_sentence)
-            and not closing_sentence.endswith("?")
-            and not is_acknowledgement(closing_sentence)
-            else []
-        ),
-        *(f"Committed {short_hash}: “{shorten_line(subject, 90)}”" for _, short_hash, subject, _ in commits[-6:]),
-        *(f"Pull request {pull}" for pull in pulls),
-        *([f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}"] if changed_paths else []),
-        *([f"Passing at the end: {'; '.join(map(_format_check, passed_checks[-3:]))}"] if passed_checks else []),
-    ]
-
-
-def _format_check(action: ToolAction) -> str:
-    return f"`{shorten_line(action.label, 70)}`" + (f" ({action.tally.text})" if action.tally else "")
-
-
-def _list_next_steps(
-    turns: Sequence[Turn], actions: Sequence[ToolAction], recent_actions: Sequence[ToolAction]
+def _list_findings(
+    turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], observations: Sequence[Observation]
 ) -> list[str]:
-    """What the agent said remains or has on its list, and the checks that failed lately and were not seen to pass."""
-    failed_actions = [
-        fix.failed_actions[-1] for fix in find_standing_failures(find_failure_fixes(recent_actions), recent_actions)
+    """Return causes that name something of their turn, failures with what put them right, and decisions."""
+    causes = [
+        f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
+        for turn, actions in zip(turns, actions_by_turn, strict=True)
+        for sentence in phrasing.find_causes(turn.final_message)
+        if phrasing.is_failure_cause(sentence) or phrasing.count_names(sentence, actions)
     ]
-    failure_lines = [
-        f"`{shorten_line(action.label, 90)}` fails: {shorten_line(describe_failure(action), 140)}"
-        for action in failed_actions[-3:]
+    fixes = [
+        observation.title
+        for observation in observations
+        if "problem-solution" in observation.concepts and observation.title
     ]
-    return [*_find_remaining_work(turns[-1].final_message if turns else ""), *_list_open_tasks(actions), *failure_lines]
+    decisions = [f"“{observation.title}”" for observation in observations if observation.type == "decision"]
+    return [*causes[-_MAX_CAUSES:], *fixes[-_MAX_CAUSES:], *decisions]
+
+
+def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
+    """Return what the agent said of its own work, quoted, in the turns where most was done and the last."""
+    results = list[tuple[int, str]]()
+    for turn, actions in zip(turns, actions_by_turn, strict=True):
+        work = _count_work(actions)
+        sentences = phrasing.find_results(turn.final_message) if work or turn is turns[-1] else []
+        if sentences:
+            counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
+            count, sentence = max(counted, key=lambda item: item[0])
+            if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
+                results.append((work, f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"))
+    last = len(results) - 1
+    busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
+    return [results[index][1] for index in sorted({*busiest, last} if results else ())]
+
+
+def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
+    """Return what calls prove: commits, pull requests, changed files, checks that pass at the end."""
+    saved = [action for action in actions if action.kind == "saved" and not action.failed]
+    commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
+    by_subject = {subject: short_hash for _, short_hash, subject, _ in commits}  # amended, it is still one
+    pulls = dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action)))
+    changed_paths = phrasing.select_project_paths(phrasing.list_files_modified(actions))
+    checks = {action.label: action for action in actions if action.kind == "check"}
+    passed = [action for action in checks.values() if not action.failed][-3:]
+    lines = [
+        f"Committed {short_hash}: “{shorten_line(subject, 90)}”"
+        for subject, short_hash in list(by_subject.items())[-_MAX_COMMITS:]
+    ]
+    lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
+    if changed_paths:
+        lines.append(f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}")
+    if passed:
+        tallies = [f" ({action.tally.text})" if action.tally else "" for action in passed]
+        labels = [quote_code(action.label, 70) + tally for action, tally in zip(passed, tallies, strict=True)]
+        lines.append(f"Passing at the end: {'; '.join(labels)}")
+    return lines
+
+
+def _list_stated_steps(last_turn: Turn) -> list[str]:
+    """Return what the agent's last words say remains; an offer only if nothing else does."""
+    steps = find_next_steps(last_turn.final_message)
+    firm_steps = [step for step in steps if not step.is_offer]
+    return [shorten_line(step.text, _MAX_LINE_CHARS) for step in (firm_steps or steps)[:_MAX_STEPS]]
 
 
 def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
-    """What stands unfinished on the agent's own list, however the host keeps one."""
+    """Return what stands unfinished on the agent's own list, however the agent keeps one."""
     open_tasks: dict[str, str] = {}
     for action in actions:
         arguments = action.call.input if isinstance(action.call.input, dict) else {}
@@ -192,32 +184,17 @@ def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
         elif action.call.tool == "TaskUpdate" and get_text(arguments, "status") in _CLOSED_STATUSES:
             open_tasks.pop(get_text(arguments, "taskId"), None)
         elif action.call.tool == "TodoWrite" and isinstance(todos := arguments.get("todos"), list):
-            items = [
-                item for item in todos if isinstance(item, dict) and get_text(item, "status") not in _CLOSED_STATUSES
-            ]
-            open_tasks = {str(number): get_text(item, "content") for number, item in enumerate(items)}
+            items = [item for item in todos if isinstance(item, dict)]
+            open_items = [item for item in items if get_text(item, "status") not in _CLOSED_STATUSES]
+            open_tasks = {str(number): get_text(item, "content") for number, item in enumerate(open_items)}
     return [f"Open: {shorten_line(item, _MAX_LINE_CHARS)}" for item in open_tasks.values() if item][:5]
 
 
-def _join_fitting(lines: Sequence[str], room: int) -> str:
-    return "\n".join(select_fitting(list(dict.fromkeys(lines)), room))
-
-
-def _keep_ends(lines: list[str], room: int) -> list[str]:
-    """The first line and as many of the last as fit."""
-    latest = select_fitting(lines[:0:-1], room - len(lines[0])) if len(lines) > 1 else []
-    return [*lines[:1], *latest[::-1]]
-
-
-def _find_remaining_work(final_message: str) -> list[str]:
-    sentences = split_sentences(final_message[:12_000])
-    heading_positions = [position for position, sentence in enumerate(sentences) if _NEXT_STEPS_HEADING.match(sentence)]
-    if heading_positions:
-        return [
-            shorten_line(sentence, _MAX_LINE_CHARS)
-            for sentence in sentences[heading_positions[-1] + 1 : heading_positions[-1] + 5]
-        ]
-    remaining = [
-        _NEXT_STEPS_PREFIX.sub("", sentence) or sentence for sentence in sentences if _REMAINING_WORK.search(sentence)
+def _list_failing(recent_actions: Sequence[ToolAction]) -> list[str]:
+    """Return the checks that failed lately and were not seen to pass."""
+    standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions)
+    failed_actions = [fix.failed_actions[-1] for fix in standing[-3:]]
+    return [
+        f"{quote_code(action.label, 90)} fails: {shorten_line(describe_failure(action), 140)}"
+        for action in failed_actions
     ]
-    return [shorten_line(sentence, _MAX_LINE_CHARS) for sentence in remaining][-3:]

@@ -1,6 +1,6 @@
-"""The draft of a handoff: what a session came to, for whoever goes on, written to be read in a minute.
+"""Build the draft of a handoff: what a session came to, for whoever goes on, written to be read in a minute.
 
-Every statement ends with the lines of the transcript that show it; a section with nothing to say is not there.
+Every statement ends with the lines of the transcript that show it; a section with nothing to say is left out.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import tzinfo
 from typing import NamedTuple
 
 from hardwon import clock
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
-from hardwon.handoff import draft_statements
-from hardwon.handoff import transcript_story as telltale
-from hardwon.handoff.draft_statements import SessionFacts, Statement
-from hardwon.handoff.findings_about_person import find_fatigue_window
+from hardwon.handoff import draft_statements, transcript_story
+from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
+from hardwon.handoff.handoffs import FIRST_LEAD, LAST_LEAD, SAID_LEAD
 from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import Story
 from hardwon.mining.episodes import Episode, find_episodes
@@ -30,19 +28,17 @@ PLAIN = "plain"
 MIN_FINDINGS, MAX_FINDINGS, TELLING_SCORE, MIN_SCORE = 2, 4, 0.5, 0.25
 MAX_WORKSTREAMS, MAX_LESSONS, MAX_SOURCE_LINES, MAX_RESUME_FILES = 5, 2, 3, 4
 MIN_LESSON_SCORE = 0.5  # the score from which on a correction is worth a line here; a scan proposes more
-MAX_TOPIC_CHARS = 90
 FAILED_HEADING, OPEN_HEADING = "What failed and was ruled out", "Open ends"
 FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # items of the menu that belong in a section
-MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = (
-    5,
-    0.9,
-)  # of the shorter's words, if it has as many, from which on two memories are one
+# Two memories are one if the shorter has this many words and the longer has this share of them.
+MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = 5, 0.9
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
+_MIN_TOPIC_WORDS = 5  # words that name something; with fewer, a request says little without its context
+_SECOND_TOPIC_SHARE = 0.4  # of the main topic's weight, from which on a second one is named beside it
 _WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
 _COMPARED_CHARS = 60  # characters, in which a way that fails must differ from the one that works
 _GENERIC_NAMES = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
 _GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
-_LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+)\b[,!]?\s+)+", re.I)
 _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
@@ -58,13 +54,12 @@ class SuggestedLesson(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A handoff that nobody has read yet; `made` says by whom."""
+    """A handoff that nobody has read yet; `made_by` is plain or a model."""
 
     story: Story
     topic: str
     workstream: str
     touched_workstreams: tuple[str, ...]
-    fatigue_window: str
     summary: tuple[Statement, ...]
     decisions: tuple[Statement, ...]
     failed: tuple[Statement, ...]
@@ -78,18 +73,15 @@ class Draft(NamedTuple):
     made_by: str = PLAIN
 
 
-def build_draft(
-    story: Story,
-    findings: Sequence[Finding] = (),
-    memories: Sequence[SuggestedMemory] = (),
-    time_zone: tzinfo | None = None,
-) -> Draft:
-    """What plain code has to say of a session; `zone` is where the person is, by default where the machine is."""
+def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
+    """Return what plain code has to say of a session."""
     facts = draft_statements.gather_facts(story)
-    requests, outcomes = draft_statements.list_requests(facts), draft_statements.list_outcomes(facts)
+    topics = draft_statements.list_topics(facts)
+    results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
     open_ends = draft_statements.drop_near_duplicates(
         [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
     )[: draft_statements.MAX_OPEN_ENDS]
+    failed = [*draft_statements.list_failures(facts), *_select_statements(findings, FAILED_EXPERIMENTS_ITEM)]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -97,18 +89,11 @@ def build_draft(
         topic=_choose_topic(facts),
         workstream=workstreams[0] if workstreams else "",
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
-        fatigue_window=find_fatigue_window(story, time_zone),
-        summary=tuple(
-            draft_statements.drop_near_duplicates([*requests, *outcomes, *draft_statements.list_causes(facts)])
-        ),
+        summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
         decisions=tuple(draft_statements.list_decisions(facts)),
-        failed=tuple(
-            draft_statements.drop_near_duplicates(
-                [*draft_statements.list_failures(facts), *_select_statements(findings, FAILED_EXPERIMENTS_ITEM)]
-            )
-        ),
+        failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
-        resume=tuple(_build_resume(facts, requests, open_ends)),
+        resume=tuple(_build_resume(facts, open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
@@ -118,10 +103,11 @@ def build_draft(
 
 
 def next_step(draft: Draft) -> str:
-    """Return what comes first in the next session, or nothing if that is not known."""
+    """Return what was said to come first in the next session, or nothing if nobody said it."""
     # A model names it in its resume prompt, and need not list anything as open beside that.
-    candidates = draft.open_ends or (draft.resume if draft.made_by != PLAIN else ())
-    return candidates[0].text if candidates else ""
+    if draft.made_by != PLAIN:
+        return next((statement.text for statement in (*draft.open_ends, *draft.resume)), "")
+    return next((statement.text for statement in draft.open_ends if statement.is_next_step), "")
 
 
 def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement]:
@@ -129,26 +115,37 @@ def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement
 
 
 def _choose_topic(facts: SessionFacts) -> str:
-    """The first thing that was asked; if that tells nothing, what was committed, or what it came to."""
-    request = next((statement.text.partition(": ")[2] for statement in draft_statements.list_requests(facts)), "")
-    stripped = _LEADING_FILLER.sub("", request)
-    subjects = phrasing.list_commit_subjects(facts.actions)
-    outcome = next((statement.text for statement in draft_statements.list_outcomes(facts)), "")
-    if stripped and not draft_statements.is_trivial_request(stripped):
-        return shorten_line(stripped, MAX_TOPIC_CHARS)
-    return shorten_line(
-        (subjects[-1] if subjects else "") or outcome or request or "A session without a request", MAX_TOPIC_CHARS
-    )
+    """Return the request that most work went into, and a second one of about the same weight beside it."""
+    ranked = sorted(facts.topics, key=lambda topic: -topic.weight)
+    titles = {topic: title for topic in ranked[:3] if (title := _name_topic(facts, topic))}
+    heaviest = ranked[0].weight if ranked else 0
+    chosen = [topic for topic in titles if topic.weight >= _SECOND_TOPIC_SHARE * heaviest][:2]
+    chosen.sort(key=lambda topic: topic.first)
+    if not chosen:
+        return next(iter(titles.values()), "A session without a request")
+    room = MAX_TOPIC_CHARS // len(chosen)
+    return "; ".join(shorten_line(titles[topic].rstrip(".:; "), room) for topic in chosen)
+
+
+def _name_topic(facts: SessionFacts, topic: Topic) -> str:
+    """Return a topic's request; if that says little without its context, also what it came to."""
+    words = draft_statements.find_topic_words(topic.request)
+    if len(words) >= _MIN_TOPIC_WORDS:
+        return topic.request
+    outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
+    outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
+    request = topic.request.rstrip(".:! ")
+    return f"{request} → {outcome}" if request and outcome and words else outcome or topic.request
 
 
 def _find_branch(facts: SessionFacts) -> str:
-    """The branch of the last commit, unless everything is done on it."""
+    """Return the branch of the last commit, unless everything is done on it."""
     branch = next((branch for _, (branch, *_) in reversed(draft_statements.list_commits(facts))), "")
     return "" if branch in _TRUNK_BRANCHES else branch
 
 
 def find_workstreams(paths: Iterable[str], branch: str = "") -> list[str]:
-    """The streams of work that files belong to: those that are named, the branch, then the busiest areas."""
+    """Return the streams of work that changed files belong to: those named so, the branch, then the busiest areas."""
     project_paths = draft_statements.select_project_paths(paths)
     named_streams = Counter(
         match[1].removesuffix(".md") for path in project_paths if (match := _WORKSTREAM_PATH.search(path))
@@ -166,50 +163,40 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(
-    facts: SessionFacts, requests: Sequence[Statement], open_ends: Sequence[Statement]
-) -> list[Statement]:
-    """What to say to the next session: what it is about, where it stands, what comes first, what to look at."""
-    last_requests = [
-        (statement.text.partition(": ")[2], statement)
-        for statement in requests[-1:]
-        if not draft_statements.is_unfinished(facts)
-    ]
-    statements = [Statement(f"Last asked: {line}", statement.evidence) for line, statement in last_requests]
-    if commits := draft_statements.list_commits(facts):
-        action, (branch, commit_id, subject, _) = commits[-1]
-        statements.append(
-            Statement(
-                f"The last commit is {commit_id} on {branch}: “{shorten_line(subject, 90)}”",
-                draft_statements.cite_action(facts, action, commit_id),
-            )
-        )
-    statements += [
-        Statement(f"{'First' if not index else 'Then'}: {statement.text}", statement.evidence)
-        for index, statement in enumerate(open_ends[:3])
-    ]
+def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[Statement]:
+    """Return what to say to the next session: where it stands, what comes first, what to look at."""
+    last = draft_statements.describe_last_work(facts)
+    statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
+    if last_commit := draft_statements.find_last_commit(facts):
+        action, (branch, commit_id, subject, _) = last_commit
+        is_told = last is not None and commit_id in last.text
+        text = f"The last commit is {commit_id} on {branch}" + ("" if is_told else f": {quote_text(subject, 90)}")
+        statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
+    lead = FIRST_LEAD
+    for statement in open_ends[:3]:
+        if statement.is_next_step:
+            statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
+            lead = "Then: "
+        else:
+            statements.append(Statement(f"Open: {statement.text}", statement.evidence))
     edits = [
         action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
     ]
-    if edits:
-        paths = draft_statements.select_project_paths(phrasing.list_files_modified(reversed(edits)))[:MAX_RESUME_FILES]
-        statements += (
-            [Statement(f"Look at {join_names(paths, 4)}", draft_statements.cite_action(facts, edits[-1]))]
-            if paths
-            else []
-        )
+    paths = draft_statements.select_project_paths(phrasing.list_files_modified(reversed(edits)))[:MAX_RESUME_FILES]
+    if paths:
+        evidence = draft_statements.cite_action(facts, edits[-1])
+        statements.append(Statement(f"Look at {join_names(paths, MAX_RESUME_FILES)}", evidence))
     return statements
 
 
 def _rate_confidence(facts: SessionFacts, open_ends: Sequence[Statement]) -> tuple[str, str]:
-    """How far the next step is known: by what is open, and by whether a check or a commit shows where things stand."""
+    """Say how far the next step is known: by what is open, and whether a check or a commit shows where things stand."""
     last_check = next((action for action in reversed(facts.actions) if action.kind == "check"), None)
     has_commit = any(action.kind == "saved" and not action.failed for action in facts.recent_actions)
-    if draft_statements.is_unfinished(facts) and any(
-        action.kind == "check" for action in classify_calls(facts.turns[-1])
-    ):
-        return "M", "the session was cut off, but the last check shows where things stand"
     if draft_statements.is_unfinished(facts):
+        has_check = any(action.kind == "check" for action in classify_calls(facts.turns[-1]))
+        if has_check:
+            return "M", "the session was cut off, but the last check shows where things stand"
         return "L", "the session ended before the last request was answered"
     if open_ends and (last_check or has_commit):
         return "H", "what is open was said or seen, and a check or commit shows where things stand"
@@ -237,10 +224,11 @@ def select_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 def find_stated_memories(story: Story) -> Iterator[SuggestedMemory]:
     """What a person said that later sessions should know, by the turn in which they said it."""
-    for number, exchange in enumerate(telltale.split_exchanges(story), 1):
+    for number, exchange in enumerate(transcript_story.split_exchanges(story), 1):
         if exchange.prompt:
-            for memory_type, text in find_lasting_statements(exchange.prompt.text):
-                yield SuggestedMemory(memory_type, text, (telltale.quote_step(story, exchange.prompt, text),), number)
+            for statement in find_lasting_statements(exchange.prompt.text):
+                evidence = (transcript_story.quote_step(story, exchange.prompt, statement.quote),)
+                yield SuggestedMemory(statement.type, statement.text, evidence, number)
 
 
 def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterable[str]) -> list[SuggestedMemory]:
@@ -285,7 +273,7 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
     steps = {step.line: draft_statements.find_starting_call(story, step) for step in story.steps}
     evidence = tuple(
-        telltale.quote_step(story, steps[source.line], source.quote)
+        transcript_story.quote_step(story, steps[source.line], source.quote)
         for source in episode.evidence
         if source.line in steps
     )
@@ -331,7 +319,7 @@ def render_draft(draft: Draft) -> str:
         ),
         (
             "Memories to approve",
-            [f"- {entry.type}: {_cite_lines(entry.text, entry.evidence)}" for entry in draft.memories],
+            [f"- {entry.type}: {_cite_lines(_render_memory(entry), entry.evidence)}" for entry in draft.memories],
         ),
         (
             "Lessons to consider",
@@ -350,11 +338,19 @@ def render_draft(draft: Draft) -> str:
     )
 
 
+def _render_memory(memory: SuggestedMemory) -> str:
+    """Return a proposed memory with the person's words beside it, if they are others; ratifying leaves those out."""
+    quote = memory.evidence[0].quote if memory.evidence else ""
+    if not quote or tokenize(quote) == tokenize(memory.text):
+        return memory.text
+    return f"{memory.text} {SAID_LEAD}{quote_text(quote, 200)}"
+
+
 def anonymize_paths(text: str, story: Story) -> str:
     """Paths from the project on, and without whose machine it was."""
     for folder in filter(None, (story.project, story.cwd)):
         text = text.replace(f"{folder}/", "")
-    return _HOME_FOLDER.sub("~", text)
+    return _HOME_FOLDER.sub("…", text)
 
 
 def _render_front_matter(draft: Draft) -> str:
@@ -369,7 +365,6 @@ def _render_front_matter(draft: Draft) -> str:
         "ended": clock.format_iso(story.ended_at) if story.ended_at else "",
         "minutes": round(story.active_minutes),
         **_count_tokens(story),
-        "fatigue_window": draft.fatigue_window or False,
         "confidence": draft.confidence,
         "status": "draft",
         "made": draft.made_by,

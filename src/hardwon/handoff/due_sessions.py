@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 from hardwon import claims
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue, transcript_story
-from hardwon.handoff.idle_sessions import MAX_AGE_SECONDS, DueSession, SessionActivity, is_handoff, select_due_sessions
+from hardwon.handoff.idle_sessions import (
+    MAX_AGE_SECONDS,
+    DueSession,
+    SessionActivity,
+    changes_something,
+    is_handoff,
+    select_due_sessions,
+)
 from hardwon.handoff.unrecorded_sessions import MAX_TRANSCRIPTS, find_unrecorded_transcripts
 from hardwon.privacy.sensitive_sessions import has_sensitive_word
 from hardwon.store import reflections, sessions, set_up, turns
@@ -145,6 +152,7 @@ def _build_activity(
         reflected_until=past_decisions.read_at,
         reflection_count=past_decisions.reflection_count,
         call_count=sum(len(turn.calls) for turn in session_turns),
+        has_changes=any(changes_something(call) for turn in session_turns for call in turn.calls),
         queued_count=queued_sessions.count(session_turns[-1].name) if session_turns else 0,
         is_under_way=bool(session_turns) and not ended_at and not session_turns[-1].final_message,
     )

@@ -26,6 +26,9 @@ MAX_FILE_BYTES = 200_000  # bytes of a file
 RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings", "Memories to approve"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # the lines of the transcript behind a statement
+LAST_LEAD, FIRST_LEAD = "Last: ", "First: "  # lines of a resume prompt
+SAID_LEAD = "Said: "  # before the person's own words, behind a proposed memory
+SAID_PATTERN = re.compile(rf" {SAID_LEAD}“[^“”]*”$")
 _MAX_HANDOFFS = 1_000
 _MAX_NEWEST = 5  # whose files are looked at for one that stands
 
@@ -108,6 +111,16 @@ def get_resume_lines(page: HandoffPage) -> list[str]:
     return [line.replace("\\<", "<") for line in lines if line]
 
 
+def summarise_resume(page: HandoffPage) -> tuple[str, str]:
+    """Return the two lines that matter of a resume prompt: what was last, and what comes first."""
+    lines = get_resume_lines(page)
+    step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
+    last = next((line for line in lines if line.startswith(LAST_LEAD)), "").removeprefix(LAST_LEAD)
+    if not last and not step:
+        step = next((line for line in lines if not line.startswith("Confidence: ")), "")
+    return last or page.topic, step
+
+
 def list_ratified_pages(
     connection: Connection, home: str, project: str | None = None, limit: int = _MAX_HANDOFFS
 ) -> list[HandoffPage]:
@@ -169,10 +182,19 @@ def read_page_text(path: str) -> str | None:
 
 
 def build_banner(reflection: Reflection) -> str:
-    """What the next session, and whoever sits before it, is told of a draft."""
-    path = (
-        os.path.relpath(reflection.draft, reflection.project)
-        if reflection.draft.startswith(f"{reflection.project}/")
-        else reflection.draft
+    """Return what whoever sits before the next session is told of a draft: what was last, and what is next."""
+    at = strftime("%Y-%m-%d %H:%M", localtime(reflection.at))
+    page = read_page(reflection)
+    last, step = summarise_resume(page) if page else (reflection.topic, "")
+    return (
+        f"previous session auto-handed-off at {at}: {last}; {describe_next(step)}; review {_shorten_path(reflection)}"
     )
-    return f"previous session auto-handed-off at {strftime('%Y-%m-%d %H:%M', localtime(reflection.at))}; review {path}"
+
+
+def describe_next(step: str) -> str:
+    return f"next: {step}" if step else "nothing says what is next"
+
+
+def _shorten_path(reflection: Reflection) -> str:
+    is_inside = reflection.draft.startswith(f"{reflection.project}/")
+    return os.path.relpath(reflection.draft, reflection.project) if is_inside else reflection.draft

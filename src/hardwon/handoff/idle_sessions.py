@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
-from hardwon.types import Call, Turn, frozen
+from hardwon.types import EDIT_TOOLS, Call, Turn, frozen
 
 MINUTE, HOUR = 60.0, 3600.0
 MAX_PROMPT_GAP_SECONDS = HOUR  # more than this between two prompts is no work
@@ -32,6 +32,7 @@ _HANDOFF_COMMIT = re.compile(
     r"(?:session[ -])?hand-?off\b|\bhardwon\s+handoff\s+(?:write|ratify)\b",
     re.I,
 )
+_COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,200}\bcommit\b")
 _HANDOFF_PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
 
 RECHECK_SECONDS = 600.0  # seconds after which sessions that were not due the last time are looked at again
@@ -75,6 +76,7 @@ class SessionActivity:
     reflection_count: int = 0
     call_count: int = 0
     queued_count: int = 0
+    has_changes: bool = False  # a file was edited, or something committed
     is_under_way: bool = False  # a prompt was not answered to its end
     is_private: bool = False
     is_denied: bool = False
@@ -141,7 +143,7 @@ def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str
             "it was reflected on, and nothing was asked since" if session.reflected_until else "nothing was asked in it"
         )
     is_long = len(session.prompt_times) >= values["reflectMinPrompts"] or session.call_count >= MIN_CALLS
-    return "" if is_long or session.queued_count else "it is too short"
+    return "" if is_long or session.has_changes or session.queued_count else "it is too short"
 
 
 def compute_idle_limit(session: SessionActivity, values: Mapping[str, Any]) -> float:
@@ -168,6 +170,12 @@ def find_handoff_time(turn: Turn) -> float | None:
     """When that was; None if it was not."""
     times = [call.at for call in turn.calls if call.outcome == "fine" and _is_handoff_call(call)]
     return max([*times, turn.at]) if times or _HANDOFF_COMMAND.match(turn.prompt) else None
+
+
+def changes_something(call: Call) -> bool:
+    """Return whether a call edited a file or made a commit."""
+    command = dict(_list_text_fields(call.input)).get("command", "")
+    return call.outcome == "fine" and (call.tool in EDIT_TOOLS or bool(_COMMIT.search(command)))
 
 
 def _is_handoff_call(call: Call) -> bool:

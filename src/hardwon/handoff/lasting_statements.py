@@ -1,13 +1,14 @@
-"""What a person said in passing that later sessions should know, found by plain code.
+"""Find what a person said in passing that later sessions should know, and rewrite it as one clean sentence.
 
-A statement must say by itself that it is meant to last ("from now on", "always", "remember that") or be an announcement
-of a known shape. What could as well be about the work at hand is left out: a miss costs little, since a reflection
-reads the session again, and a false alarm costs a person's patience.
+A statement must say by itself that it is meant to last ("from now on", "always", "remember that"), or have the shape of
+a rule, a preference or an announcement. What could as well be about the work at hand is left out: a false alarm costs a
+person's patience.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from hardwon.handoff.typed_sentences import find_typed_sentences
 from hardwon.text.similarity import tokenize
@@ -88,7 +89,78 @@ _TRANSIENT = _join_words(
 _ROLE = _join_words("""developer engineer programmer designer scientist researcher manager founder student teacher
 writer analyst maintainer beginner architect consultant freelancer sysadmin sre advocate lawyer physicist
 statistician""")
+_BARE = r"(?!(?:the|an?|this|that|it|any|your|my|our)\b)[\w@./+-]+"
+# Things in general: a plural without an article, as in "don't add docstrings".
+_PLURAL = r"(?!(?:tests|changes|files|features|commits|it|this)\b)(?:[\w-]+ )?\w{3,}s"
 _CHOICE = r"(?:the |an? )?(?:option|first|second|third|latter|former|other|one|approach|version|your|last|previous)\b"
+
+
+# What leads into a statement and is no part of it, and what trails behind it.
+_LEADING_WORDS = re.compile(
+    rf"^(?:(?:{_FILLER}|please|{_LASTS}|next time|for all future \w+|as a rule|let'?s|you (?:should|must|need to"
+    r"|have to)"
+    r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)",
+    re.I,
+)
+_TRAILING_WORDS = re.compile(rf"[\s,;.!?]*(?:,? ?\b(?:please|thanks|thank you|ok(?:ay)?|{_LASTS}))[\s.!?]*$", re.I)
+_COMPLAINT = re.compile(r",? (?:yet|but|so why|and still) you\b.*$", re.I)
+_GERUNDS = {
+    "using": "use", "writing": "write", "making": "make", "creating": "create", "including": "include",
+    "apologizing": "apologize", "apologising": "apologise", "changing": "change", "guessing": "guess",
+    "summarizing": "summarize", "summarising": "summarise", "putting": "put", "committing": "commit",
+    "wrapping": "wrap", "skipping": "skip", "ignoring": "ignore", "generating": "generate", "disabling": "disable",
+    "rewriting": "rewrite", "assuming": "assume", "being": "be",
+}  # fmt: skip
+
+
+def _to_prohibition(match: re.Match[str]) -> str:
+    """Return `Do not use` for `stop using`; other gerunds lose their ending."""
+    gerund = match[1].lower()
+    return f"Do not {_GERUNDS.get(gerund) or gerund.removesuffix('ing')}"
+
+
+_HOSTED = re.compile(r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b", re.I)
+_REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
+    "feedback": (
+        (re.compile(r"^(?:stop|quit|avoid) (\w+ing)\b", re.I), _to_prohibition),
+        (re.compile(r"^(?:never|don'?t|do not),? ever\b", re.I), "Never"),
+        (re.compile(r"^don'?t\b", re.I), "Do not"),
+        (re.compile(r"^(?:don'?t|do not|never) forget to\b", re.I), ""),
+        (re.compile(r"^we (?:should(?:n'?t| not)|must(?:n'?t| not))\b", re.I), "Do not"),
+        (
+            re.compile(r"^we (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?\b", re.I),
+            "Not wanted:",
+        ),
+        (re.compile(r"^I (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer\b", re.I), "Prefer"),
+        (re.compile(r"^I(?:'d| would) rather (?:have )?", re.I), "Prefer: "),
+        (
+            re.compile(
+                r"^I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude"
+                r"|the agent)\b",
+                re.I,
+            ),
+            "Do not",
+        ),
+        (re.compile(r"^we (always|never)\b", re.I), r"\1"),
+        (re.compile(r"^I (?:really )?like\b", re.I), "The user likes"),
+    ),
+    "user": (
+        (re.compile(r"^I(?:'m| am)\b", re.I), "The user is"),
+        (re.compile(r"^I(?:'ve| have)\b", re.I), "The user has"),
+        (re.compile(r"^I ((?:always|never|usually|generally) )?(\w+?)(?=\s)", re.I), r"The user \1\2s"),
+        (re.compile(r"^my\b", re.I), "The user's"),
+        (re.compile(r"^call me\b", re.I), "Call the user"),
+    ),
+    "project": ((_HOSTED, r"It is hosted \1"),),
+    "reference": (
+        (
+            re.compile(
+                r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*", re.I
+            ),
+            r"The \1 is at \2",
+        ),
+    ),
+}
 
 
 @frozen
@@ -110,7 +182,7 @@ STATEMENT_RULES = (
         "remember that",
         "",
         rf"(?:{_START}|\b(?:please|(?:sure|you (?:need|have)) to|you (?:should|must)) )remember,?\s*"
-        r"(?:that\b,?|this:|:|,)(?!\s+\w+\s+(?:we|i|you|from|where|that|which)\b)\s+(?P<said>.+)",
+        r"(?:that\b,?|this ?[:,]|:|,)(?!\s+\w+\s+(?:we|i|you|from|where|that|which)\b)\s+(?P<said>.+)",
         is_firm=True,
     ),
     _build_rule("remember I", "", rf"{_START}remember (?P<said>(?:I|we|our|my|always|never|not to)\b.+)", is_firm=True),
@@ -173,6 +245,85 @@ STATEMENT_RULES = (
         rf"{_START}(?:(?:can|could) you )?(?:please )?(?P<said>(?:stop|quit|avoid) {_DOING}\b(?! changes\b).*)",
     ),
     _build_rule(
+        "stop that habit",
+        "feedback",
+        rf"{_START}(?P<said>(?:stop|quit) (?:doing|writing|adding|making) (?:that|this|those|these) (?:\w+ ){{0,3}}\w+"
+        r" (?:at the end|at the start|every ?time|all the time|each time|after (?:every|each)|in (?:every|each"
+        r"|all)).*)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "never here",
+        "feedback",
+        rf"{_START}(?P<said>(?:never|always|{_NO}) (?:ever )?{_DO} .{{2,80}} (?:here|in (?:this|the|our)"
+        r" (?:repo(?:sitory)?"
+        r"|project|codebase))[,;:] .+)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "here we",
+        "project",
+        rf"{_START}(?P<said>(?:in|for) (?:this|our|the) (?:repo(?:sitory)?|project|codebase|team|company),? we"
+        r" (?!(?:have|had|need|should|could|can|get|got|see|saw|want)\b)\w+ .+)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "everywhere in this project",
+        "feedback",
+        rf"{_START}(?P<said>(?:use|prefer|write|keep|follow|put|name) .{{2,80}} (?:everywhere|throughout|across)"
+        r" ?(?:in )?(?:this|the|our) (?:repo(?:sitory)?|project|codebase).*)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "this, not that",
+        "feedback",
+        rf"{_START}(?P<said>(?:let'?s )?use (?!(?:it|this|that|these|those|the (?:other|same|first|second|last))\b)"
+        rf"[\w@./+-]+(?: \w+){{0,2}}(?:, not | and not | instead of | rather than |, never ){_BARE}.*)",
+    ),
+    _build_rule(
+        "no such thing",
+        "feedback",
+        rf"^\W*(?:(?:{_FILLER}|please)[,.:!;\s-]+){{0,4}}(?P<said>{_NO} (?:add|write|use|mock|create|generate|include)"
+        rf" {_PLURAL}(?:(?: (?:in|to|on|with|for|from) (?:my|our|the|your) \w+| in \w+)?[.!;]?$|[;,] (?:we|it|they"
+        r"|I)\b.+))",
+    ),
+    _build_rule(
+        "not, because",
+        "feedback",
+        rf"{_START}(?P<said>(?:{_NO}|never) (?!worry|mind|care|forget)\w+ (?!(?:it|this|that|them|these|those"
+        rf"|yet)\b).{{2,100}}"
+        r"[,;]? ?(?:\b(?:as|because|since)\b (?:that|this|it|they|we|I)\b|[;,-]+ (?:we|it|that|this|they) (?:got|get"
+        r"|break|broke"
+        r"|ruin|cause|make|always|keep)s?\b).+)",
+    ),
+    _build_rule(
+        "we should not",
+        "feedback",
+        rf"{_SAYS}(?P<said>we (?:should(?:n'?t| not| never)|must(?:n'?t| not| never)|(?:explicitly |really "
+        r"|generally )?"
+        r"(?:don'?t|do not) (?:want|allow|use|support)(?: to)?) (?!(?:be|have|it|this|that|see|get|need)\b).+)",
+    ),
+    _build_rule(
+        "keep answers so",
+        "feedback",
+        rf"{_START}(?P<said>(?:keep|make) (?:your |the |all )?(?:answers?|repl(?:y|ies)|responses?|messages?"
+        r"|explanations?"
+        r"|commit messages?|prs?|pull requests?|commits|summar(?:y|ies)) \w+.*)",
+    ),
+    _build_rule(
+        "ask before",
+        "feedback",
+        rf"(?:{_START}|\byou (?:should|must|need to|have to) )(?P<said>(?:always )?(?:ask"
+        r"|check with)(?: me)?(?: first)?"
+        r" before (?:you )?\w+.*)",
+    ),
+    _build_rule(
+        "don't forget",
+        "feedback",
+        rf"{_START}(?P<said>(?:don'?t|do not|never) forget to \w+ .{{2,80}}\b(?:and not|not|instead of|rather than"
+        r"|never) .+)",
+    ),
+    _build_rule(
         "each time you",
         "feedback",
         rf"{_START}(?P<said>(?:whenever|(?:every|each|any) ?time) you (?!{_CLICK}\b).{{3,100}}, "
@@ -190,7 +341,9 @@ STATEMENT_RULES = (
     _build_rule(
         "I hate when you",
         "feedback",
-        r"\b(?P<said>I (?:hate|dislike|don'?t like|can'?t stand) (?:it )?when (?:you|claude|the agent) .+)",
+        r"\b(?P<said>I (?:really )?(?:hate|dislike|don'?t like|do not like|can'?t stand) (?:it )?when (?:you|claude"
+        r"|the agent) .+)",
+        is_firm=True,
     ),
     _build_rule(
         "we always", "feedback", rf"{_SAYS}(?P<said>we (?:always|never) {_DO} (?!(?:forward|it|them|any ?more)\b).+)"
@@ -213,6 +366,62 @@ STATEMENT_RULES = (
         r"\b(?P<said>(?:(?:our|the team'?s|the project'?s) (?:\w+ ){0,2}(?:convention|policy|rule|standard)"
         r"|the (?:\w+ )?convention in this (?:repo|project|codebase)) "
         r"(?:is|says|requires) (?!(?:broken|wrong|failing|not|too|missing|unclear)\b).+)",
+    ),
+    _build_rule(
+        "decided",
+        "project",
+        rf"{_SAYS}(?P<said>we(?:'ve| have)? (?:decided|agreed|chose|settled)(?: to| on| that)? (?!(?:it|this"
+        r"|that)\b).+)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "we are on",
+        "project",
+        rf"{_SAYS}(?P<said>we(?:'re| are)(?: still| now)? (?:on|using|stuck on|limited to|bound to)"
+        r" (?-i:[A-Z]|[a-z]+ ?\d)[\w.+-]*(?: v?\d[\w.]*)?\b.*)",
+    ),
+    _build_rule(
+        "we support",
+        "project",
+        rf"{_SAYS}(?P<said>we (?:only |also |officially )?(?:support|target|ship|host|deploy|run) (?!(?:it|this|that"
+        r"|the"
+        r" (?:same|tests?))\b)(?=.*(?:\d|(?-i:\b[A-Z]))).+)",
+    ),
+    _build_rule(
+        "hosted on",
+        "project",
+        r"\b(?P<said>(?:we |I )?(?:host|deploy)(?:s|ed)? (?:it |everything )?(?:on|to|with) (?-i:[A-Z])\w+.*)",
+    ),
+    _build_rule(
+        "our practice",
+        "project",
+        rf"(?:{_SAYS}|, )(?P<said>we (?:(?:don'?t|do not) (?!(?:want|have|need|know|see|think|care|get|understand"
+        r"|seem|really|even"
+        r"|yet|like)\b)\w+ (?!(?:it|this|that|them|these|those|yet)\b).+|do [\w-]+-(?:first|only)\b.*))",
+    ),
+    _build_rule(
+        "for future work",
+        "feedback",
+        rf"{_START}(?P<said>(?:ensure|make sure|note|record|document) .{{5,120}}\b(?:for (?:all )?future"
+        r" (?:\w+ )?(?:tickets"
+        r"|sessions|changes|work|prs|tasks|issues|agents)|in (?:claude'?s? |your |the agent'?s? )?memory)\b.*)",
+        is_firm=True,
+    ),
+    _build_rule("I like that", "feedback", r"^\W*(?P<said>I (?:really )?like (?:that|how|when) (?!I\b).+)"),
+    _build_rule(
+        "note that",
+        "project",
+        rf"{_START}(?:note|keep in mind|bear in mind|be aware|mind) that (?P<said>(?:the "
+        rf"|our )?(?:[\w-]+ ){{0,2}}{_ASSET}"
+        r" (?:is|are|runs?|lives?|needs?|has|uses?|must)\b.+)",
+    ),
+    _build_rule(
+        "being shut down",
+        "project",
+        rf"{_SAYS}(?P<said>(?:the|our) (?:[\w-]+ ){{1,4}}(?:is|are|gets?|will be) (?:being "
+        r"|going to be )?(?:shut down|turned off"
+        rf"|retired|deprecated|sunset|replaced|removed|migrated|switched off) (?:in|on|by|from|next|this|at)"
+        rf" (?:{_MONTH}|{_DAY}|\w+day).*)",
     ),
     _build_rule(
         "announced",
@@ -243,10 +452,37 @@ STATEMENT_RULES = (
         "where it is",
         "reference",
         rf"{_SAYS}(?P<said>(?!(?:\w+ ){{0,2}}{_TRANSIENT}\b|(?:it|this|that|here|there|which|what)\b)"
-        rf"(?:(?:the|our|all)(?: our)? (?:[\w-]+ ){{1,5}}{_LIES}|(?:[\w-]+ ){{1,5}}{_IS} (?:at|on|under) https?://(?={_HOST})).*)",
+        rf"(?:(?:the|our|all)(?: our)? (?:[\w-]+ ){{1,5}}{_LIES}|(?:[\w-]+ ){{1,5}}{_IS} (?:at|on"
+        rf"|under) https?://(?={_HOST})).*)",
         is_firm=True,
     ),
-    _build_rule("who I am", "user", rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}{_ROLE}\b.*)"),
+    _build_rule(
+        "tracked in",
+        "reference",
+        rf"{_SAYS}(?P<said>(?:our |the |all )?(?:bugs?|issues|tickets?|tasks|specs?|docs|designs|dashboards|runbooks"
+        r"|decisions"
+        rf"|api spec|roadmap|backlog)(?: \w+)? (?:are|is|lives?)(?: (?:tracked|kept|documented|stored|managed))?"
+        r" (?:in|on|at)"
+        rf" (?:the |our )?{_TOOL}\b.*)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "repository at",
+        "reference",
+        rf"(?P<said>\b(?:repo(?:sitory)?|docs?|documentation|wiki|dashboard|board|spec|tracker)\b[^.?!]{{0,90}}"
+        rf"\b(?:it'?s|is|are|lives) (?:at|here:?|on|under) https?://{_HOST}.*)",
+    ),
+    _build_rule(
+        "see the link for",
+        "reference",
+        rf"{_START}(?P<said>see https?://{_HOST} for (?!(?:the|this|that|these|an?)\b)\w+.*)",
+        is_firm=True,
+    ),
+    _build_rule(
+        "who I am",
+        "user",
+        rf"\b(?P<said>I(?:'m| am) (?:a|an|the) (?:[\w/-]+ ){{0,4}}(?:{_ROLE}|CTO|CEO|CFO|COO|PM|PO)\b.*)",
+    ),
     _build_rule(
         "new to",
         "user",
@@ -263,6 +499,12 @@ STATEMENT_RULES = (
         "user",
         r"\b(?P<said>I (?:always|never|usually|generally) (?:use|work|write|test|commit|deploy|develop|squash|rebase) "
         r"(?!(?:it|this|that|the same)\b).+)",
+    ),
+    _build_rule(
+        "I work so",
+        "user",
+        r"^\W*(?P<said>I (?:work|code|develop|commit) (?:mostly|mainly|usually|only|always|part[- ]time|alone"
+        r"|remotely)\b.*)",
     ),
     _build_rule(
         "mine",
@@ -302,7 +544,7 @@ _AT_HAND = re.compile(
     re.I,
 )
 _FOR_NOW = re.compile(
-    r"\b(?:for now|for the moment|this time|just this once|until (?:i|you|we)|right now|never ?mind|yet"
+    r"\b(?:for now|for the moment|this time|just this once|until (?:i|you|we)|right now|never ?mind|(?<!, )yet"
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn))\b",
     re.I,
 )
@@ -320,18 +562,37 @@ _WISH = re.compile(
 _WHERE = re.compile(rf"\b{_LIES}", re.I)
 
 
-def find_lasting_statements(prompt: str) -> list[tuple[str, str]]:
-    """What is to last of a prompt: the type of memory and the words as they were said, blanks made one."""
-    statements: list[tuple[str, str]] = []
+@frozen
+class LastingStatement:
+    """What is to last: the type of memory, one clean sentence, and the person's own words, spaces collapsed."""
+
+    type: str
+    text: str
+    quote: str
+
+
+def find_lasting_statements(prompt: str) -> list[LastingStatement]:
+    """Return what is to last of a prompt, each once; nothing of a prompt with so many that it must be a page."""
+    statements: list[LastingStatement] = []
     for sentence in find_typed_sentences(prompt):
-        statement = _match_statement(sentence)
-        if statement and tokenize(statement[1]) not in [tokenize(text) for _, text in statements]:
-            statements.append(statement)
+        match = _match_statement(sentence)
+        if match and tokenize(match[1]) not in [tokenize(statement.quote) for statement in statements]:
+            statements.append(LastingStatement(match[0], rewrite_statement(*match), match[1]))
     return statements if len(statements) <= MAX_STATEMENTS else []
 
 
+def rewrite_statement(memory_type: str, words: str) -> str:
+    """Return a person's words as one clean sentence: a wish as an instruction, what is about them about the user."""
+    text = _LEADING_WORDS.sub("", words.strip())
+    for pattern, replacement in _REWRITES.get(memory_type, ()):
+        text = pattern.sub(replacement, text, count=1)
+    text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
+    text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
 def _match_statement(sentence: str) -> tuple[str, str] | None:
-    """The first row that finds something, of a sentence that neither asks nor supposes."""
+    """Return type and words by the first rule that holds, of a sentence that neither asks nor supposes."""
     if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence):
         return None
     if sentence.rstrip(" \"')").endswith("?") and not _POLITE.search(sentence):

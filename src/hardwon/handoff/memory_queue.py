@@ -1,11 +1,12 @@
 """The memory queue, `~/.claude/memory_queue/<session>-<turn>.json`: what waits until its session is reflected on.
 
-A file is written whole or not at all, holds redacted words only, and is the same however often its turn is looked at.
-Most turns leave none. A reflection reads the files of its session and removes those it has read, unless one changed
-meanwhile. Anything else that lies in the folder is somebody else's and stays.
+A file is written whole, holds redacted words only, and is the same however often its turn is looked at. Most turns
+leave none. A reflection reads the files of its session and removes those it has read, unless one changed meanwhile.
+Other files in the folder are left alone.
 
     {"version": 1, "session": "…", "turn": 3, "host": "claude-code", "project": "/repo", "transcript": "/….jsonl",
-     "at": "2026-03-29T10:00:00Z", "memories": [{"type": "feedback", "text": "from now on always use pnpm"}]}
+     "at": "2026-03-29T10:00:00Z",
+     "memories": [{"type": "feedback", "text": "Always use pnpm.", "said": "from now on always use pnpm"}]}
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class QueuedStatement:
     text: str
     session: str
     turn: int
+    quote: str = ""  # the person's own words
     agent: str = ""
     project: str = ""
     transcript: str = ""
@@ -58,17 +60,13 @@ def queue_statements(folder: str, turn: Turn, transcript: str = "", known_texts:
 
     What is among the memories that are known already, such as one approved by typing it, does not wait again.
     """
-    statements = (
-        []
-        if is_handoff(turn)
-        else [(memory_type, clean_text(text)) for memory_type, text in find_lasting_statements(turn.prompt)]
-    )
-    statements = [
-        (memory_type, text)
-        for memory_type, text in statements
-        if not any(is_same_statement(text, other) for other in known_texts)
+    statements = [] if is_handoff(turn) else find_lasting_statements(turn.prompt)
+    entries = [
+        {"type": statement.type, "text": clean_text(statement.text), "said": clean_text(statement.quote)}
+        for statement in statements
+        if not any(is_same_statement(statement.text, other) for other in known_texts)
     ]
-    if not statements or not turn.name:
+    if not entries or not turn.name:
         return ""
     content = {
         "version": FORMAT_VERSION,
@@ -78,7 +76,7 @@ def queue_statements(folder: str, turn: Turn, transcript: str = "", known_texts:
         "project": turn.project,
         "transcript": transcript,
         "at": clock.format_iso(turn.at),
-        "memories": [{"type": memory_type, "text": text} for memory_type, text in statements],
+        "memories": entries,
     }
     encoded = json.dumps(content, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     path = build_queue_path(folder, turn.name, turn.number)
@@ -139,13 +137,17 @@ def _read_statements(path: str) -> Iterator[QueuedStatement]:
     )
     if not session or path != build_queue_path(os.path.dirname(path), session, data["turn"]):
         return
-    for memory_type, text in _parse_memories(data.get("memories")):
-        yield QueuedStatement(memory_type, text, session, data["turn"], agent, project, transcript, at, path, raw or "")
+    for memory_type, text, quote in _parse_memories(data.get("memories")):
+        yield QueuedStatement(
+            memory_type, text, session, data["turn"], quote, agent, project, transcript, at, path, raw or ""
+        )
 
 
-def _parse_memories(data: Any) -> Iterator[tuple[str, str]]:
-    """Whoever wrote them, they are redacted here too: the folder is not ours alone."""
+def _parse_memories(data: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield type, text and the person's words; redacted here too, since others may write into the folder."""
     for entry in data if isinstance(data, list) else ():
-        memory_type, text = (entry.get("type"), entry.get("text")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(entry, dict):
+            continue
+        memory_type, text, quote = entry.get("type"), entry.get("text"), entry.get("said")
         if memory_type in MEMORY_TYPES and isinstance(text, str) and text.strip():
-            yield memory_type, clean_text(text)
+            yield memory_type, clean_text(text), clean_text(quote) if isinstance(quote, str) else ""

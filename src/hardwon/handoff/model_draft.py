@@ -15,17 +15,16 @@ from typing import Any
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil.llm.exchange import Answer, Broken, Question
 from hardwon.distil.refinement import AskModel
-from hardwon.handoff import transcript_story as telltale
+from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import (
     CONFIDENCE_NAMES,
     MAX_FINDINGS,
-    MAX_TOPIC_CHARS,
     Draft,
     drop_known_memories,
     render_draft,
 )
-from hardwon.handoff.draft_statements import Statement
-from hardwon.handoff.menu import MENU
+from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, Statement
+from hardwon.handoff.findings import MENU
 from hardwon.handoff.transcript_story import Story
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.truncation import trim_text
@@ -128,7 +127,7 @@ class _Claims:
         if len(quote) < MIN_QUOTE_CHARS or not isinstance(line, int):
             return None
         steps = [step for step, entry in self._lines.get(line, ()) if quote in entry]
-        sources = [telltale.quote_step(self._story, step, quote) for step in steps]
+        sources = [transcript_story.quote_step(self._story, step, quote) for step in steps]
         return next((evidence for evidence in sources if evidence.quote in quote), None)
 
 

@@ -22,6 +22,7 @@ from hardwon.handoff.handoffs import (
     HEADING_PATTERN,
     MEMORIES_HEADING,
     RESUME_HEADING,
+    SAID_PATTERN,
     SOURCE_LINES_PATTERN,
     HandoffPage,
     fingerprint_file,
@@ -277,7 +278,8 @@ def parse_memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
     """Type, words and lines of the transcript of each memory that the draft names."""
     for line in section.splitlines():
         source_lines = SOURCE_LINES_PATTERN.search(line)
-        if match := _MEMORY_LINE.fullmatch(SOURCE_LINES_PATTERN.sub("", line).strip()):
+        statement = SAID_PATTERN.sub("", SOURCE_LINES_PATTERN.sub("", line).strip())
+        if match := _MEMORY_LINE.fullmatch(statement):
             yield match[1], match[2].replace("\\<", "<"), source_lines[1].split(", ") if source_lines else []
 
 

@@ -28,7 +28,7 @@ from hardwon.handoff.draft import (
     render_draft,
     select_findings,
 )
-from hardwon.handoff.menu import MENU, detect_findings
+from hardwon.handoff.findings import MENU, detect_findings
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.handoff.transcript_story import Story
 from hardwon.store import memories as remembered
@@ -203,10 +203,10 @@ def _suggest_memories(
         if entry.prompt
     ]
     for entry in queued:
-        step = next((step for text, step in prompts if entry.text in text), None)
-        yield SuggestedMemory(
-            entry.type, entry.text, (transcript_story.quote_step(story, step, entry.text),) if step else (), entry.turn
-        )
+        words = entry.quote or entry.text
+        step = next((step for text, step in prompts if words in text), None)
+        evidence = (transcript_story.quote_step(story, step, words),) if step else ()
+        yield SuggestedMemory(entry.type, entry.text, evidence, entry.turn)
     yield from find_stated_memories(story)
     for finding in select_findings(findings):
         if finding.memory:

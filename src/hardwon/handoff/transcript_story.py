@@ -1,7 +1,7 @@
-"""A session's transcript as one story: read whole, cut into exchanges and turns, and quoted.
+"""Read a session's transcript whole, split it into exchanges and turns, and quote it.
 
-Texts are cleaned as they are read, so nothing made of a story holds a secret. A quote is one stretch of one line
-between what was taken out, so it stands in the transcript as it is given.
+Texts are redacted as they are read. A quote is one stretch of one line between redactions, so it can be found in the
+transcript as it is given.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import orjson
 
@@ -44,8 +45,6 @@ _MAX_STEP_LINES = 400
 _MAX_JSON_DEPTH = 4  # strings of JSON within strings of JSON
 # What a quote goes around; a command and the words behind it stand apart in a transcript.
 _REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
-# "Forget that" gives something up; "don't forget that" and "never forget it" ask for the opposite.
-FORGET = r"(?<!n't )(?<!dont )(?<!not )(?<!ever )forget"
 # Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
 _PASTED_LINE = re.compile(
     r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
@@ -54,6 +53,12 @@ _PASTED_LINE = re.compile(
     re.I,
 )
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+# Tools that keep the agent's own list of tasks, or hand a plan to the person.
+TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL = "TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"
+CARRIED_PLAN_TOOL = "EnterPlanMode"
+_PLANNING_TOOLS = frozenset((TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL))
+_CLOSED_STATUSES = ("completed", "deleted", "cancelled")
+_TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 
 
 @frozen
@@ -96,6 +101,9 @@ def read_story(path: str, agent: str = "") -> Story:
     for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
         _count_tokens(agent, subagent, counter)
     prompts = [step.text for step in all_steps if step.kind == "person"]
+    # Codex writes a sub-agent's session as a transcript of its own, named by the sub-agent: there it is the main agent.
+    name = os.path.basename(path)
+    all_steps = [step._replace(agent="") if step.agent and step.agent in name else step for step in all_steps]
     steps = _select_session_steps(list(_select_visible_steps(all_steps)))
     times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
@@ -120,9 +128,89 @@ def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:
     with transcript_files.open_transcript(path) as (_, _, portions):
         for lines, _ in portions:
             for number, line in lines:
-                yield from reader.read_line(number, line)
+                for step in reader.read_line(number, line):
+                    yield step._replace(content=_read_plan(line, step)) if step.tool in _PLANNING_TOOLS else step
+                if b'"planContent":"' in line:
+                    yield from _read_carried_plan(number, line)
     if usage := get_total_usage(reader.usage):
         count_usage(counter, "", usage)
+
+
+def _read_carried_plan(number: int, line: bytes) -> Iterator[Step]:
+    """Yield the plan that Claude Code (2.1) opens a session with when the one before was left to carry it out.
+
+    The reader leaves it out, since nobody typed it, but it is what such a session is about.
+    """
+    with suppress(orjson.JSONDecodeError):
+        wire = orjson.loads(line)
+        plan, session = wire.get("planContent"), wire.get("sessionId")
+        if isinstance(plan, str) and isinstance(session, str):
+            plan_id = f"plan-{number}"
+            yield Step(
+                "call", number, plan_id, str(wire.get("timestamp", "")), session, tool=CARRIED_PLAN_TOOL, content=plan
+            )
+
+
+def _read_plan(line: bytes, step: Step) -> str:
+    """Return the plan or the tasks that a call hands over, tasks as Markdown check boxes.
+
+    The readers keep only what every tool has, so this goes back to the line; every agent names these fields alike.
+    """
+    try:
+        objects = list(_iter_objects(orjson.loads(line), _MAX_JSON_DEPTH * 4))
+    except orjson.JSONDecodeError:
+        return step.content
+    own_objects = [entry for entry in objects if step.call and step.call in (entry.get("id"), entry.get("call_id"))]
+    for entry in (nested for own in own_objects or objects for nested in _iter_objects(own, _MAX_JSON_DEPTH * 4)):
+        tasks = entry.get("todos") or entry.get("plan")
+        if isinstance(tasks, list):
+            rows = [task for task in tasks if isinstance(task, dict)]
+            return "\n".join(_render_task(task) for task in rows)
+        if isinstance(tasks, str):
+            return tasks
+        if step.tool == TASK_CREATE_TOOL and isinstance(entry.get("subject"), str):
+            return f"- [ ] {entry['subject']}"
+        if step.tool == TASK_UPDATE_TOOL and "taskId" in entry:
+            return f"{entry['taskId']} {entry.get('status', '')}"
+    return step.content
+
+
+def _render_task(task: dict[str, Any]) -> str:
+    label = task.get("content") or task.get("step") or task.get("description") or ""
+    return f"- [{'x' if task.get('status') in _CLOSED_STATUSES else ' '}] {label}"
+
+
+def _iter_objects(value: Any, depth: int) -> Iterator[dict[str, Any]]:
+    """Yield every JSON object in a value, also those inside strings: Codex writes arguments as a string of JSON."""
+    if depth == 0:
+        return
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(orjson.JSONDecodeError):
+            yield from _iter_objects(orjson.loads(value), depth - 1)
+    elif isinstance(value, dict):
+        yield value
+        for nested in value.values():
+            yield from _iter_objects(nested, depth - 1)
+    elif isinstance(value, list):
+        for nested in value:
+            yield from _iter_objects(nested, depth - 1)
+
+
+def list_open_tasks(story: Story) -> list[tuple[str, Step]]:
+    """Return what is unfinished on the agent's own list of tasks at the end, each with the call that listed it."""
+    open_tasks: dict[str, tuple[str, Step]] = {}
+    for call, result in pair_calls(story).values():
+        if call.agent:
+            continue
+        if call.tool == TASK_LIST_TOOL:
+            rows = [line[6:] for line in call.content.splitlines() if line.startswith("- [ ] ")]
+            open_tasks = {row: (row, call) for row in rows}
+        elif call.tool == TASK_CREATE_TOOL and call.content:
+            number = _TASK_ID.search(result.text) if result else None
+            open_tasks[(number[1] or number[2]) if number else call.content] = (call.content[6:], call)
+        elif call.tool == TASK_UPDATE_TOOL and call.content.endswith(_CLOSED_STATUSES):
+            open_tasks.pop(call.content.partition(" ")[0], None)
+    return list(open_tasks.values())
 
 
 def _count_tokens(agent: str, path: str, counter: UsageCounter) -> None:

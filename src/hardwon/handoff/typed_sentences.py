@@ -14,6 +14,8 @@ from hardwon.text.lesson_tags import find_lesson_blocks
 
 MAX_PROMPT_CHARS = 20_000
 _MAX_PARAGRAPH_CHARS = 900
+_COMMAND = re.compile(r"\A/(?!\S*hand-?off)[\w:.-]+\s+", re.I)
+_MIN_SENTENCE_WORDS = 6
 _WRAP_WIDTH = 60  # a line as long as this that goes on in small letters was wrapped
 
 # Prompts of shells, logs, errors, diffs, tables, quotations, findings of reviews, talk that was copied.
@@ -40,8 +42,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<
 def find_typed_sentences(prompt: str) -> Iterator[str]:
     """Each on one line, blanks made one."""
     text = _remove_lesson_blocks(strip_private(prompt[:MAX_PROMPT_CHARS]))
-    if text.lstrip().startswith(("/", "!")):  # commands of the host
-        return
+    if text.lstrip().startswith(("/", "!")):  # a command of the agent, perhaps with a sentence behind it
+        text = _COMMAND.sub("", text.lstrip(), count=1)
+        if len(text.split()) < _MIN_SENTENCE_WORDS or text.startswith(("/", "!")):
+            return
     for pattern in (_FENCED_BLOCK, _TAGGED_BLOCK, _UNCLOSED_TAG):
         text = pattern.sub("\n", text)
     for paragraph in _list_typed_paragraphs(text):

@@ -319,6 +319,9 @@ def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
     return any(is_in_notes(statement, note_statements) for statement in statements)
 
 
+_LAST_SECTIONS = ("handoff", "resume", "summary")  # that say where the last session left off
+
+
 def reply_to_session_start(
     event: Event,
     index: ManifestIndex,
@@ -336,16 +339,23 @@ def reply_to_session_start(
         for section in session_brief.sections
         if section.text and section.name != "lessons"
     ]
+    recalled_phrases = [phrase for phrase in recalled_phrases if phrase]
     deliveries = list(reply.deliveries)
     if recalled_phrases:
         deliveries.append(_build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
-    phrases = recalled_phrases
-    if session_brief.chosen_lessons:
-        phrases = [_format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
     # A person who compacts or resumes has seen it: the same line again would only be noise.
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
     if index.settings["showDeliveries"] and is_new_session:
+        # What happened last and what is next tells a person more than how much was recalled.
+        last_phrases = [
+            section.notice
+            for section in session_brief.sections
+            if section.text and section.notice and section.name in _LAST_SECTIONS
+        ]
+        phrases = last_phrases[:1] or recalled_phrases
+        if session_brief.chosen_lessons and not last_phrases:
+            phrases = [_format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
         notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
     return replace(reply, notice=notice, deliveries=tuple(deliveries))
 

@@ -175,7 +175,8 @@ def _extract_observation(row: dict[str, Any]) -> RecordContent:
     facts = [f"- {fact}" for fact in _parse_string_list(row["facts"])]
     files = dict.fromkeys([*_parse_string_list(row["files_modified"]), *_parse_string_list(row["files_read"])])
     text = _join_lines([row["title"], row["subtitle"], row["narrative"], *facts])
-    return RecordContent(row["title"], text, row["type"], tuple(files), tuple(_parse_string_list(row["concepts"])))
+    title = row["title"] or next((fact.removeprefix("- ") for fact in facts), "")
+    return RecordContent(title, text, row["type"], tuple(files), tuple(_parse_string_list(row["concepts"])))
 
 
 def _extract_event(row: dict[str, Any]) -> RecordContent:

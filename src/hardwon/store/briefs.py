@@ -8,7 +8,7 @@ from typing import Any
 
 from hardwon.store import projects
 from hardwon.store.db import Connection, fetch_dicts, fetch_value
-from hardwon.store.observations import IS_NEWEST_DUPLICATE
+from hardwon.store.observations import IS_NEWEST_DUPLICATE, TITLE_OR_FACT
 
 MAX_TEXT_CHARS = 20_000  # characters that are read of a text
 _MAX_FILE_OBSERVATIONS = 60  # of a file that are looked at
@@ -28,8 +28,8 @@ class BriefObservation:
     text: str = ""
 
 
-_BRIEF_COLUMNS = """
-    observations.id, observations.at, observations.type, substr(title, 1, 2000), substr(subtitle, 1, 2000),
+_BRIEF_COLUMNS = f"""
+    observations.id, observations.at, observations.type, substr({TITLE_OR_FACT}, 1, 2000), substr(subtitle, 1, 2000),
     iif(files_modified in ('', '[]'), files_read, files_modified), tokens
     """
 
@@ -53,7 +53,8 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
         rows = connection.execute(
             f"""
             select {_BRIEF_COLUMNS}, substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})
-            from observations where session = ? and {IS_NEWEST_DUPLICATE} order by at desc, id desc limit ?
+            from observations where session = ? and title <> '' and {IS_NEWEST_DUPLICATE}
+            order by at desc, id desc limit ?
             """,
             (session, limit),
         )

@@ -19,6 +19,9 @@ FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again f
 _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
 _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
+# Work without a telling sentence has no title; where it is listed, its first fact stands for it.
+TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
+
 # Of those that say the same within some time the latest stands for all.
 IS_NEWEST_DUPLICATE = f"""
     not exists (select 1 from observations as other join sessions as its on its.id = other.session

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
+from hardwon.store.observations import TITLE_OR_FACT
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import frozen
 
@@ -148,8 +149,9 @@ _STEP_QUERIES = (
         substr(response, 1, 4000) as response, length(input) + length(response) as size, outcome, duration, origin
     from events where session = :session and at >= :at and (at, 2, id) > (:at, :rank, :id)
     """,
-    """
-    select 'observation' as what, id, at, 3 as rank, type, title, subtitle, narrative, facts, files_modified, made
+    f"""
+    select 'observation' as what, id, at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle, narrative, facts,
+        files_modified, made
     from observations where session = :session and at >= :at and (at, 3, id) > (:at, :rank, :id)
     """,
 )
@@ -204,7 +206,7 @@ _NEWS_QUERIES = {
         left join sessions on sessions.host = injections.host and sessions.session = injections.session
         """,
     "observations": f"""
-        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION}, title as text,
+        select 'observation' as what, observations.id, observations.at, host, {_NEWS_SESSION}, {TITLE_OR_FACT} as text,
             type as tool, '' as outcome, '' as slug
         from observations join sessions on sessions.id = observations.session
         """,

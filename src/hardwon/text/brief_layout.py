@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # In the order in which they are said, with what each may have of the room if all want more, in hundredths.
-SECTION_SHARES = {"handoff": 5, "resume": 15, "memories": 20, "lessons": 25, "index": 25, "summary": 10}
+SECTION_SHARES = {"handoff": 10, "resume": 15, "memories": 20, "lessons": 25, "index": 20, "summary": 10}
 SECTION_SEPARATOR = "\n\n"
 MIN_STATEMENT_LENGTH = 12  # characters; a shorter line of the notes is a heading, not something that is said
 _OMITTED_NOTICE = "(and {} more, left out for room: hardwon search WORDS)"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.distil.observation_types import load_labels
-from hardwon.distil.observations import observe_turn
+from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
 from hardwon.text.excerpts import ELLIPSIS, shorten_line
 from hardwon.text.token_estimate import estimate_tokens
 from hardwon.types import Observation, Turn, replace
@@ -40,7 +40,9 @@ def test_a_failure_that_is_the_whole_story_is_one_observation() -> None:
 
 def test_a_way_around_is_told_beside_the_work() -> None:
     made = [one for one in observe_turn(ALL[1].turns[0]) if one.type == "failure"]
-    assert [one.title for one in made] == ["`deploy --fast production` failed; `deploy --speed=fast production` worked"]
+    assert [one.title for one in made] == [
+        "`deploy --fast production` failed: error: unknown option --fast (exit code 2); `deploy --speed=fast production` worked"
+    ]
     assert "gotcha" in made[0].concepts
 
 
@@ -77,11 +79,14 @@ def test_keys_are_stable_and_differ_between_sessions() -> None:
 
 def test_sub_agents_are_told_apart_with_what_they_were_asked() -> None:
     made = observe_turn(ALL[2].turns[0])
-    own = [one for one in made if one.subtitle.startswith("Sub-agent")]
-    assert [(one.subtitle, one.files_read) for one in own] == [
+    assert [one for one in made if one.subtitle.startswith("Sub-agent")] == [], "it only read"
+    edited = replace(edit("src/wind.py", "a", "b"), agent="agent-7")
+    changed = observe_turn(replace(ALL[2].turns[0], calls=(*ALL[2].turns[0].calls, edited)))
+    own = [one for one in changed if one.subtitle.startswith("Sub-agent")]
+    assert [(one.subtitle, one.files_modified) for one in own] == [
         ("Sub-agent: Find every caller of fly", ("src/wind.py",))
     ]
-    assert all("src/wind.py" not in one.files_read for one in made if one not in own)
+    assert all("src/wind.py" not in one.files_modified for one in changed if one not in own)
 
 
 def test_a_very_long_turn_is_split_at_its_commits() -> None:
@@ -90,7 +95,7 @@ def test_a_very_long_turn_is_split_at_its_commits() -> None:
         calls += [edit(f"src/part_{place}.py", "a", "b") for place in range(45)]
         calls.append(hooked("git commit -am x", f"[main abcdef{number}] Part {number}\n 45 files changed"))
     titles = [one.title for one in observe_turn(turn("change it all", calls))]
-    assert titles == [f"Committed “Part {number}” (abcdef{number})" for number in range(3)]
+    assert titles == [f"Part {number} (abcdef{number})" for number in range(3)]
 
 
 def test_talk_gives_nothing_unless_it_decides() -> None:
@@ -98,6 +103,58 @@ def test_talk_gives_nothing_unless_it_decides() -> None:
     assert observe_turn(turn("thanks", [bash("ls", "a b c"), bash("cd src && pwd", "/src")])) == []
     (made,) = observe_turn(turn("WAL or not?", said="Both work. I recommend WAL mode for this. It lets readers go on."))
     assert (made.type, made.title) == ("decision", "I recommend WAL mode for this.")
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (
+            "I looked around. The cause was that `tail.py` read the knot twice. It is fine now.",
+            "The cause was that `tail.py` read the knot twice.",
+        ),
+        ("`tie_knot` now returns early. All good.", "`tie_knot` now returns early."),
+        ("You could move `tie_knot` to knots.py. Would you like me to?", ""),
+        ("Everything is done and works well now.", ""),
+        ("Suggested tagline:\n\n> `tie_knot` is now faster than wind.", ""),
+        ("If confirmed, the cause is that `tail.py` reads the knot twice.", ""),
+    ],
+)
+def test_the_title_is_what_the_agent_says_of_something_in_the_turn(said: str, title: str) -> None:
+    (made,) = observe_turn(turn("Why does it wobble?", [edit("tail.py", "a", "def tie_knot():\n    return 1")], said))
+    assert made.title == title
+    assert made.facts == ("Edited tail.py: tie_knot",)
+
+
+def test_reads_and_searches_alone_are_not_kept() -> None:
+    looks = [read("src/a.py"), call("Grep", {"pattern": "knot"}, "src/a.py"), call("WebFetch", {"url": "https://a.b"})]
+    assert observe_turn(turn("look around", looks, "There is a lot here.")) == []
+
+
+def test_a_comment_on_a_pull_request_does_not_open_one() -> None:
+    comment = hooked("gh pr comment 12 --body x", "https://github.com/dev/kite/pull/12#issuecomment-1\n")
+    assert "Opened" not in told((turn("answer it", [comment, edit("a.py", "a", "b")]),))
+
+
+def test_a_failure_with_no_reason_or_that_went_away_by_itself_has_no_observation() -> None:
+    counted = [bash("make lint", "2 issues", code=1), edit("a.py", "x", "y"), bash("make lint", "0 issues")]
+    again = [bash("make lint", "error: no network", code=1), bash("make lint", "ok")]
+    work = [edit("b.py", "x", "y"), hooked("git commit -am x", "[main abcdef1] Part\n 1 file changed")]
+    for calls in (counted, again):
+        assert [one.title for one in observe_turn(turn("go", [*calls, *work]))] == ["Part (abcdef1)"]
+
+
+def test_another_check_that_passes_is_no_way_around_one_that_cannot_run() -> None:
+    calls = [
+        bash("bun run test", "error: Cannot find module 'kite-tools'", code=1),
+        bash("bun run lint", "0 issues"),
+        edit("a.py", "x", "y"),
+    ]
+    assert "worked" not in told((turn("check it", calls),))
+
+
+def test_a_check_behind_an_unknown_wrapper_is_one() -> None:
+    (made,) = observe_turn(turn("test", [hooked("with-env npm test", "Tests: 1 failed, 3 passed, 4 total")]))
+    assert "`with-env npm test` left failing" in made.title
 
 
 def test_what_it_cost_to_learn_and_where_it_comes_from_is_kept() -> None:
@@ -177,7 +234,7 @@ def test_hostile_text_stays_one_line_of_plain_data() -> None:
 def test_whatever_was_stored_can_be_told(rows: list[tuple[str, object, str, str, str]], words: str) -> None:
     calls = [replace(call(tool, {}, text, outcome, agent), input=given) for tool, given, text, outcome, agent in rows]
     for one in observe_turn(turn(words, calls, words)):
-        assert 0 < len(one.title) <= 80
+        assert len(one.title) <= MAX_TITLE_CHARS and (one.title or one.facts)
         assert set(one.events) <= {each.key for each in calls}
 
 

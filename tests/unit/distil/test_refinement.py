@@ -12,8 +12,9 @@ import pytest
 
 from hardwon import clock
 from hardwon.distil import llm
-from hardwon.distil.llm import Busy, Capped, Provider, openai
+from hardwon.distil.llm import Busy, Capped, Provider
 from hardwon.distil.llm import calls as asking
+from hardwon.distil.llm.http_api import ask_openai
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import MAX_GROUP_CHARS, refine_summary, refine_turn
 from hardwon.store import db, runs
@@ -58,7 +59,7 @@ def served(connection: db.Connection) -> Iterator[Served]:
         server = ModelServer(script)
         servers.append(server)
         url = f"{server.url}/v1"
-        provider = Provider("openai", MODEL, partial(openai.ask, model=MODEL, url=url, read_key=lambda: "k"))
+        provider = Provider("openai", MODEL, partial(ask_openai, model=MODEL, url=url, read_key=lambda: "k"))
         return server, partial(asking.ask_model, connection, provider, caps=CAPS, pause=lambda _: None)
 
     yield serve

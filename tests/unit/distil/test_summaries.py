@@ -71,24 +71,62 @@ def test_what_is_not_known_stays_empty() -> None:
 
 
 def test_what_only_keeps_the_work_going_is_no_request() -> None:
-    asked = ["/clear", "Build a kite", "yes", "continue", "please commit and push", "Paint it red"]
+    asked = ["/clear", "Build a kite tail", "yes", "go ahead and do it", "please commit and push", "Paint it red"]
     made = summary_of(*(turn(words, number=number) for number, words in enumerate(asked, 1)))
-    assert made.request == "Build a kite\nPaint it red"
+    assert made.request == "Build a kite tail\nPaint it red"
 
 
-def test_the_first_request_and_the_latest_are_kept_when_there_are_many() -> None:
-    turns = [turn(f"Build part {number} of the kite and see whether it flies", number=number) for number in range(60)]
+def test_of_many_requests_the_ends_and_those_with_most_work_are_kept() -> None:
+    turns = [turn(f"Build part{number} of kite{number} from wood{number}", number=number) for number in range(60)]
+    turns[30] = replace(turns[30], calls=tuple(edit(f"src/{place}.py", "a", "b") for place in range(5)))
     lines = summary_of(*turns).request.split("\n")
-    assert (lines[0], lines[-1]) == (turns[0].prompt, turns[-1].prompt)
-    assert len(lines) < 20
+    assert (lines[0], lines[-1], len(lines)) == (turns[0].prompt, turns[-1].prompt, 8)
+    assert turns[30].prompt in lines
+
+
+def test_a_topic_that_comes_again_is_listed_once() -> None:
+    asked = ["Build a kite with a long red tail", "why is the tail of the kite not long and red?", "Now the wind harp"]
+    made = summary_of(*(turn(words, number=number) for number, words in enumerate(asked, 1)))
+    assert made.request == "Build a kite with a long red tail\nNow the wind harp"
+
+
+def test_a_request_goes_on_until_it_names_something() -> None:
+    asked = "can you look at\n\n- docs/kites.md\n- docs/tails.md\n\nand do what they say"
+    assert summary_of(turn(asked)).request == "can you look at docs/kites.md docs/tails.md"
+
+
+@pytest.mark.parametrize(
+    ("said", "completed"),
+    [
+        ("I've rewritten `fly` in kite.py.", "“I've rewritten `fly` in kite.py.”\nChanged kite.py"),
+        ("A tagline:\n\n> Fly `kite.py` without a local string.", "Changed kite.py"),
+        ("You can now run `fly` in kite.py.", "Changed kite.py"),
+        ("All tests pass.", "Changed kite.py"),
+        ("Key facts about kite.py that was built (server-side)", "Changed kite.py"),
+    ],
+)
+def test_completed_is_what_calls_prove_or_the_agent_says_of_its_own_work(said: str, completed: str) -> None:
+    assert summary_of(turn("Build it", [edit("kite.py", "a", "def fly(): ...")], said)).completed == completed
+
+
+def test_what_was_done_in_the_middle_is_told() -> None:
+    said = ["Added `fly` to kite.py.", "Moved `land` to ground.py.", "Renamed `fly` to `soar` in kite.py.", "Bye."]
+    calls = [
+        [edit("kite.py", "a", "def fly(): ..."), bash("./try fly")],
+        [edit("ground.py", "a", "def land(): ..."), edit("ground.py", "b", "c"), bash("./try land")],
+        [edit("kite.py", "fly", "def soar(): ... # fly")],
+        [],
+    ]
+    turns = [turn(f"step {number}", *rest, number) for number, rest in enumerate(zip(calls, said, strict=True), 1)]
+    assert summary_of(*turns).completed.split("\n")[:3] == [f"“{words}”" for words in said[:3]]
 
 
 def test_what_the_agent_says_remains_comes_next() -> None:
     said = "All parts are built. The tail still needs to be painted. Would you like me to do that now?"
     made = summary_of(turn("Build a kite", [edit("kite.py", "a", "b")], said))
-    assert made.next_steps == "The tail still needs to be painted.\nWould you like me to do that now?"
+    assert made.next_steps == "The tail still needs to be painted."
     assert summary_of(turn("Plan it", [], "The todo now frames this as a matter of wind.")).next_steps == ""
-    assert made.completed.startswith("All parts are built.")
+    assert made.completed == "Changed kite.py"
 
 
 def test_what_is_open_on_the_agents_list_comes_next() -> None:
@@ -109,9 +147,10 @@ def test_a_check_that_passes_later_does_not_remain() -> None:
     assert summary_of(turn("test it", [failing, passing])).next_steps == ""
 
 
-def test_files_that_were_changed_are_not_listed_as_only_read() -> None:
-    made = summary_of(turn("mend it", [read("a.py"), read("b.py"), edit("a.py", "x", "y"), hooked("ls")]))
-    assert (made.investigated, made.completed) == ("Read b.py", "Changed a.py")
+def test_files_that_were_only_read_are_not_listed() -> None:
+    calls = [read("a.py"), edit("a.py", "x", "y"), hooked("ls"), call("WebFetch", {"url": "https://kites.example/a"})]
+    made = summary_of(turn("mend it", calls))
+    assert (made.investigated, made.completed) == ("Looked up https://kites.example/a", "Changed a.py")
 
 
 def test_a_bare_fail_of_go_is_not_the_name_of_what_failed() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, list_statements, render_draft
-from hardwon.handoff.menu import detect_findings
+from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
 from hardwon.store.reflection_types import EMPTY_CONTEXT
 from tests.support.transcripts import CORPUS

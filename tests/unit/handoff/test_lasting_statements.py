@@ -15,7 +15,7 @@ from hardwon.handoff.lasting_statements import (
 from hardwon.types import MEMORY_TYPES
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "corpus")
-LOOSEST = 0.02  # of real prompts; in those read for this, fewer than one in a hundred says something that is to last
+LOOSEST = 0.03  # of real prompts; of those labelled by hand, about one in twenty says something that is to last
 
 SAID = (
     # how they want things done
@@ -170,6 +170,20 @@ SAID = (
 )
 
 NOT_SAID = (
+    "fix the bug in login",
+    "can you remember what we did?",
+    "for now always use the mock",
+    "no, stop. use the other file.",
+    "why are we not using pnpm?",
+    "we don't need it",
+    "we don't have tests for that",
+    "the docs say: never use npm",
+    '"never use npm" is what the linter prints',
+    "do not change it because that breaks the build",
+    "use the first one, not the second",
+    "don't add tests yet",
+    "keep the function short",
+    "I like it",
     # the work at hand
     "commit and push please",
     "yes",
@@ -302,60 +316,152 @@ NOT_SAID = (
 )
 
 
-@pytest.mark.parametrize(("prompt", "type", "text"), SAID, ids=[row[0][:50] for row in SAID])
-def test_what_is_meant_to_last_is_found_with_its_type(prompt: str, type: str, text: str) -> None:
-    assert find_lasting_statements(prompt) == [(type, text)]
+# What is said, the type of memory, and the sentence that is proposed.
+REWRITTEN = (
+    (
+        "no, never use git add -A here, stage files by name",
+        "feedback",
+        "Never use git add -A here, stage files by name.",
+    ),
+    ("use pnpm, not npm", "feedback", "Use pnpm, not npm."),
+    ("never use npm here, use pnpm", "feedback", "Never use npm here, use pnpm."),
+    ("stop doing that weird summary at the end", "feedback", "Do not do that weird summary at the end."),
+    ("stop summarizing at the end of every answer", "feedback", "Do not summarize at the end of every answer."),
+    ("Stop using mocks in the tests.", "feedback", "Do not use mocks in the tests."),
+    ("stop asking me for confirmation.", "feedback", "Do not ask me for confirmation."),
+    ("we never use npm in this repo", "feedback", "Never use npm in this repo."),
+    ("Please keep answers short", "feedback", "Keep answers short."),
+    ("keep your answers short from now on", "feedback", "Keep your answers short."),
+    ("You should always ask before deleting files", "feedback", "Always ask before deleting files."),
+    ("Make sure to always run the formatter", "feedback", "Always run the formatter."),
+    ("Please don't add comments to my code", "feedback", "Do not add comments to my code."),
+    ("don't add docstrings", "feedback", "Do not add docstrings."),
+    (
+        "don't mock the database in tests; we got burned last quarter",
+        "feedback",
+        "Do not mock the database in tests; we got burned last quarter.",
+    ),
+    ("I don't like it when you push without asking", "feedback", "Do not push without asking."),
+    ("use single quotes everywhere in this project", "feedback", "Use single quotes everywhere in this project."),
+    (
+        "don't forget to branch off main and not the current branch",
+        "feedback",
+        "Branch off main and not the current branch.",
+    ),
+    ("we should not touch the default ssh config", "feedback", "Do not touch the default ssh config."),
+    ("let's use podman instead of docker", "feedback", "Use podman instead of docker."),
+    ("Remember: use port 5433 for the staging db", "feedback", "Use port 5433 for the staging db."),
+    (
+        "I like that the prompt structure is documented",
+        "feedback",
+        "The user likes that the prompt structure is documented.",
+    ),
+    ("remember this: the API key rotates monthly", "project", "The API key rotates monthly."),
+    ("we decided to use postgres instead of mysql", "project", "We decided to use postgres instead of mysql."),
+    ("In this repo we use conventional commits", "project", "We use conventional commits."),
+    ("we're switching to Bun next week", "project", "We're switching to Bun next week."),
+    ("code freeze starts Friday", "project", "Code freeze starts Friday."),
+    (
+        "the legacy auth service is being shut down in March",
+        "project",
+        "The legacy auth service is being shut down in March.",
+    ),
+    (
+        "we are on Python 3.9 and can't upgrade until June",
+        "project",
+        "We are on Python 3.9 and can't upgrade until June.",
+    ),
+    ("note that prod is in eu-west-1", "project", "Prod is in eu-west-1."),
+    ("keep in mind that prod db is read-only", "project", "Prod db is read-only."),
+    ("the staging server is down until Monday", "project", "The staging server is down until Monday."),
+    ("We support 40+ languages, yet you special case two of them.", "project", "We support 40+ languages."),
+    ("that is wrong, we don't gitignore the whole folder", "project", "We don't gitignore the whole folder."),
+    ("bugs are tracked in Linear project INGEST", "reference", "Bugs are tracked in Linear project INGEST."),
+    ("our bugs are tracked in Linear", "reference", "Our bugs are tracked in Linear."),
+    ("the API spec lives in Notion", "reference", "The API spec lives in Notion."),
+    (
+        "see https://grafana.example.com/d/api for latency dashboards",
+        "reference",
+        "See https://grafana.example.com/d/api for latency dashboards.",
+    ),
+    (
+        "ok, I made a repo and it's at https://git.example.com/kite/tail",
+        "reference",
+        "The repo is at https://git.example.com/kite/tail.",
+    ),
+    ("I work mostly in the evenings", "user", "The user works mostly in the evenings."),
+    ("I'm the CTO", "user", "The user is the CTO."),
+    ("/plan:quick write the page, and from now on run the linter", "feedback", "Run the linter."),
+)
 
 
-@pytest.mark.parametrize("prompt", NOT_SAID, ids=[text[:50] for text in NOT_SAID])
-def test_what_is_about_the_work_at_hand_or_somebody_elses_is_left_out(prompt: str) -> None:
-    assert find_lasting_statements(prompt) == []
+def test_what_is_meant_to_last_is_found_with_its_type_and_in_the_persons_words() -> None:
+    for prompt, memory_type, quote in SAID:
+        found = [(statement.type, statement.quote) for statement in find_lasting_statements(prompt)]
+        assert found == [(memory_type, quote)], prompt
+
+
+def test_a_statement_is_proposed_as_one_clean_sentence() -> None:
+    for prompt, memory_type, text in REWRITTEN:
+        found = [(statement.type, statement.text) for statement in find_lasting_statements(prompt)]
+        assert found == [(memory_type, text)], prompt
+
+
+def test_what_is_about_the_work_at_hand_or_somebody_elses_is_left_out() -> None:
+    for prompt in NOT_SAID:
+        assert find_lasting_statements(prompt) == [], prompt
 
 
 def test_the_words_are_those_of_the_prompt() -> None:
-    for prompt, _, text in SAID:
-        assert text in " ".join(prompt.split())
+    for prompt, *_ in (*SAID, *REWRITTEN):
+        for statement in find_lasting_statements(prompt):
+            assert statement.quote in " ".join(prompt.split()), prompt
 
 
 def test_every_row_finds_something_and_every_type_occurs() -> None:
-    prompts = [prompt for prompt, *_ in SAID] + ["keep in mind that the mock server never starts by itself"]
+    prompts = [prompt for prompt, *_ in (*SAID, *REWRITTEN)]
+    prompts += [
+        "keep in mind that the mock server never starts by itself",
+        "do not wrap long lines as that ruins the page",
+        "ensure that it is noted in your memory",
+        "I have two sites and host on Vercel",
+    ]
     assert [row.name for row in STATEMENT_RULES if not any(map(row.pattern.search, prompts))] == []
-    assert {type for _, type, _ in SAID} == set(MEMORY_TYPES)
+    assert {memory_type for _, memory_type, _ in SAID} == set(MEMORY_TYPES)
 
 
 def test_several_statements_of_one_prompt_are_each_found_once() -> None:
     prompt = "I'm new to rust. From now on explain lifetimes.\n\nand never use unsafe code!\nAnd never use unsafe code."
-    assert find_lasting_statements(prompt) == [
-        ("user", "I'm new to rust."),
-        ("feedback", "From now on explain lifetimes."),
-        ("feedback", "never use unsafe code!"),
+    assert [(statement.type, statement.text) for statement in find_lasting_statements(prompt)] == [
+        ("user", "The user is new to rust."),
+        ("feedback", "Explain lifetimes."),
+        ("feedback", "Never use unsafe code!"),
     ]
+
+
+def find_texts(prompt: str) -> list[str]:
+    return [statement.text for statement in find_lasting_statements(prompt)]
 
 
 def test_what_stands_beside_a_pasted_log_is_the_persons() -> None:
     log = "[test] FAIL store_test.go\n[test] always use a context\nerror: exit status 1"
-    assert find_lasting_statements(f"{log}\n\nfix this, and from now on run the tests first") == [
-        ("feedback", "from now on run the tests first")
-    ]
+    assert find_texts(f"{log}\n\nfix this, and from now on run the tests first") == ["Run the tests first."]
 
 
 def test_items_of_a_list_count_if_it_is_called_rules() -> None:
     items = "- always use pnpm\n- never commit to main"
-    assert [text for _, text in find_lasting_statements(f"rules for this repo:\n{items}")] == [
-        "always use pnpm",
-        "never commit to main",
-    ]
+    assert find_texts(f"rules for this repo:\n{items}") == ["Always use pnpm.", "Never commit to main."]
     assert find_lasting_statements(f"the linter wants two things:\n{items}") == []
 
 
 def test_a_wrapped_line_is_one_statement() -> None:
     wrapped = "from now on run the formatter and the type checker over everything\nthat you changed in the session"
-    assert find_lasting_statements(wrapped) == [("feedback", wrapped.replace("\n", " "))]
+    assert [statement.quote for statement in find_lasting_statements(wrapped)] == [wrapped.replace("\n", " ")]
 
 
 def test_what_is_private_is_not_remembered_but_what_stands_beside_it_is() -> None:
     prompt = "<private>remember that the offer is 40k</private>\nfrom now on write the invoices in French"
-    assert find_lasting_statements(prompt) == [("feedback", "from now on write the invoices in French")]
+    assert find_texts(prompt) == ["Write the invoices in French."]
 
 
 def test_a_page_of_rules_and_an_endless_sentence_are_nobodys_words() -> None:

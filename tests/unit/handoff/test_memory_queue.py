@@ -13,6 +13,7 @@ from hardwon.handoff import memory_queue
 from hardwon.types import Call, Turn, replace
 
 WISH = "from now on always use pnpm, never npm"
+RULE = "Always use pnpm, never npm."
 KEY = "sk-ant-api03-" + "A1b2C3d4E5f6G7h8J9k0L1m2" * 4
 SESSION = "5b6a2f0e-1111-4222-8333-944455556666"
 
@@ -44,7 +45,7 @@ def test_a_wish_is_queued_in_the_documented_shape(folder: str, own_home: str) ->
             "project": "/home/dev/shop",
             "transcript": "/logs/a.jsonl",
             "at": "2026-03-29T10:00:00Z",
-            "memories": [{"type": "feedback", "text": WISH}],
+            "memories": [{"type": "feedback", "text": RULE, "said": WISH}],
         }
 
 
@@ -53,9 +54,9 @@ def test_what_is_queued_is_read_back_turn_by_turn(folder: str) -> None:
     memory_queue.queue_statements(folder, turn("I'm new to rust. Never commit to main.", 2))
     found = [(one.turn, one.type, one.text) for one in memory_queue.read_queue(folder, SESSION)]
     assert found == [
-        (2, "user", "I'm new to rust."),
+        (2, "user", "The user is new to rust."),
         (2, "feedback", "Never commit to main."),
-        (12, "feedback", WISH),
+        (12, "feedback", RULE),
     ]
 
 
@@ -137,7 +138,7 @@ def test_what_was_read_is_removed_and_what_changed_since_waits_on(folder: str) -
     memory_queue.remove_statements([*read, *read])
     assert os.path.exists(path) and not os.path.exists(other)
     memory_queue.remove_statements(read)
-    assert [one.text for one in memory_queue.read_queue(folder)] == ["never commit to main"]
+    assert [one.text for one in memory_queue.read_queue(folder)] == ["Never commit to main."]
 
 
 def broken(path: str, content: Any) -> None:
@@ -171,7 +172,7 @@ def test_what_is_not_ours_is_passed_over_and_stays(folder: str) -> None:
         broken(os.path.join(folder, f"{SESSION}-{number}.json"), content)
     before = sorted(os.listdir(folder))
     found = memory_queue.read_queue(folder)
-    assert [(one.turn, one.text) for one in found] == [(3, WISH)]
+    assert [(one.turn, one.text) for one in found] == [(3, RULE)]
     memory_queue.remove_statements(found)
     assert sorted(os.listdir(folder)) == [name for name in before if name != f"{SESSION}-3.json"]
 

@@ -16,7 +16,7 @@ from hardwon import settings
 from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.distil.llm.exchange import Answer, Provider, Question
 from hardwon.errors import UserError
-from hardwon.handoff import memories, memory_queue, ratification, reflection
+from hardwon.handoff import findings, memories, memory_queue, model_draft, ratification, reflection
 from hardwon.handoff.draft import next_step
 from hardwon.handoff.transcript_story import Story
 from hardwon.projects import find_project_path
@@ -190,8 +190,8 @@ def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
     assert all(files)
     done = place.reflect(told)
     assert sorted(one.text for one in done.draft.memories) == [
+        "Always use pnpm, never npm.",
         "Always use uv to run tests.",
-        "From now on always use pnpm, never npm.",
     ]
     assert done.draft.memories == tuple(place.proposed)
     assert os.listdir(place.queue) == []
@@ -428,15 +428,24 @@ def test_a_memory_that_waits_from_another_session_is_not_listed_again(
     place: Place, session: str, is_listed: bool
 ) -> None:
     place.repository.mkdir()
-    rule = "From now on always use pnpm, never npm."
+    rule = "Always use pnpm, never npm."
     project = find_project_path(str(place.repository))
     memories.propose(
         place.connection, place.home, "feedback", rule, project=project, source="agent", session=session, now=NOW
     )
     told = place.told()
-    told.person(rule)
+    told.person(f"From now on {rule.lower()}")
     told.agent("I will.")
     done = place.reflect(told)
     assert (rule in [one.text for one in done.draft.memories]) is is_listed
     with open(done.record.draft) as file:
         assert (rule in file.read().partition("emories")[2]) is is_listed
+
+
+def test_the_prompt_for_a_model_is_as_it_was_found_good() -> None:
+    """It names every item of the menu, those too that plain code has no rule for."""
+    expected = Path(__file__).parent / "golden" / "reflection_prompt.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        expected.write_text(model_draft.build_instructions())
+    assert model_draft.build_instructions() == expected.read_text()
+    assert all(f"- {item.name}: " in expected.read_text() for item in findings.MENU)

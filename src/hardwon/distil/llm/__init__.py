@@ -34,7 +34,7 @@ DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "clau
 
 
 def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
-    """The one the settings name, or None; UserError if they cannot be meant so."""
+    """Return the provider that the settings name, or None; UserError if they cannot be meant so."""
     name = values["llm.provider"]
     if name not in DEFAULT_MODELS:
         return None
@@ -49,17 +49,14 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
             claude_cli.ask, model=model, url=url, key_variable=variable, read_environment=lambda: environ
         )
         return Provider(name, model, ask_claude)
-    if name == "anthropic":
-        from hardwon.distil.llm import anthropic as chosen
-    else:
-        from hardwon.distil.llm import openai as chosen  # type: ignore[no-redef]
-    return Provider(
-        name, model, partial(chosen.ask, model=model, url=url, read_key=lambda: _read_key(environ, variable))
-    )
+    from hardwon.distil.llm import http_api
+
+    ask = http_api.ask_anthropic if name == "anthropic" else http_api.ask_openai
+    return Provider(name, model, partial(ask, model=model, url=url, read_key=lambda: _read_key(environ, variable)))
 
 
 def key_variable(values: Mapping[str, Any]) -> str:
-    """The name of the environment variable that holds the key; "" if the provider has its own login."""
+    """Return the name of the variable that holds the key; "" if the provider has its own login."""
     name, configured = values["llm.provider"], values["llm.apiKeyEnv"].strip()
     return configured or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
 

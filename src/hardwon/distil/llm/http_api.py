@@ -1,0 +1,277 @@
+"""Models over HTTP: Anthropic's messages and OpenAI's chat completions, each one JSON POST and one JSON answer.
+
+The POST is made with the standard library, because client libraries have no deadline for a whole answer: a socket's
+timeout begins anew with every byte, so one that drips would hold a process. A redirect is not followed: the key would
+go where it was not meant to. An answer shorter than announced is cut off, not short.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
+from threading import Timer
+from types import TracebackType
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hardwon import clock
+from hardwon.distil.llm.exchange import (
+    Answer,
+    Broken,
+    Busy,
+    Denied,
+    MessagesUsage,
+    Question,
+    Refused,
+    TokenCount,
+    build_status_error,
+    build_timeout_error,
+    find_error_text,
+    overestimate_input,
+    overestimate_tokens,
+)
+from hardwon.distil.llm.prices import find_price
+
+ANTHROPIC_URL, OPENAI_URL = "https://api.anthropic.com", "https://api.openai.com/v1"
+ANTHROPIC_VERSION = "2023-06-01"  # of the API; the newest there is
+TIMEOUT_SECONDS, CONNECT_SECONDS = 90.0, 10.0  # for a whole answer: the lease of a job is longer
+MAX_BODY_BYTES = 8_000_000
+_CHUNK_BYTES = 65_536
+
+ReplyType = TypeVar("ReplyType")
+
+
+class _TextBlock(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _MessagesReply(msgspec.Struct):
+    content: list[_TextBlock]
+    stop_reason: str
+    model: str = ""
+    usage: MessagesUsage = msgspec.field(default_factory=MessagesUsage)
+
+
+class _CachedTokens(msgspec.Struct):
+    cached_tokens: TokenCount | None = None
+
+
+class _ChatUsage(msgspec.Struct):
+    prompt_tokens: TokenCount | None = None
+    completion_tokens: TokenCount | None = None
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _ChatMessage(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[Any] | None = None
+
+
+class _ChatChoice(msgspec.Struct):
+    message: _ChatMessage
+    finish_reason: str | None = None
+
+
+class _ChatReply(msgspec.Struct):
+    choices: Annotated[list[_ChatChoice], msgspec.Meta(min_length=1)]
+    model: str = ""
+    usage: _ChatUsage | None = None
+
+
+def ask_anthropic(
+    question: Question,
+    *,
+    model: str,
+    url: str = "",
+    read_key: Callable[[], str],
+    timeout: float = TIMEOUT_SECONDS,
+) -> Answer:
+    key = _require_key(read_key())
+    effort = find_price(model).effort
+    body = {
+        "model": model,
+        "max_tokens": question.max_tokens,
+        "system": question.system,
+        "messages": [{"role": "user", "content": question.prompt}],
+        **({"output_config": {"effort": effort}} if effort else {}),
+    }
+    headers = {"x-api-key": key, "anthropic-version": ANTHROPIC_VERSION}
+    reply = _exchange_json(f"{url or ANTHROPIC_URL}/v1/messages", headers, body, key, timeout, _MessagesReply)
+    text = "".join(block.text for block in reply.content if block.type == "text")
+    answer = reply.usage.build_answer(text, question, reply.model or model)
+    if reply.stop_reason == "refusal":
+        raise Refused("the model refused", usage=answer)
+    is_too_long = reply.stop_reason in ("max_tokens", "model_context_window_exceeded")
+    is_ended = reply.stop_reason in ("end_turn", "stop_sequence")
+    return _check_answer(answer, question, is_too_long, "" if is_ended else reply.stop_reason)
+
+
+def ask_openai(
+    question: Question,
+    *,
+    model: str,
+    url: str = "",
+    read_key: Callable[[], str],
+    timeout: float = TIMEOUT_SECONDS,
+) -> Answer:
+    key = read_key() if url else _require_key(read_key())  # an endpoint of one's own may need none
+    effort = find_price(model).effort
+    # Models that reason name the limit differently, and refuse the other name.
+    limit_name = "max_completion_tokens" if effort else "max_tokens"
+    body = {
+        "model": model,
+        "messages": [{"role": "system", "content": question.system}, {"role": "user", "content": question.prompt}],
+        limit_name: question.max_tokens,
+        **({"reasoning_effort": effort} if effort else {}),
+    }
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    reply = _exchange_json(f"{url or OPENAI_URL}/chat/completions", headers, body, key, timeout, _ChatReply)
+    choice, usage = reply.choices[0], reply.usage or _ChatUsage()
+    text = choice.message.content or ""
+    tokens_in = overestimate_input(question) if usage.prompt_tokens is None else usage.prompt_tokens
+    tokens_out = overestimate_tokens(text) if usage.completion_tokens is None else usage.completion_tokens
+    details = usage.prompt_tokens_details or _CachedTokens()
+    answer = Answer(text, tokens_in, tokens_out, details.cached_tokens or 0, reply.model or model)
+    if choice.message.refusal or choice.finish_reason == "content_filter":
+        raise Refused("the model refused, or a filter did", usage=answer)
+    is_too_long = choice.finish_reason == "length"
+    return _check_answer(answer, question, is_too_long, "tool_calls" if choice.message.tool_calls else "")
+
+
+def _require_key(key: str) -> str:
+    if not key:
+        raise Denied("there is no key in the environment", is_free=True)
+    return key
+
+
+def _check_answer(answer: Answer, question: Question, is_too_long: bool, odd_ending: str) -> Answer:
+    if is_too_long:
+        raise Broken(f"the answer is longer than {question.max_tokens} tokens", outcome="truncated", usage=answer)
+    if odd_ending:
+        raise Broken(f"the answer ended with {odd_ending[:40]!r}", outcome="malformed", usage=answer)
+    if not answer.text.strip():
+        raise Broken("the answer is empty", outcome="malformed", usage=answer)
+    return answer
+
+
+def _exchange_json(
+    url: str,
+    headers: Mapping[str, str],
+    body: Mapping[str, Any],
+    key: str,
+    timeout: float,
+    reply_type: type[ReplyType],
+) -> ReplyType:
+    """Return the answer of a server; an error that comes as an answer is Busy, JSON of another shape Broken."""
+    content = msgspec.json.encode(_replace_surrogates(body))
+    all_headers = {"content-type": "application/json", "accept": "application/json", **headers}
+    status, retry_after, reply = _post(url, all_headers, content, timeout)
+    if not 200 <= status < 300:
+        raise build_status_error(status, _decode_error(reply), retry_after, clock.now(), key)
+    try:
+        return msgspec.json.decode(reply, type=reply_type)
+    except (msgspec.DecodeError, RecursionError):
+        error_text = find_error_text(_decode_error(reply), key)
+        if error_text:
+            raise Busy(f"an error for an answer: {error_text}") from None
+        raise Broken("the answer is no JSON of the API's shape", outcome="malformed") from None
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """Return the same without half characters, which are no text that JSON can hold."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: _replace_surrogates(item) for name, item in value.items()}
+    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else value
+
+
+def _decode_error(reply: bytes) -> object:
+    try:
+        decoded: object = msgspec.json.decode(reply)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return decoded if isinstance(decoded, Mapping) and "error" in decoded else None
+
+
+class Deadline:
+    """Owns the clock of one call: when time is up it shuts the socket that it holds, and whatever comes of that is a
+    timeout."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._timer = Timer(patience, self._shut_socket)
+        self._timer.daemon = True
+        self._socket: socket.socket | None = None
+        self._is_over = False
+
+    def __enter__(self) -> Deadline:
+        self._timer.start()
+        return self
+
+    def attach_socket(self, sock: socket.socket) -> None:
+        sock.settimeout(None)
+        self._socket = sock
+        if self._is_over:
+            self._shut_socket()
+
+    def _shut_socket(self) -> None:
+        self._is_over = True
+        if self._socket:
+            with suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # under TLS as well
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._timer.cancel()
+        if self._is_over and (kind is None or issubclass(kind, Exception)):
+            raise build_timeout_error("no whole answer", self._patience) from None
+
+
+def _post(url: str, headers: Mapping[str, str], body: bytes, timeout: float) -> tuple[int, str | None, bytes]:
+    """Return status, Retry-After header and body of an answer that came whole within so many seconds."""
+    parts = urlsplit(url)
+    connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connection_class(parts.hostname or "", parts.port, timeout=min(CONNECT_SECONDS, timeout))
+    try:
+        with Deadline(timeout) as deadline:
+            _connect(connection)
+            deadline.attach_socket(connection.sock)
+            connection.request("POST", parts.path, body, dict(headers))
+            response = connection.getresponse()
+            content = _read_body(response)
+    except (OSError, HTTPException) as error:
+        raise Busy(f"the connection broke: {_describe_error(error)}", outcome="truncated") from None
+    finally:
+        connection.close()
+    return response.status, response.getheader("retry-after"), content
+
+
+def _connect(connection: HTTPConnection) -> None:
+    try:
+        connection.connect()
+    except OSError as error:
+        message = f"{connection.host} cannot be reached: {_describe_error(error)}"
+        raise Busy(message, outcome="unreachable", is_free=True) from None
+
+
+def _read_body(response: HTTPResponse) -> bytes:
+    chunks, size = list[bytes](), 0
+    while chunk := response.read1(_CHUNK_BYTES):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise Broken(f"the answer has more than {MAX_BODY_BYTES:,} bytes", outcome="malformed")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    return b"".join(chunks)
+
+
+def _describe_error(error: Exception) -> str:
+    """Return what broke, without what was sent."""
+    return getattr(error, "strerror", None) or type(error).__name__

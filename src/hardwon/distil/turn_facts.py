@@ -1,0 +1,162 @@
+"""What the calls of a turn show, as short sentences: changes, commits, checks, failures and what put them right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hardwon.agents.fields import get_text
+from hardwon.distil import check_results
+from hardwon.distil.failure_fixes import FailureFix, describe_failure
+from hardwon.distil.phrasing import list_files_modified, shorten_path
+from hardwon.distil.tool_actions import ToolAction
+from hardwon.text.excerpts import format_times, join_names, pluralize, shorten_line
+
+_MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
+_BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
+_PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
+
+
+def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
+    """Return what was changed, saved, checked or refused, what matters most first."""
+    standing = [
+        f"{quote_code(fix.failed_actions[-1].label, 90)} still fails: {describe_failure(fix.failed_actions[-1])}"
+        for fix in unfixed[-3:]
+    ]
+    return [
+        *_describe_changes(actions),
+        *_describe_commits(actions),
+        *standing,
+        *_describe_checks(actions, unfixed),
+        *_describe_refusals(actions),
+    ]
+
+
+def _describe_changes(actions: Sequence[ToolAction]) -> list[str]:
+    by_path: dict[str, list[ToolAction]] = {}
+    for action in actions:
+        for path in action.paths if action.kind != "read" and not action.failed else ():
+            by_path.setdefault(path, []).append(action)
+    changed_files = sorted(by_path.items(), key=lambda item: -len(item[1]))
+    facts = [_describe_change(path, path_actions) for path, path_actions in changed_files[:_MAX_FILES]]
+    if rest := [path for path, _ in changed_files[_MAX_FILES:]]:
+        facts.append(f"Changed too: {join_names(rest, 12)}")
+    return facts
+
+
+def _describe_change(path: str, actions: list[ToolAction]) -> str:
+    names = list(dict.fromkeys(name for action in actions for name in action.names))
+    names_text = f": {join_names(names, 5)}" if names else ""
+    if actions[0].created:
+        more = f", then {pluralize(len(actions) - 1, 'edit')}" if len(actions) > 1 else ""
+        return f"Wrote {shorten_path(path)} ({pluralize(actions[0].created, 'line')}{more}){names_text}"
+    return f"Edited {shorten_path(path)}{format_times(len(actions))}{names_text}"
+
+
+def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
+    facts = list[str]()
+    for action in actions:
+        if action.kind != "saved" or action.failed:
+            continue
+        for branch, short_hash, subject, size in check_results.parse_commits(action.text):
+            size_text = f" ({size})" if size else ""
+            facts.append(f"Committed {short_hash} on {branch}: “{shorten_line(subject, 100)}”{size_text}")
+        if "push" in action.label.split():
+            facts.append(f"Pushed: {quote_code(action.label.rpartition(' && ')[2], 60)}")
+        if pull := find_opened_pull(action):
+            facts.append(f"Opened {pull}")
+    return list(dict.fromkeys(facts))
+
+
+def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
+    """Return how each check came out last, the latest check first."""
+    unfixed_labels = {fix.failed_actions[-1].label for fix in unfixed}
+    runs_by_label: dict[str, list[ToolAction]] = {}
+    for action in actions:
+        if action.kind == "check":
+            runs_by_label.setdefault(action.label, []).append(action)
+    facts = list[str]()
+    for label, runs in sorted(runs_by_label.items(), key=lambda item: -item[1][-1].call.at):
+        if label in unfixed_labels or runs[-1].failed:
+            continue
+        tally = runs[-1].tally
+        failure_count = sum(action.failed for action in runs)
+        history = f" (failed{format_times(failure_count)} before)" if failure_count else ""
+        facts.append(f"{quote_code(label, 90)} {f'passed: {tally.text}' if tally else 'passed'}{history}")
+    return facts[:_MAX_CHECKS]
+
+
+def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
+    facts = list[str]()
+    for action in actions:
+        if action.refused and action.label:
+            reason = f": “{action.refused}”" if action.refused.strip() else ""
+            facts.append(f"A person refused {quote_code(action.label, 70)}{reason}")
+    return facts[:3]
+
+
+def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
+    """Return the subject of the last commit, else the pull request that was opened; nothing without either."""
+    saved = [action for action in actions if action.kind == "saved" and not action.failed]
+    commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
+    if commits:
+        _, short_hash, subject, _ = commits[-1]
+        earlier = f", {pluralize(len(commits) - 1, 'commit')} before it" if len(commits) > 1 else ""
+        tail = f" ({short_hash}{earlier})"
+        return f"{shorten_line(subject, max_chars - len(tail))}{tail}"
+    pulls = [pull for action in saved if (pull := find_opened_pull(action))]
+    return shorten_line(f"Opened {pulls[-1]}", max_chars) if pulls else ""
+
+
+def find_opened_pull(action: ToolAction) -> str:
+    """Return the address of the pull request that a call opened, with its title; comments on one print it too."""
+    address = check_results.find_pull_request(action.text) if "create" in action.label.split() else ""
+    command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+    title = _PULL_TITLE.search(command) if address else None
+    return f"{address}: “{shorten_line(title[2], 90)}”" if title else address
+
+
+def write_failure_title(failure: FailureFix, max_chars: int) -> str:
+    action = failure.failed_actions[-1]
+    return shorten_line(f"{quote_code(action.label, 50)} left failing: {describe_failure(action)}", max_chars)
+
+
+def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
+    """Return what failed and why, what was edited, and that it passes; or which other form of the command worked.
+
+    Nothing if the output gives no reason but a count, nobody sees what is different in the form that worked, or a hook
+    only sent a commit back.
+    """
+    failed_actions = [action for fix in group for action in fix.failed_actions]
+    first, working_action = failed_actions[0], group[-1].worked
+    paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
+    label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
+    # What failed last was put right: at first the program itself may have been missing.
+    reason = describe_failure(failed_actions[-1])
+    is_slip = first.kind == "saved" and bool(paths)
+    if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
+        return ""
+    head = f"{label} failed{format_times(len(failed_actions))}: "
+    tail = f"; edited {shorten_line(join_names(paths, 2), 45)}; passes" if paths else f"; {working_label} worked"
+    return shorten_line(f"{head}{shorten_line(reason, max(max_chars - len(head) - len(tail), 12))}{tail}", max_chars)
+
+
+def describe_fix(group: Sequence[FailureFix]) -> list[str]:
+    """Return the first error with its command, what put it right, how it came out, then the errors in between."""
+    failed_actions = [action for fix in group for action in fix.failed_actions]
+    edits, working_action = [action for fix in group for action in fix.edits], group[-1].worked
+    first = failed_actions[0]
+    first_count = sum(action.label == first.label for action in failed_actions)
+    reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))
+    reason = f": {reasons[0]}" if reasons else ""
+    facts = [f"{quote_code(first.label, 100)} failed{format_times(first_count)}{reason}"]
+    facts += [f"Put right by: {change[:1].lower()}{change[1:]}" for change in _describe_changes(edits)[:4]]
+    if working_action:
+        result = f": {working_action.tally.text}" if working_action.tally else ""
+        verb = "passed" if working_action.kind == "check" else "worked"
+        facts.append(f"{quote_code(working_action.label, 120)} {verb}{result}")
+    return list(dict.fromkeys(facts + [f"Then: {reason}" for reason in reasons[1:_MAX_ERRORS]]))
+
+
+def quote_code(text: str, max_chars: int) -> str:
+    return f"`{shorten_line(text, max_chars)}`"

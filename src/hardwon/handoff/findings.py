@@ -1,0 +1,520 @@
+"""Find what a session holds and nobody wrote down, each with the sentence or call that shows it.
+
+Only what has an exact rule is looked for here. The other items of the menu take judgement: they are lines of the
+reflection prompt, and only a model finds them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.distil.phrasing import pick_first_sentence
+from hardwon.handoff.lasting_statements import find_lasting_statements
+from hardwon.handoff.transcript_story import (
+    Exchange,
+    Story,
+    get_final_message,
+    get_spoken_sentences,
+    has_match,
+    pair_calls,
+    quote_step,
+    split_exchanges,
+)
+from hardwon.shell import failures
+from hardwon.shell.habits import list_first_words
+from hardwon.store.reflection_types import Finding, PastHandoff, ReflectionContext
+from hardwon.text.excerpts import (
+    format_times,
+    is_informative,
+    join_names,
+    pluralize,
+    shorten_line,
+    split_sentences,
+    to_plain_line,
+)
+from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
+from hardwon.types import EDIT_TOOLS
+
+MAX_PER_ITEM = 2  # findings of an item in one session
+_MAX_CHARS = 240
+_MAX_SHOWN_CHARS = 140
+_MIN_SENTENCE_WORDS = 7
+_RECENT_SESSIONS = 10  # sessions that failures and habits are counted in
+_MIN_FAILED_SESSIONS = 2
+_MIN_SHARED_WORDS = 3  # words in common with a memory that speaks of a failure
+_MIN_HABIT_RUNS, _MIN_HABIT_SESSIONS, _MAX_HABITS = 3, 5, 3
+_FRESH_SECONDS = 14 * 86_400.0  # after two weeks a handoff is history, not a plan
+_MIN_FOLLOWED_SHARE = 0.25  # of the words of a plan, from which on it was followed
+_MIN_PLAN_WORDS = 4
+_MAX_AREAS = 3
+_MIN_DOUBTED_WORDS = 2  # words of a memory in what a person says against it
+
+_POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
+_SCRATCH = re.compile(r"(?:^|[/_.-])(?:tmp|temp|scratch|repro|probe|debug|demo|playground|zz)(?:[/_.-]|$)", re.I)
+_TAKES_BACK = re.compile(
+    r"\b(?:revert(?:ed|ing)?|redundant|undo(?:ing)?|mistake|roll(?:ed|ing)? (?:it )?back|discard(?:ing)?|wrong"
+    r"|(?:did|does|do)(?:n't| not) work|not needed|no longer need\w*|unnecessary|instead|from scratch|already built"
+    r"|start(?:ing)? over|abandon\w*|dead end|back out|swapping|switch(?:ing)? back)\b",
+    re.I,
+)
+_DISCARD_ALL_COMMANDS = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
+_DISCARD_FILE_COMMANDS = (("rm",), ("git", "restore"), ("git", "checkout"), ("git", "stash"), ("git", "rm"))
+_ASKS_BACK = re.compile(
+    r"\b(?:revert (?:your|that|this|it|the|those|these|all|my|to)|undo (?:your|that|this|it|the|those|these|all)"
+    r"|(?:put|change|switch|roll|bring) (?:it|that|this|them|everything) back|go back to (?:the|how|what)"
+    r"|start (?:over|again|from scratch)|(?:do|try) (?:that|this|it) from scratch|throw (?:that|this|it) away)\b",
+    re.I,
+)
+_ACCEPTS = re.compile(
+    r"\W*(?:ok(?:ay)?|yes|yeah|yep|yup|sure|fine|good|great|perfect|cool|agreed?|alright|lgtm|go (?:ahead|for it)"
+    r"|do (?:it|that|so)|let'?s (?:do (?:it|that|this)|go)|proceed|sounds good|makes sense|works for me"
+    r"|(?:that'?s|it'?s|this is) (?:fine|good|ok(?:ay)?)|apply (?:it|that)|implement (?:it|that))\b[^?]*",
+    re.I,
+)
+_OBJECTS = re.compile(
+    r"\b(?:but|instead|however|not|don'?t|rather|option|only|except|no|maybe|first|commit|push|prs?|merge"
+    r"|delete|next)\b|\d",
+    re.I,
+)
+_CHOOSES = re.compile(
+    r"\b(?:I(?:'d| would)? (?:recommend|suggest|propose|lean|go with|prefer)|my (?:recommendation|suggestion"
+    r"|pick|vote)"
+    r"|I(?:'ll| will) (?:go with|default to|keep|leave|use)|by default,? I|the default (?:is|would be)|recommended"
+    r"|(?:best|cleanest|simplest|safest|right|preferred) (?:option|approach|choice|fix|path|way) (?:is|would be"
+    r"|here))\b",
+    re.I,
+)
+_WEIGHS = re.compile(
+    r"\b(?:instead of|rather than|compromise|trade-?off|(?:clean|simpl|saf)(?:er|est)"
+    r"|the (?:approach|plan) (?:is|would be)|would be (?:better|enough)|worth doing|no need (?:to|for)"
+    r"|skip(?:ping)? (?:the|an?))\b",
+    re.I,
+)
+_POSTPONES = re.compile(
+    r"\b(?:(?:let'?s )?(?:skip|leave|drop|defer|postpone) (?:that|this|it|the \w+)"
+    r"|(?:do|fix|handle|address|tackle|add|test|try) (?:that|this|it|them) (?:later|another time|in (?:a|another"
+    r"|the next) \w+)"
+    r"|(?:not|nothing) (?:for )?now|(?:fine|ok) to do it later|for a (?:later|separate|follow[- ]?up) \w+"
+    r"|out of scope|todo to be added|add (?:it|this|that|them) (?:to|as) (?:the |a )?(?:todo|backlog|roadmap)s?"
+    r"|future (?:consideration|task|todo|phase|work)"
+    r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
+    re.I,
+)
+_POSTPONE_WORDS = re.compile(
+    r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I
+)
+_PICKS_OPTION = re.compile(
+    r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I
+)
+_ASKS_TO_KEEP = re.compile(
+    r"\b(?:remember (?!when|if|how|what|why|where|correctly|to)|memori[sz]e|don'?t (?:ever )?forget (?!to\b)"
+    r"|note to self|note for (?:later|next time|the future)|for next time|never (?:happens?|repeats?) again"
+    r"|from now on|going forward"
+    r"|add (?:this|that|it) to (?:your )?memory)\b",
+    re.I,
+)
+# "Forget that" gives something up; "don't forget that" and "never forget it" ask for the opposite.
+_OUTDATED = re.compile(
+    r"\A\W*(?:no\b|nope|wrong|actually)|\b(?:not any ?more|no longer|outdated|out of date|stale|(?:is|was|that's) wrong"
+    r"|isn't (?:true|right|correct)|not (?:true|right|correct)|used to|we (?:switched|moved|changed|dropped|replaced)"
+    r"|(?<!n't )(?<!dont )(?<!not )(?<!ever )forget (?:that|what))\b",
+    re.I,
+)
+_MEMORY_PATH = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memory/[^/]+\.md)$")
+# What an agent's own tools want first, what depends on the code as it is, what says nothing: no pattern of a project.
+_TRANSIENT_KINDS = frozenset(("cancelled", "anchor", "precondition", "code", "refused", "silent"))
+_RUNNER_NAMES = "make just task mise npm pnpm yarn bun deno npx uv poetry hatch nox rake"
+_RUNNERS = frozenset(_RUNNER_NAMES.split())
+_INSTALL_WORDS = frozenset(["install", "i", "add", "sync", "init", "ci", "remove", "update", "exec", "run"])
+_NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
+
+
+def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable[Finding]:
+    """What was made and taken back: by a person's word, or by the agent where it says why."""
+    findings, previous = list[Finding](), None
+    for exchange in split_exchanges(story):
+        requested = _find_requested_revert(story, exchange, previous)
+        findings += [requested] if requested else list(_find_reverted_edits(story, exchange))[:1]
+        previous = exchange
+    return findings[:MAX_PER_ITEM]
+
+
+def _find_requested_revert(story: Story, exchange: Exchange, previous: Exchange | None) -> Finding | None:
+    sentence = next((line for line in get_spoken_sentences(exchange.prompt) if has_match(_ASKS_BACK, line)), "")
+    if not (sentence and exchange.prompt and previous and any(map(_is_change, previous.steps))):
+        return None
+    outcome = pick_first_sentence(get_final_message(previous), 120)
+    if not is_informative(outcome):
+        outcome = pick_first_sentence(previous.prompt.text, 120) if previous.prompt else ""
+    text = f"Tried, then taken back when the person asked: “{shorten_line(exchange.prompt.text, _MAX_CHARS)}”"
+    text += f" It was: {outcome}" if outcome else ""
+    return Finding("failed experiments", text, 0.85, "learning", (quote_step(story, exchange.prompt, sentence),))
+
+
+def _is_change(step: Step) -> bool:
+    return step.kind == "call" and (step.tool in EDIT_TOOLS or "git commit" in step.command)
+
+
+def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
+    """Edits of the session thrown away, where the words before say that they were wrong or not needed."""
+    edited_names = frozenset(
+        os.path.basename(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
+    )
+    call_pairs, source_step = pair_calls(story), exchange.prompt
+    for step in exchange.steps if edited_names else ():
+        source_step = step if step.kind == "agent" else source_step
+        undo_command = _find_undo_command(step, edited_names) if step.kind == "call" and source_step else ""
+        result = call_pairs[step.call or step.id][1] if undo_command else None
+        if not undo_command or not source_step or (result and result.failed):
+            continue
+        is_person = source_step.kind == "person"
+        sentences = get_spoken_sentences(source_step) if is_person else split_sentences(source_step.text)
+        index = next((number for number, line in enumerate(sentences) if has_match(_TAKES_BACK, line)), -1)
+        if index >= 0:
+            excerpt = shorten_line(" ".join(sentences[max(index - 1, 0) : index + 1]), _MAX_CHARS)
+            text = f"Tried, then taken back (`{_shorten_command(undo_command, story)}`): “{excerpt}”"
+            evidence = (quote_step(story, source_step, sentences[index]), quote_step(story, step, undo_command))
+            yield Finding("failed experiments", text, 0.7, "learning", evidence)
+
+
+def _is_scratch(step: Step, story: Story) -> bool:
+    """Return whether a file is one to throw away, by its path in the project: the project may be called demo itself."""
+    return bool(_SCRATCH.search(_shorten_to_project(step.path, story)))
+
+
+def _shorten_to_project(path: str, story: Story) -> str:
+    for folder in filter(None, (story.project, story.cwd)):
+        if path.startswith(f"{folder}/"):
+            return path.removeprefix(f"{folder}/")
+    return path
+
+
+def _shorten_command(command: str, story: Story) -> str:
+    for folder in filter(None, (story.project, story.cwd)):
+        command = command.replace(f"{folder}/", "")
+    return shorten_line(command, 80)
+
+
+def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
+    """Return the part of a call that throws away what the session made; empty if none does."""
+    if step.tool == "TaskStop":
+        return "TaskStop"
+    for part in failures.list_simple_commands(step.command):
+        command_words = (part.program, *part.words[1:3])
+        touches_edits = edited_names.intersection(os.path.basename(word.strip("'\"")) for word in part.words)
+        prefixes = (*_DISCARD_ALL_COMMANDS, *(_DISCARD_FILE_COMMANDS if touches_edits else ()))
+        if any(command_words[: len(prefix)] == prefix for prefix in prefixes):
+            return part.full_text.partition("\n")[0]
+    return ""
+
+
+def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
+    """A choice of the agent's that a person let pass with a word, and that was then built upon."""
+    findings, previous = list[Finding](), None
+    for exchange in split_exchanges(story):
+        is_accepted = exchange.prompt and _is_acceptance(exchange.prompt.text) and any(map(_is_change, exchange.steps))
+        agent_step = _find_last_message(previous) if previous and is_accepted else None
+        choice, excerpt = _find_choice(agent_step.text) if agent_step else ("", "")
+        if agent_step and exchange.prompt and choice:
+            accepted = shorten_line(exchange.prompt.text, 40)
+            text = f"Accepted with “{accepted}” and recorded nowhere: “{shorten_line(excerpt, _MAX_CHARS)}”"
+            evidence = (quote_step(story, agent_step, choice), quote_step(story, exchange.prompt, exchange.prompt.text))
+            findings.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
+        previous = exchange
+    return findings[-MAX_PER_ITEM:]
+
+
+def _is_acceptance(text: str) -> bool:
+    return len(text) < 60 and bool(_ACCEPTS.fullmatch(text.strip())) and not has_match(_OBJECTS, text)
+
+
+def _find_choice(text: str) -> tuple[str, str]:
+    """Return the sentence in which an agent chose, alone and as it is told; recommendations before comparisons."""
+    sentences = split_sentences(text)
+    indexes = [index for index in reversed(range(len(sentences))) if is_informative(sentences[index])]
+    for pattern in (_CHOOSES, _WEIGHS):
+        for index in indexes:
+            if has_match(pattern, sentences[index]):
+                return sentences[index], _join_previous(sentences, index)
+    return "", ""
+
+
+def _join_previous(sentences: Sequence[str], index: int) -> str:
+    """Return a sentence, after the one before if it says little by itself."""
+    needs_previous = _POINTS_BACK.match(sentences[index]) or len(sentences[index].split()) < _MIN_SENTENCE_WORDS
+    return " ".join(sentences[index - 1 if needs_previous and index else index : index + 1])
+
+
+def _find_last_message(exchange: Exchange) -> Step | None:
+    return next((step for step in reversed(exchange.steps) if step.kind == "agent"), None)
+
+
+def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
+    """What a person put off in so many words and nobody took up in the next turn."""
+    exchanges, findings = split_exchanges(story), list[Finding]()
+    for number, exchange in enumerate(exchanges, 1):
+        following = exchanges[number].prompt if number < len(exchanges) else None
+        if following and (_PICKS_OPTION.fullmatch(following.text.strip()) or _is_acceptance(following.text)):
+            continue
+        sentences = get_spoken_sentences(exchange.prompt)
+        for index, line in enumerate(sentences):
+            if exchange.prompt and has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line):
+                text = f"Put off by the person: “{shorten_line(_join_previous(sentences, index), _MAX_CHARS)}”"
+                evidence = (quote_step(story, exchange.prompt, line),)
+                findings.append(Finding("not done", text, 0.7, "workstream", evidence))
+    return findings[-MAX_PER_ITEM:]
+
+
+def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator[Finding]:
+    """A failure of this session that sessions before it had too."""
+    recent = past.sessions[:_RECENT_SESSIONS]
+    for signature, failed_calls in _group_failed_calls(story).items():
+        counts = [session.failures[signature] for session in recent if signature in session.failures]
+        if len(counts) < _MIN_FAILED_SESSIONS or not _TRANSIENT_KINDS.isdisjoint(signature.split()[:2]):
+            continue
+        call, result = failed_calls[0]
+        if _is_remembered(f"{signature} {call.command}", past):
+            continue
+        line = failures.find_failure_line(result.text, is_shell=call.tool == "Bash")
+        text = (
+            f"`{shorten_line(call.command or call.path or call.tool, 80)}` failed{format_times(len(failed_calls))}: "
+            f"{_end_line(line)}"
+            f" It failed {pluralize(sum(counts), 'time')} before, in {len(counts)} of the last {len(recent)} sessions."
+        )
+        score = min(0.5 + 0.06 * len(counts) + 0.03 * len(failed_calls), 0.95)
+        evidence = tuple(quote_step(story, step, line) for _, step in failed_calls[:2])
+        yield Finding("recurring failures", text, score, "memory", evidence)
+
+
+def _is_remembered(failure: str, past: ReflectionContext) -> bool:
+    failure_words = tokenize(failure)
+    memory_word_sets = [words for _, text in past.memories if (words := tokenize(text))]
+    return any(len(failure_words & words) >= min(_MIN_SHARED_WORDS, len(words)) for words in memory_word_sets)
+
+
+def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
+    """Return the failed calls of the main agent with their results, by the signature that is stored for calls."""
+    failed_calls: dict[str, list[tuple[Step, Step]]] = {}
+    for call, result in pair_calls(story).values():
+        if result and result.failed and not result.refused and not call.agent:
+            signature = failures.compute_signature(call.tool, call.command, result.text)
+            failed_calls.setdefault(signature, []).append((call, result))
+    return failed_calls
+
+
+def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterator[Finding]:
+    """A command of this project's own that it and the sessions before ran again and again, and no page describes."""
+    recent = past.sessions[:_RECENT_SESSIONS]
+    documented = [to_plain_line(code) for page in past.conventions for code in page.quoted_code]
+    steps_by_name: dict[str, list[Step]] = {}
+    for call, _ in pair_calls(story).values():
+        for name in set(list_first_words(call.command)) if call.tool == "Bash" else ():
+            steps_by_name.setdefault(name, []).append(call)
+    habits: list[tuple[int, str]] = []
+    for name, steps in steps_by_name.items():
+        session_count = sum(name in entry.commands for entry in recent)
+        is_habit = len(steps) >= _MIN_HABIT_RUNS and session_count >= _MIN_HABIT_SESSIONS
+        if is_habit and _is_project_command(name) and not any(name in code for code in documented):
+            habits.append((session_count, name))
+    habits = sorted(habits, key=lambda entry: (-entry[0], entry[1]))[:_MAX_HABITS]
+    if habits:
+        described = [
+            f"`{name}` {len(steps_by_name[name])} times, and in {session_count} of the {len(recent)} sessions before"
+            for session_count, name in habits
+        ]
+        text = f"A habit that no page describes: {'; '.join(described)}. Worth a convention?"
+        evidence = tuple(quote_step(story, steps_by_name[name][0], name) for _, name in habits)
+        yield Finding("convention adoption", text, min(0.3 + 0.03 * habits[0][0], 0.6), "convention", evidence)
+
+
+def _is_project_command(name: str) -> bool:
+    """Return whether a command is one of the project: a named task or a script, not what every project runs."""
+    program, *rest = name.split()
+    return "/" in program or (program in _RUNNERS and bool(rest) and rest[-1] not in _INSTALL_WORDS)
+
+
+def detect_stale_resume(story: Story, past: ReflectionContext) -> Iterator[Finding]:
+    """The last handoff said what comes next, and this session did something else."""
+    prompts = [exchange.prompt for exchange in split_exchanges(story) if exchange.prompt]
+    edits = [step for step, _ in pair_calls(story).values() if step.tool in EDIT_TOOLS]
+    first = next((prompt for prompt in prompts if len(tokenize(prompt.text)) >= _MIN_PLAN_WORDS), None)
+    handoff = _find_last_handoff(past.handoffs, story.started_at)
+    if handoff is None or not first or not edits or len(_find_plan_words(handoff.resume)) < _MIN_PLAN_WORDS:
+        return
+    is_old = story.started_at - handoff.at > _FRESH_SECONDS
+    if is_old or any(handoff.at < session.at < story.started_at for session in past.sessions):
+        return
+    activity = " ".join([*(item.text for item in prompts), *(f"{item.path} {item.command}" for item in story.steps)])
+    if _compute_share(handoff.resume, activity) >= _MIN_FOLLOWED_SHARE:
+        return
+    text = (
+        f"The last handoff said: {_end_line(handoff.resume)} This session was about: {_end_line(first.text)}"
+        " Was the plan changed, or was that next step wrong?"
+    )
+    evidence = (quote_step(story, first), quote_step(story, edits[0]))
+    yield Finding("stale resume prompts", text, 0.5, "workstream", evidence)
+
+
+def _find_last_handoff(handoffs: Iterable[PastHandoff], started_at: float) -> PastHandoff | None:
+    earlier = (handoff for handoff in handoffs if handoff.at <= started_at)
+    return max(earlier, key=lambda handoff: handoff.at, default=None)
+
+
+def _find_plan_words(text: str) -> frozenset[str]:
+    return frozenset(word for word in tokenize(text) if len(word) > 3 and not word.isdigit())
+
+
+def _compute_share(plan: str, activity: str) -> float:
+    """Return how much of a plan is in what was done; a file or a name that it speaks of decides alone."""
+    if any(name.lower() in activity.lower() for name in _NAME_PATTERN.findall(plan)):
+        return 1.0
+    plan_words = _find_plan_words(plan)
+    return len(plan_words & _find_plan_words(activity)) / len(plan_words) if plan_words else 1.0
+
+
+def _end_line(text: str) -> str:
+    """Return a line that ends as a sentence does."""
+    line = shorten_line(text, _MAX_SHOWN_CHARS)
+    return line if line.rstrip("\"'`*)").endswith((".", "!", "?", "…", ":")) else f"{line}."
+
+
+def detect_unmentioned_files(story: Story, past: ReflectionContext) -> Iterator[Finding]:
+    """Folders that were changed beside others, and that neither the person nor the agent's answers speak of."""
+    exchanges = split_exchanges(story)
+    prompts = [exchange.prompt.text for exchange in exchanges if exchange.prompt]
+    conversation = " ".join([*prompts, *map(get_final_message, exchanges)]).lower()
+    changed_files = _list_changed_files(story)
+    committed = (path for files in past.commits for path in files if _is_handwritten(path))
+    areas: dict[str, list[str]] = {}
+    for path in (*changed_files, *committed):
+        areas.setdefault("/".join(os.path.dirname(path).split("/")[:2]) or ".", []).append(path)
+    unmentioned = {area: paths for area, paths in areas.items() if not _is_mentioned(area, paths, conversation)}
+    steps = [changed_files[path] for paths in unmentioned.values() for path in paths if path in changed_files]
+    if steps and len(unmentioned) < len(areas):
+        described = [f"{area} ({join_names(map(os.path.basename, paths), 2)})" for area, paths in unmentioned.items()]
+        text = f"Changed, but no one said so: {join_names(described, _MAX_AREAS)}"
+        evidence = tuple(quote_step(story, step, step.path) for step in steps[:_MAX_AREAS])
+        yield Finding("files not noted", text, min(0.35 + 0.05 * len(unmentioned), 0.55), "workstream", evidence)
+
+
+def _list_changed_files(story: Story) -> dict[str, Step]:
+    """Return the files below the project that a call changed, relative to it, each with the first call."""
+    top = f"{story.project or story.cwd}/"
+    changed_files: dict[str, Step] = {}
+    for call, result in pair_calls(story).values():
+        if call.tool in EDIT_TOOLS and call.path.startswith(top) and not (result and result.failed):
+            changed_files.setdefault(call.path[len(top) :], call)
+    return changed_files
+
+
+def _is_mentioned(area: str, paths: list[str], conversation: str) -> bool:
+    names = [os.path.basename(path).split(".")[0] or os.path.basename(path) for path in paths]
+    return any(name.lower() in conversation for name in (*names, *([os.path.basename(area)] if area != "." else ())))
+
+
+def _is_handwritten(path: str) -> bool:
+    return not path.endswith((".lock", ".sum", ".snap")) and "lock" not in os.path.basename(path)
+
+
+def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[Finding]:
+    """A memory that was at hand, a person who says it is not so, and nobody who changed it."""
+    exchanges = split_exchanges(story)
+    memory_lines = list(_list_read_memories(story))
+    for index, exchange in enumerate(exchanges[1:], 1):
+        if exchange.prompt is None or not _OUTDATED.search(exchange.prompt.text[:400]):
+            continue
+        prompt_words = frozenset(word for word in tokenize(exchange.prompt.text[:1_000]) if len(word) > 3)
+        if _has_memory_edit(exchanges[index:]):
+            continue
+        for step, text in (*memory_lines, *((None, text) for _, text in past.memories)):
+            is_later = step is not None and step.line > exchange.prompt.line
+            if is_later or len(prompt_words & tokenize(text)) < _MIN_DOUBTED_WORDS:
+                continue
+            prompt_line = shorten_line(exchange.prompt.text, _MAX_SHOWN_CHARS)
+            description = (
+                f"A memory may be wrong: {shorten_line(text, _MAX_SHOWN_CHARS)} The person said: {prompt_line}"
+            )
+            evidence = (quote_step(story, exchange.prompt), *([quote_step(story, step)] if step else ()))
+            yield Finding("memory hits without writes", description, 0.65, "memory", evidence)
+            break
+
+
+def _list_read_memories(story: Story) -> Iterator[tuple[Step, str]]:
+    """Yield the lines of memories that the agent read, each with the result that shows it."""
+    for call, result in pair_calls(story).values():
+        if call.tool == "Read" and result and not result.failed and _MEMORY_PATH.search(call.path):
+            yield from ((result, line) for line in split_sentences(result.text))
+
+
+def _has_memory_edit(exchanges: Sequence[Exchange]) -> bool:
+    return any(
+        step.tool in EDIT_TOOLS and _MEMORY_PATH.search(step.path) for exchange in exchanges for step in exchange.steps
+    )
+
+
+def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Finding]:
+    """A wish that something be kept which no memory holds, and which is not plain enough to be proposed as one."""
+    known_word_sets = [tokenize(text) for _, text in past.memories]
+    findings = list[Finding]()
+    for exchange in split_exchanges(story):
+        caught = find_lasting_statements(exchange.prompt.text) if exchange.prompt else []
+        word_sets = [words for words in (*known_word_sets, *(tokenize(entry.quote) for entry in caught)) if words]
+        for line in get_spoken_sentences(exchange.prompt):
+            if not exchange.prompt or not has_match(_ASKS_TO_KEEP, line) or line.endswith("?"):
+                continue
+            line_words = tokenize(line)
+            if not any(
+                compute_jaccard(line_words, words) >= SAME_THRESHOLD or words <= line_words for words in word_sets
+            ):
+                text = f"Asked to be kept, and nothing holds it: “{shorten_line(line, _MAX_CHARS)}”"
+                evidence = (quote_step(story, exchange.prompt, line),)
+                findings.append(Finding("missed remember", text, 0.8, "memory", evidence))
+    return findings[:MAX_PER_ITEM]
+
+
+def _is_held(words: frozenset[str], known_word_sets: Iterable[frozenset[str]]) -> bool:
+    return any(compute_jaccard(words, known) >= SAME_THRESHOLD or known <= words for known in known_word_sets)
+
+
+class MenuItem(NamedTuple):
+    """A thing to notice: its name, its group, a line for people and models, and what finds it without a model."""
+
+    name: str
+    group: str
+    help: str
+    detect: Callable[[Story, ReflectionContext], Iterable[Finding]] | None = None
+
+
+MENU = (
+    MenuItem("failed experiments", "content", "what was tried and taken back, and why", detect_failed_experiments),
+    MenuItem("implicit decisions", "content", "choices that a short yes let pass", detect_implicit_decisions),
+    MenuItem("assumptions", "content", "what the work takes for granted and may not hold when things change"),
+    MenuItem("external events", "content", "people, dates and events outside the repository that a person mentioned"),
+    MenuItem("naming inconsistencies", "content", "one thing called by two names: which to keep"),
+    MenuItem("not done", "content", "what was asked for, then put off or left out", detect_postponed_work),
+    MenuItem("recurring failures", "across", "what failed here and in sessions before", detect_recurring_failures),
+    MenuItem("velocity and cost", "across", "much more or less effort than usual, and what held it up"),
+    MenuItem("convention adoption", "across", "commands that became a habit, on no page", detect_undocumented_habits),
+    MenuItem("convention disuse", "across", "documented conventions that this session worked against"),
+    MenuItem("stale resume prompts", "across", "a plan handed over that was not followed", detect_stale_resume),
+    MenuItem("confidence calibration", "across", "a next step called sure that turned out wrong, or the reverse"),
+    MenuItem("dependencies discovered", "graph", "work found to wait for other work"),
+    MenuItem("peer messages", "graph", "what another agent said that bears on the work and no page holds"),
+    MenuItem("code health", "graph", "files or folders that the session made harder to find one's way in"),
+    MenuItem("files not noted", "graph", "folders changed and never spoken of", detect_unmentioned_files),
+    MenuItem("memory hits without writes", "graph", "memories that a person spoke against", detect_doubted_memories),
+    MenuItem("tone", "person", "a person who became terse, tired or puzzled, and what set it off"),
+    MenuItem("time of day", "person", "decisions made late at night that deserve a second look"),
+    MenuItem("missed remember", "person", "wishes to be remembered that nothing holds", detect_missed_memories),
+    MenuItem("outcome", "person", "a goal that changed on the way: on purpose, or by drifting"),
+)
+
+
+def detect_findings(story: Story, past: ReflectionContext) -> list[Finding]:
+    """Return what plain code finds in a session, the most telling first."""
+    findings = [finding for item in MENU if item.detect for finding in item.detect(story, past)]
+    return sorted(findings, key=lambda finding: -finding.score)
