@@ -97,7 +97,7 @@ def _token() -> Session:
         told=(
             "`pytest tests/test_auth.py` failed 3 times: 1 failed, 11 passed; AssertionError",
             "; edited token.py; passes",
-            "src/auth/token.py:41",
+            "edited src/auth/token.py 3 times",
             "refresh",
             "1 failed, 11 passed",
             "AssertionError: assert 'old' == 'new'",
@@ -154,7 +154,6 @@ def _release() -> Session:
             "Opened https://github.com/dev/kite/pull/12: “Add kites”",
             "Wrote src/kite/kite.py (303 lines): Kite and fly",
             "42 passed, 42 total",
-            "Find every caller of fly",
             "`npm test` passed: 42 passed, 42 total (failed before)",
         ),
         completed=("https://github.com/dev/kite/pull/12", "src/kite/kite.py", "“`Kite` now flies.”"),
@@ -192,6 +191,6 @@ def _unfinished() -> Session:
     return Session(
         "unfinished",
         (turn("rename a to b", calls),),
-        told=("Edited src/a.ts:3", "`npx tsc --noEmit` still fails", "error TS2322"),
+        told=("Edited src/a.ts", "`npx tsc --noEmit` still fails", "error TS2322"),
         next_steps=("npx tsc --noEmit", "TS2322"),
     )

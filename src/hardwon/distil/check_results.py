@@ -62,7 +62,7 @@ class CheckResult:
 
 
 def parse_check_result(text: str) -> CheckResult | None:
-    """What the run of a check says of itself; None if it sums nothing up."""
+    """Return what the run of a check says of itself; None if it sums nothing up."""
     excerpt = cut_middle(text)
     summary_lines = [to_plain_line(match[0]).lstrip("=-✖×✓ℹ# ") for match in _SUMMARY_LINE.finditer(excerpt)]
     test_lines = [line for line in summary_lines if line.startswith("Tests")] or summary_lines
@@ -85,7 +85,7 @@ def parse_check_result(text: str) -> CheckResult | None:
 
 
 def _sum_crate_results(test_lines: list[str]) -> str:
-    """Cargo sums up each crate by itself."""
+    """Return one line for all crates: Cargo sums up each by itself."""
     totals = dict[str, int]()
     for line in test_lines:
         for count, label in _COUNT_PARTS.findall(line):
@@ -105,7 +105,7 @@ def _summarize_go_results(go_results: list[tuple[str, str]]) -> CheckResult:
 
 
 def find_error_line(text: str, *, is_shell: bool) -> str:
-    """The line that tells most about a failure: the place in a file and what is wrong there, else the one named."""
+    """Return the line that tells most about a failure: the place in a file and what is wrong there, else its first."""
     excerpt = cut_middle(text)
     if is_shell:
         program_output = _RUNNER_NOISE.sub("", excerpt)
@@ -127,7 +127,7 @@ def find_exit_code(text: str) -> str:
 
 
 def parse_commits(text: str) -> list[tuple[str, str, str, str]]:
-    """Branch, hash, subject and size of each commit that git reports."""
+    """Return branch, hash, subject and size of each commit that git reports."""
     matches = list(_COMMIT.finditer(text))
     ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
     return [

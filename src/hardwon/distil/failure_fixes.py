@@ -22,15 +22,13 @@ _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", 
 
 @frozen
 class FailureFix:
-    """A failure with every attempt, and the deed that worked; none if it stands."""
+    """A failure with every attempt, and the action that worked; none if it stands."""
 
     failed_actions: tuple[ToolAction, ...]
     failure_kind: FailureKind
     signature: str
     worked: ToolAction | None
     edits: tuple[ToolAction, ...]  # in between
-    removed_arguments: tuple[str, ...] = ()
-    added_arguments: tuple[str, ...] = ()
 
     @property
     def actions(self) -> tuple[ToolAction, ...]:
@@ -38,7 +36,7 @@ class FailureFix:
 
 
 def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """Every failure that says something, in the order in which they began."""
+    """Return every failure that says something, in the order in which they began."""
     first_failure = next((position for position, action in enumerate(actions) if action.failed), len(actions))
     actions = actions[first_failure:]
     positions = {action.call.key: position for position, action in enumerate(actions)}
@@ -62,7 +60,7 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
 
 
 def _is_only_dodged(fix: FailureFix) -> bool:
-    """Whether the code was at fault and stayed as it was: another check that passes, or a look, puts nothing right."""
+    """Return whether the code was at fault and stayed as it was: another passing check, or a look, mends nothing."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
     if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
@@ -93,8 +91,6 @@ def _build_fix(
         signature=episode.signature,
         worked=working_action,
         edits=tuple(edits),
-        removed_arguments=episode.removed_arguments,
-        added_arguments=episode.added_arguments,
     )
 
 
@@ -149,12 +145,12 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
 
 
 def _parse_check_targets(command: str) -> frozenset[str]:
-    """What a check is about: one that asks for less looks at more, and at all that the longer one looks at."""
+    """Return what a check is about: one that names less looks at more, and at all that the longer one looks at."""
     return frozenset(word for word in command.split() if not word.startswith("-") and word not in (".", "./..."))
 
 
 def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
-    """The deeds as a watch for failures reads them; what only looks puts nothing right, so its result is left out."""
+    """Yield the actions as the tracker of failures reads them, without results of those that only look."""
     for number, action in enumerate(actions):
         call = action.call
         arguments = call.input if isinstance(call.input, dict) else {}
@@ -182,7 +178,7 @@ def _keep_ends(text: str) -> str:
 
 
 def describe_failure(action: ToolAction) -> str:
-    """What a failed deed says, with the exit code where it says little."""
+    """Return what a failed action says, with the exit code where it says little."""
     line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
     exit_code = check_results.find_exit_code(action.text)
     if action.tally and action.tally.has_failed:

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
-from hardwon.types import frozen
+import msgspec
 
 MAX_CONCEPTS = 5
+_WORDS, _PATHS, _COMMANDS = r"\b(?:{})\b", "(?:{})", r"(?:^|\s)(?:{})(?:\s|$)"
 
 
-@frozen
-class ObservationLabel:
-    """A type or concept. It fits if all of `when` hold and, where it names signs, one of them is found."""
+class ObservationLabel(msgspec.Struct, frozen=True):
+    """A type or concept. It fits if all of `when` hold and, where it names patterns, one of them is found."""
 
     name: str
     meaning: str
-    required_signs: frozenset[str]
-    word_pattern: re.Pattern[str] | None
-    path_pattern: re.Pattern[str] | None
-    command_pattern: re.Pattern[str] | None
+    when: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class _Table(msgspec.Struct):
+    types: tuple[ObservationLabel, ...]
+    concepts: tuple[ObservationLabel, ...]
 
 
 @lru_cache(maxsize=1)
 def load_labels() -> tuple[tuple[ObservationLabel, ...], tuple[ObservationLabel, ...]]:
-    """The types, the first that fits counts, and the concepts, of which several may fit."""
-    table = json.loads(files("hardwon.distil").joinpath("kinds.json").read_text("utf-8"))
-    return tuple(map(_parse_label, table["types"])), tuple(map(_parse_label, table["concepts"]))
-
-
-def _parse_label(row: dict[str, object]) -> ObservationLabel:
-    signs = row.get("when")
-    return ObservationLabel(
-        name=str(row["name"]),
-        meaning=str(row["meaning"]),
-        required_signs=frozenset(signs if isinstance(signs, list) else ()),
-        word_pattern=_compile_any(row.get("words"), r"\b(?:{})\b"),
-        path_pattern=_compile_any(row.get("paths"), "(?:{})"),
-        command_pattern=_compile_any(row.get("commands"), r"(?:^|\s)(?:{})(?:\s|$)"),
-    )
-
-
-def _compile_any(signs: object, frame: str) -> re.Pattern[str] | None:
-    return re.compile(frame.format("|".join(signs)), re.I) if isinstance(signs, list) else None
+    """Return the types, of which the first that fits counts, and the concepts, of which several may fit."""
+    table = msgspec.json.decode(files("hardwon.distil").joinpath("kinds.json").read_bytes(), type=_Table)
+    return table.types, table.concepts
 
 
 def classify_type(signs: frozenset[str], words: str) -> str:
@@ -60,12 +48,16 @@ def find_concepts(signs: frozenset[str], words: str, paths: Sequence[str], comma
 def _is_match(
     label: ObservationLabel, signs: frozenset[str], words: str, paths: Iterable[str], commands: Iterable[str]
 ) -> bool:
-    if not label.required_signs <= signs:
+    if not label.when <= signs:
         return False
-    if not (label.word_pattern or label.path_pattern or label.command_pattern):
+    if not (label.words or label.paths or label.commands):
         return True
-    return bool(
-        (label.word_pattern and label.word_pattern.search(words))
-        or (label.path_pattern and any(map(label.path_pattern.search, paths)))
-        or (label.command_pattern and any(map(label.command_pattern.search, commands)))
+    rows = ((label.words, _WORDS, (words,)), (label.paths, _PATHS, paths), (label.commands, _COMMANDS, commands))
+    return any(
+        _compile_any(patterns, frame).search(text) for patterns, frame, texts in rows if patterns for text in texts
     )
+
+
+@lru_cache(maxsize=64)
+def _compile_any(patterns: tuple[str, ...], frame: str) -> re.Pattern[str]:
+    return re.compile(frame.format("|".join(patterns)), re.I)

@@ -17,14 +17,12 @@ from hardwon.distil.observation_types import classify_type, find_concepts
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.distil.turn_facts import (
     describe_fix,
-    describe_other_calls,
     describe_work,
     write_commit_title,
     write_failure_title,
     write_fix_title,
 )
 from hardwon.text.excerpts import is_informative, select_fitting, shorten_line, split_sentences, to_plain_line
-from hardwon.text.similarity import compute_jaccard, tokenize
 from hardwon.types import Observation, Turn
 
 MAX_TITLE_CHARS, MAX_SUBTITLE_CHARS = 140, 160
@@ -35,7 +33,6 @@ _FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = 0.14, 320, 1_600
 _MAX_NARRATIVE_CHARS = 320
 _MAX_FILES_READ = 15
 _MAX_FIXES = 6
-_MIN_SIMILARITY = 0.6
 
 
 def observe_turn(turn: Turn) -> list[Observation]:
@@ -55,7 +52,11 @@ def observe_turn(turn: Turn) -> list[Observation]:
 def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
     """Return what one agent did; a single failure that is the whole story is told as the work itself."""
     fixes = find_failure_fixes(actions)
-    fix_groups = _group_similar([fix for fix in fixes if fix.worked and not _is_retry(fix)])
+    fixes_by_command = dict[str, list[FailureFix]]()
+    for fix in fixes:
+        if fix.worked and not _is_retry(fix):
+            fixes_by_command.setdefault(fix.failed_actions[0].label, []).append(fix)
+    fix_groups = list(fixes_by_command.values())
     unfixed = find_standing_failures(fixes, actions)
     stretches = list(_split_stretches(actions))
     sole_group = list[FailureFix]()
@@ -90,26 +91,6 @@ def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
     yield actions[start:]
 
 
-def _group_similar(fixes: list[FailureFix]) -> list[list[FailureFix]]:
-    """Return the failures in groups: those of the same command, or that say the same, count as one."""
-    groups = list[list[FailureFix]]()
-    group_tokens = list[frozenset[str]]()
-    for fix in fixes:
-        label = fix.failed_actions[0].label
-        tokens = tokenize(f"{label} {fix.signature}")
-        for group, known_tokens in zip(groups, group_tokens, strict=True):
-            is_same = group[0].failed_actions[0].label == label
-            if group[0].failure_kind == fix.failure_kind and (
-                is_same or compute_jaccard(tokens, known_tokens) >= _MIN_SIMILARITY
-            ):
-                group.append(fix)
-                break
-        else:
-            groups.append([fix])
-            group_tokens.append(tokens)
-    return groups
-
-
 def _is_only_work(group: list[FailureFix], actions: Sequence[ToolAction]) -> bool:
     """Return whether every change of the turn was made to put this right."""
     changed_keys = {action.call.key for action in actions if action.kind == "changed" and not action.failed}
@@ -126,13 +107,12 @@ def _observe_work(
     sole_group: list[FailureFix],
     final_message: str,
 ) -> list[Observation]:
-    work_facts = describe_fix(sole_group) if sole_group else describe_work(actions, unfixed)
+    facts = describe_fix(sole_group) if sole_group else describe_work(actions, unfixed)
     title = _choose_title(actions, unfixed, sole_group, final_message)
-    if not title and not work_facts:
+    if not title and not facts:
         return []
     tokens = sum(action.tokens for action in actions)
     room = _compute_room(tokens)
-    facts = [*work_facts, *describe_other_calls(actions)]
     paths = phrasing.list_files_modified(actions)
     files_read = [path for path in phrasing.list_files_read(actions) if path not in paths]
     commands = [action.label for action in actions if action.kind in ("check", "saved", "ran")]

@@ -54,13 +54,20 @@ _CAUSE = re.compile(
     r"|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b",
     re.I,
 )
-# Said as a possibility, an offer or a plan: it is not known, and nothing was done.
-_UNCERTAIN = re.compile(
-    r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:would|could|should|might|may|must|maybe|perhaps|probably|i think|i'd|we'd|will be|want me"
-    r"|needs? to|if you|let me know|not yet|to-?do|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+# Causes that tell something even if they name nothing of the turn.
+_FAILURE_CAUSE = re.compile(
+    r"\b(?:root cause|turns out|caused by)\b|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
+    r"|\bthe (?:real |actual )?(?:problem|bug|cause|culprit) (?:is|was)\b",
     re.I,
 )
+# Said as a question, a guess, an offer or advice: it is not known.
+_HEDGED = re.compile(
+    r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
+    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
+    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    re.I,
+)
+_NOT_DONE = re.compile(r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b", re.I)
 _DONE_VERBS = (
     "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"
@@ -73,20 +80,24 @@ _RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_
 _RESULT = re.compile(
     r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then)* (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
     r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
-    rf"|\b(?:is|are|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS}|gone|in place"
-    r"|live|green|clean|complete|up to date)\b"
+    rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
+    r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
+    r"|clean|complete|up to date)\b"
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )
 # In short, these say no more than the calls: that it was committed or that checks pass.
 _PROVEN = re.compile(
-    r"^\W*(?:committed|pushed|merged|amended|rebased|done|all (?:\d+ )?(?:tests|checks)|tests|lint)\b", re.I
+    r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
+    r"|tests|lint|all (?:\d+ )?(?:tests|checks))\b",
+    re.I,
 )
 _MIN_PROVEN_WORDS = 12
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
-    r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b\w+(?:Error|Exception)\b|\b[0-9a-f]{7,12}\b"
+    r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
+    r"|\b[0-9a-f]{7,12}\b"
 )
 
 
@@ -168,12 +179,18 @@ def find_causes(message: str) -> list[str]:
     ]
 
 
+def is_failure_cause(sentence: str) -> bool:
+    """Return whether a cause says why something failed, and so tells something without naming it."""
+    return _FAILURE_CAUSE.search(sentence) is not None
+
+
 def find_results(message: str) -> list[str]:
     """Return the sentences of an answer that tell finished work."""
     return [
         sentence
         for sentence in _list_statements(message)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
+        and not _NOT_DONE.search(sentence)
         and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # Items of lists without an end are often names of things, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
@@ -188,8 +205,10 @@ def _list_statements(message: str) -> list[str]:
         for sentence in (line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken))
         if is_informative(sentence)
         and len(sentence) <= _MAX_SENTENCE_CHARS
-        and sentence[:1] not in '"“'
-        and not _UNCERTAIN.search(sentence)
+        and not sentence.endswith(",")
+        and not sentence[:1].islower()
+        and sentence[:1] not in ('"', "“")
+        and not _HEDGED.search(sentence)
         and not _TABLE_ARROW.search(sentence)
         and not is_acknowledgement(sentence)
     ]

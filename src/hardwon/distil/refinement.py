@@ -61,7 +61,7 @@ class SentCall:
 
 
 def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list[Observation] | None:
-    """The turn's observations with the model's in place of the plain ones it covers; None if it gave none.
+    """Return the observations with the model's in place of the plain ones it covers; None if it gave none.
 
     Where the model is busy or a cap is reached, what was answered before is not thrown away.
     """
@@ -97,7 +97,7 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
 
 
 def _group_calls(turn: Turn) -> list[list[SentCall]]:
-    """The calls in order, cut where a prompt would get too long; one group even without calls."""
+    """Return the calls in order, cut where a prompt would get too long; one group even without calls."""
     groups, size = [list[SentCall]()], 0
     for call in map(_build_sent_call, classify_calls(turn)):
         if groups[-1] and size + len(call.text) > MAX_GROUP_CHARS:
@@ -118,7 +118,7 @@ def _build_sent_call(action: ToolAction) -> SentCall:
 
 
 def _format_input(call_input: object) -> str:
-    """A call's input with its texts as they are: escaped, they could not be quoted."""
+    """Return a call's input with its texts as they are: escaped, they could not be quoted."""
     trimmed = trim_value(call_input, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
     if isinstance(trimmed, dict):
         return "\n".join(
@@ -174,7 +174,7 @@ def _select_true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
 
 
 def _is_path_in(file: str, text: str) -> bool:
-    """Whether the path stands in a text as a whole, not as a part of another name."""
+    """Return whether the path stands in a text as a whole, not as a part of another name."""
     return len(file) >= _MIN_FILE_CHARS and bool(re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w/-]|\.\w)", text))
 
 
@@ -187,7 +187,7 @@ def _build_observation(
     answer: Answer,
     verified: Sequence[ModelObservation],
 ) -> Observation:
-    """The calls that it quotes or names files of are where it came from; all of the group if those are none."""
+    """Return the observation with the calls that it quotes or names files of; all of the group if those are none."""
     texts = [(call, collapse_spaces(call.text)) for call in group]
     quoting_keys = {call.key for call, text in texts for quote in parsed.quotes if collapse_spaces(quote) in text}
     modifying_keys = {
@@ -219,7 +219,7 @@ def _build_observation(
 def refine_summary(
     turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: AskModel
 ) -> Summary | None:
-    """The session's summary in a model's words; None if the plain one stays."""
+    """Return the session's summary in a model's words; None if the plain one stays."""
     sent = _describe_session(turns, observations)
     question = Question(_load_template("summary"), _wrap_in_marks(sent), "summary", 2_000)
 
@@ -248,7 +248,7 @@ def refine_summary(
 
 
 def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
-    """What is known of a session in one prompt; of a long one the beginning and the end."""
+    """Return what is known of a session in one prompt; of a long one the beginning and the end."""
     requests = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
     notes = [
         "\n".join(
@@ -290,7 +290,7 @@ def _list_label_names() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _collect_meanings(rows: Iterable[ObservationLabel]) -> dict[str, str]:
-    """Names with what they mean; one that stands in the table twice has both meanings."""
+    """Return names with what they mean; one that stands in the table twice has both meanings."""
     meanings = dict[str, str]()
     for row in rows:
         meanings[row.name] = f"{meanings[row.name]}; or {row.meaning}" if row.name in meanings else row.meaning
@@ -311,7 +311,7 @@ def _build_mark(text: str) -> str:
 
 
 def _fill_template(template: str, **parts: str) -> str:
-    """The template with each slot filled once; a slot in what is filled in stays as it is."""
+    """Return the template with each slot filled once; a slot in what is filled in stays as it is."""
     return _TEMPLATE_SLOT.sub(lambda match: parts.get(match[1], ""), template)
 
 

@@ -21,7 +21,7 @@ from hardwon.types import Observation, Summary, Turn
 
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100  # characters of a part per token of the session
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 8, 3, 4, 6, 10, 3
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 8, 3, 5, 6, 10, 3
 _RECENT_TURNS = 5  # turns whose failures may stand
 _SAME_SHARE = 0.6  # of a line's words in another, from which on it says nothing new
 _MIN_UNNAMED_WORDS = 8  # a shorter result that names nothing, such as "All tests pass.", tells no more than the checks
@@ -116,7 +116,7 @@ def _list_findings(
         f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
         for turn, actions in zip(turns, actions_by_turn, strict=True)
         for sentence in phrasing.find_causes(turn.final_message)
-        if phrasing.count_names(sentence, actions)
+        if phrasing.is_failure_cause(sentence) or phrasing.count_names(sentence, actions)
     ]
     fixes = [
         observation.title

@@ -1,6 +1,6 @@
 """What each call of a turn did: ran a check, changed a file, looked something up, or nothing worth a word.
 
-A result is read here once, so that whoever writes about a session sees deeds and never a payload.
+A result is read here once; who writes about a session sees actions and never a payload.
 """
 
 from __future__ import annotations
@@ -72,8 +72,6 @@ _DEFINITION = re.compile(
     r"|^[ \t]*(?:export[ \t]+)?const[ \t]+(\w+)[^=\n]{0,80}=[ \t]*(?:async[ \t]*)?(?:\(|function\b|\w+[ \t]*=>)",
     re.M,
 )
-_HUNK_HEADER = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@", re.M)
-_NUMBERED_LINE = re.compile(r"^\s*(\d+)[→\t](.*)$", re.M)
 _PATCHED_FILE = re.compile(r"^[AMD] (\S.*)$", re.M)
 _REDIRECT_TARGET = re.compile(r"(?:^|[^\d&<>-])>>?[ \t]*(?![&(])([\w.@~/-]{0,200}\w\.\w+)")
 _OUTSIDE_PREFIXES = ("/tmp/", "/dev/", "/var/", "/private/")
@@ -92,14 +90,13 @@ _REFUSAL_NOTE = "Note: The user's next message"
 
 
 class ToolAction(NamedTuple):
-    """A call and what it came to; `what` names it for people, `paths` are relative to the project where they can be."""
+    """A call and what it came to; `label` names it for people, `paths` are relative to the project if they can."""
 
     call: Call
     kind: ActionKind
     label: str
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # what an edit is about
-    line_number: int = 0  # the line of an edit
     created: int = 0  # lines of a file that was not there
     text: str = ""
     failed: bool = False
@@ -126,7 +123,7 @@ def classify_calls(turn: Turn) -> list[ToolAction]:
 
 
 def _drop_unfinished_effects(action: ToolAction) -> ToolAction:
-    """The deed without what it would have done, if a person refused it or nobody knows how it ended."""
+    """Return the action without what it would have done, if a person refused it or nobody knows how it ended."""
     outcome = action.call.outcome
     if outcome == "refused":
         return action._replace(kind="refused", paths=(), names=(), created=0, tally=None, failed=False)
@@ -167,7 +164,7 @@ def _classify_call(call: Call, roots: tuple[str, ...]) -> ToolAction:
         return ToolAction(
             call, "agent", shorten_line(get_text(arguments, "description") or _find_task_line(content), 100), **fields
         )
-    return ToolAction(call, "used", _format_tool_name(call.tool), **fields)
+    return ToolAction(call, "used", to_plain_line(call.tool), **fields)
 
 
 def estimate_call_tokens(call: Call) -> int:
@@ -193,15 +190,10 @@ def _find_refusal_words(text: str) -> str:
 
 
 def _find_task_line(text: str) -> str:
-    """What a sub-agent is to do, past headings and the line that says where."""
+    """Return what a sub-agent is to do, past headings and the line that says where."""
     lines = [line for line in text[:2_000].splitlines() if line.strip()]
     task_lines = (line for line in lines if not line.startswith("#") and not _PREAMBLE.match(line))
     return to_plain_line(next(task_lines, next(iter(lines), "").lstrip("# ")))
-
-
-def _format_tool_name(tool: str) -> str:
-    parts = tool.split("__")
-    return to_plain_line(f"{parts[1]}: {'__'.join(parts[2:])}" if tool.startswith("mcp__") and len(parts) > 2 else tool)
 
 
 def _describe_edit(
@@ -220,13 +212,12 @@ def _describe_edit(
     return {
         "paths": paths,
         "names": _find_defined_names(new_text, old_text) if len(paths) <= 1 else (),
-        "line_number": 0 if tool == "Write" else _find_edit_line(text, new_text),
         "created": line_count if is_new and tool == "Write" else 0,
     }
 
 
 def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
-    """What is defined in the new text, without what was there before."""
+    """Return what is defined in the new text, without what was there before."""
     defined_names = [definition or assignment for definition, assignment in _DEFINITION.findall(new_text)]
     old_names = (
         frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
@@ -235,22 +226,6 @@ def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
     )
     new_names = [name for name in dict.fromkeys(defined_names) if name not in old_names]
     return tuple((new_names or list(dict.fromkeys(defined_names)))[:_MAX_NAMES])
-
-
-def _find_edit_line(text: str, new_text: str) -> int:
-    """The line where an edit begins, by the patch or by the numbered lines that are shown after it."""
-    if hunk := _HUNK_HEADER.search(text[:_MAX_INSPECTED_CHARS]):
-        unchanged = 0
-        for line in text[hunk.end() :].splitlines()[1:]:
-            if line.startswith(("+", "-", "@@")):
-                break
-            unchanged += 1
-        return int(hunk[1]) + unchanged
-    first_line = next((line.strip() for line in new_text.splitlines() if line.strip()), "")
-    for match in _NUMBERED_LINE.finditer(text[:8_000]) if first_line else ():
-        if match[2].strip() == first_line:
-            return int(match[1]) if len(match[1]) < 9 else 0
-    return 0
 
 
 def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots: tuple[str, ...]) -> ToolAction:
@@ -273,7 +248,7 @@ def find_check_words(command: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)  # the same turns are read for their observations and for the summary
 def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind, str, tuple[str, ...]]:
-    """What a command is, what it is called, and the files it writes by itself."""
+    """Return what a command is, what it is called, and the files it writes by itself."""
     parts = [(part, _classify_simple_command(part)) for part in failures.list_simple_commands(command)]
     kinds = {kind for _, kind in parts}
     kind: ActionKind = next((ordered_kind for ordered_kind in _KIND_ORDER if ordered_kind in kinds), "noise")
@@ -317,7 +292,7 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
 
 
 def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[str, ...]) -> str:
-    """The commands that matter, as a person would name them."""
+    """Return the commands that matter, as a person would name them."""
     texts = list[str]()
     for part in parts:
         text = part.full_text
@@ -333,7 +308,7 @@ def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[st
 
 
 def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The files of the project that a command writes by itself."""
+    """Return the files of the project that a command writes by itself."""
     written_paths = _REDIRECT_TARGET.findall(failures.get_command_code(command)) if ">" in command else []
     if "sed" in command or "perl" in command:
         for part in failures.list_simple_commands(command):

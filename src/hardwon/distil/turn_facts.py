@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 from hardwon.agents.fields import get_text
@@ -11,12 +10,11 @@ from hardwon.distil import check_results
 from hardwon.distil.failure_fixes import FailureFix, describe_failure
 from hardwon.distil.phrasing import list_files_modified, shorten_path
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.text.excerpts import format_times, join_names, pluralize, shorten_line, split_sentences
+from hardwon.text.excerpts import format_times, join_names, pluralize, shorten_line
 
-_MAX_FILES, _MAX_COMMANDS, _MAX_ERRORS = 8, 5, 4
+_MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
 _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
-_LAUNCH_MESSAGES = ("Async agent launched", "Spawned successfully", '{"agent_id"')
 
 
 def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
@@ -31,20 +29,6 @@ def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) 
         *standing,
         *_describe_checks(actions, unfixed),
         *_describe_refusals(actions),
-    ]
-
-
-def describe_other_calls(actions: Sequence[ToolAction]) -> list[str]:
-    """Return what sub-agents answered and which other commands ran."""
-    facts = list[str]()
-    for action in actions:
-        if action.kind == "agent" and action.label:
-            answer = "failed" if action.failed else next(iter(split_sentences(action.text[:3_000])), "")
-            answer = "" if answer.startswith(_LAUNCH_MESSAGES) else answer
-            facts.append(f"Sub-agent “{action.label}”" + (f": {shorten_line(answer, 140)}" if answer else ""))
-    counts = Counter(action.label for action in actions if action.kind == "ran" and not action.failed)
-    return facts[:4] + [
-        f"Ran {quote_code(label, 90)}{format_times(count)}" for label, count in counts.most_common(_MAX_COMMANDS)
     ]
 
 
@@ -66,8 +50,7 @@ def _describe_change(path: str, actions: list[ToolAction]) -> str:
     if actions[0].created:
         more = f", then {pluralize(len(actions) - 1, 'edit')}" if len(actions) > 1 else ""
         return f"Wrote {shorten_path(path)} ({pluralize(actions[0].created, 'line')}{more}){names_text}"
-    line_suffix = f":{actions[0].line_number}" if actions[0].line_number else ""
-    return f"Edited {shorten_path(path)}{line_suffix}{format_times(len(actions))}{names_text}"
+    return f"Edited {shorten_path(path)}{format_times(len(actions))}{names_text}"
 
 
 def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
@@ -100,7 +83,7 @@ def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix
         failure_count = sum(action.failed for action in runs)
         history = f" (failed{format_times(failure_count)} before)" if failure_count else ""
         facts.append(f"{quote_code(label, 90)} {f'passed: {tally.text}' if tally else 'passed'}{history}")
-    return facts[:_MAX_COMMANDS]
+    return facts[:_MAX_CHECKS]
 
 
 def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
@@ -141,14 +124,17 @@ def write_failure_title(failure: FailureFix, max_chars: int) -> str:
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     """Return what failed and why, what was edited, and that it passes; or which other form of the command worked.
 
-    Nothing if the output gives no reason but a count, or nobody sees what is different in the form that worked.
+    Nothing if the output gives no reason but a count, nobody sees what is different in the form that worked, or a hook
+    only sent a commit back.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
     first, working_action = failed_actions[0], group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
     label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
-    reason = describe_failure(first)
-    if _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
+    # What failed last was put right: at first the program itself may have been missing.
+    reason = describe_failure(failed_actions[-1])
+    is_slip = first.kind == "saved" and bool(paths)
+    if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
         return ""
     head = f"{label} failed{format_times(len(failed_actions))}: "
     tail = f"; edited {shorten_line(join_names(paths, 2), 45)}; passes" if paths else f"; {working_label} worked"

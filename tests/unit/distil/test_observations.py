@@ -122,7 +122,7 @@ def test_talk_gives_nothing_unless_it_decides() -> None:
 def test_the_title_is_what_the_agent_says_of_something_in_the_turn(said: str, title: str) -> None:
     (made,) = observe_turn(turn("Why does it wobble?", [edit("tail.py", "a", "def tie_knot():\n    return 1")], said))
     assert made.title == title
-    assert made.facts == ("Edited tail.py:1: tie_knot",)
+    assert made.facts == ("Edited tail.py: tie_knot",)
 
 
 def test_reads_and_searches_alone_are_not_kept() -> None:

@@ -34,7 +34,7 @@ DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "clau
 
 
 def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
-    """The one the settings name, or None; UserError if they cannot be meant so."""
+    """Return the provider that the settings name, or None; UserError if they cannot be meant so."""
     name = values["llm.provider"]
     if name not in DEFAULT_MODELS:
         return None
@@ -56,7 +56,7 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
 
 
 def key_variable(values: Mapping[str, Any]) -> str:
-    """The name of the environment variable that holds the key; "" if the provider has its own login."""
+    """Return the name of the variable that holds the key; "" if the provider has its own login."""
     name, configured = values["llm.provider"], values["llm.apiKeyEnv"].strip()
     return configured or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def get_caps(values: Mapping[str, Any]) -> dict[str, float]:
-    """What a day may cost, by the settings."""
+    """Return what a day may cost, by the settings."""
     return {name: values[f"caps.{name}"] for name in CAP_NAMES}
 
 
@@ -45,7 +45,7 @@ def ask_model(
     pause: Callable[[float], None] = sleep,
     on_attempt: Callable[[], object] = lambda: None,
 ) -> T:
-    """What `read` makes of the answer; Capped if a cap is reached, Busy if it is worth trying later.
+    """Return what `read_answer` makes of the answer; Capped if a cap is reached, Busy if it is worth trying later.
 
     `on_attempt` is called ahead of each attempt: whoever holds a lease renews it there.
     """
@@ -120,7 +120,7 @@ def _attempt_call(
 
 
 def _compute_cost(provider: Provider, usage: Answer) -> float:
-    """Dollars: what the provider says, or what the table says of the model."""
+    """Return the dollars that the provider names, or that the table gives for the model."""
     if usage.cost is not None:
         return usage.cost
     return prices.compute_cost(provider.model, usage.tokens_in, usage.tokens_out, usage.tokens_cached)

@@ -15,7 +15,9 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from hardwon import clock
 from hardwon.distil.llm.exchange import (
@@ -23,14 +25,12 @@ from hardwon.distil.llm.exchange import (
     Answer,
     Broken,
     Denied,
+    MessagesUsage,
     Question,
     Refused,
     build_status_error,
     build_timeout_error,
     clean_error_text,
-    overestimate_tokens,
-    read_token_count,
-    to_mapping,
 )
 from hardwon.privacy.limits import API_KEY_VARIABLES
 
@@ -57,6 +57,19 @@ _QUIET_VARIABLES = {
 _SETTINGS = json.dumps({"disableAllHooks": True})
 
 
+class _Result(msgspec.Struct, tag_field="type", tag="result"):
+    """The line in which the program says how it ended; its names are the program's."""
+
+    result: Any = None
+    subtype: str = ""
+    is_error: bool = False
+    stop_reason: str | None = None
+    api_error_status: int | None = None
+    usage: MessagesUsage = msgspec.field(default_factory=MessagesUsage)
+    total_cost_usd: Annotated[float, msgspec.Meta(ge=0, lt=1_000)] | None = None
+    modelUsage: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
 def ask(
     question: Question,
     *,
@@ -66,7 +79,7 @@ def ask(
     read_environment: Callable[[], Mapping[str, str]],
     timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
-    """One run of the program, one answer; `read_environment` gives our own environment."""
+    """Return the answer of one run of the program; `read_environment` gives our own environment."""
     environ = read_environment()
     program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     if program is None:
@@ -89,7 +102,7 @@ def _build_command(program: str, system: str, model: str) -> list[str]:
 
 
 def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of the agent or terminal around us; a key under another name goes in as the program's usual one."""
+    """Return an environment with nothing of the agent around us; a key goes in under the program's usual name."""
     child_environ = {name: environ[name] for name in _PASSED_VARIABLES if name in environ} | _QUIET_VARIABLES
     if key_name in environ:
         child_environ[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
@@ -121,56 +134,36 @@ def _run_program(
 
 
 def _build_answer(out: bytes, err: bytes, exit_code: int, question: Question, model: str, secrets: list[str]) -> Answer:
-    result = _find_result(out)
-    if not result:
-        error_text = err.decode("utf-8", "replace")
-        for secret in secrets:
-            error_text = error_text.replace(secret, "[redacted:key]")
-        raise Broken(f"{PROGRAM} ended with {exit_code}: {clean_error_text(error_text, '')}", outcome="malformed")
-    text = result["result"] if isinstance(result.get("result"), str) else ""
-    if len(text) > MAX_ANSWER_CHARS:
-        raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
-    answer = _build_usage(result, text, question, model)
-    if result.get("stop_reason") == "refusal":
-        raise Refused("the model refused", usage=answer)
-    if result.get("is_error") or result.get("subtype") != "success":
+    def clean(text: str) -> str:
         for secret in secrets:
             text = text.replace(secret, "[redacted:key]")
-        status = result.get("api_error_status")
-        if isinstance(status, int):
-            raise build_status_error(status, text, None, clock.now(), "")
-        raise Broken(clean_error_text(text, "") or str(result.get("subtype")), usage=answer)
+        return clean_error_text(text, "")
+
+    result = _find_result(out)
+    if result is None:
+        error_text = clean(err.decode("utf-8", "replace"))
+        raise Broken(f"{PROGRAM} ended with {exit_code}: {error_text}", outcome="malformed")
+    text = result.result if isinstance(result.result, str) else ""
+    if len(text) > MAX_ANSWER_CHARS:
+        raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
+    model = next(iter(result.modelUsage), model)
+    answer = result.usage.build_answer(text, question, model, result.total_cost_usd)
+    if result.stop_reason == "refusal":
+        raise Refused("the model refused", usage=answer)
+    if result.is_error or result.subtype != "success":
+        if result.api_error_status is not None:
+            raise build_status_error(result.api_error_status, clean(text), None, clock.now(), "")
+        raise Broken(clean(text) or result.subtype, usage=answer)
     if not text.strip():
         raise Broken("the answer is empty", outcome="malformed", usage=answer)
     return answer
 
 
-def _build_usage(result: Mapping[str, Any], text: str, question: Question, model: str) -> Answer:
-    usage, reported_cost = to_mapping(result.get("usage")), result.get("total_cost_usd")
-    written, cached = (read_token_count(usage.get(f"cache_{name}_input_tokens"), 0) for name in ("creation", "read"))
-    fresh = read_token_count(
-        usage.get("input_tokens"), overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
-    )
-    has_cost = (
-        isinstance(reported_cost, int | float) and not isinstance(reported_cost, bool) and 0 <= reported_cost < 1_000
-    )
-    return Answer(
-        text,
-        fresh + written + cached,
-        read_token_count(usage.get("output_tokens"), overestimate_tokens(text)),
-        cached,
-        next(iter(to_mapping(result.get("modelUsage"))), model),
-        float(reported_cost) if has_cost else None,  # type: ignore[arg-type]
-    )
-
-
-def _find_result(out: bytes) -> Mapping[str, Any]:
-    """The last line that tells how it ended; what else it prints is not for us."""
+def _find_result(out: bytes) -> _Result | None:
+    """Return the last line that tells how it ended; what else the program prints is not for us."""
     for line in reversed(out.splitlines()):
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            return msgspec.json.decode(line, type=_Result)
+        except (msgspec.DecodeError, RecursionError):
             continue
-        if isinstance(record, dict) and record.get("type") == "result":
-            return record
-    return {}
+    return None

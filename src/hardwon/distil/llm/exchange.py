@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from hardwon.privacy.redaction import redact_text
 from hardwon.privacy.truncation import trim_text
@@ -17,6 +19,7 @@ from hardwon.types import frozen
 MAX_ANSWER_CHARS = 1_000_000  # characters; no answer we can use is near it
 MAX_REASON_CHARS = 300
 MAX_TOKEN_COUNT = 1_000_000_000  # tokens; more is no count
+TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_COUNT)]
 _RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407})
 
@@ -50,6 +53,22 @@ class Provider:
     name: str
     model: str
     ask: Callable[[Question], Answer]
+
+
+class MessagesUsage(msgspec.Struct):
+    """What Anthropic's models say they used, over HTTP and through `claude`."""
+
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+
+    def build_answer(self, text: str, question: Question, model: str, cost: float | None = None) -> Answer:
+        """Return the answer with its counts; where none is given, ours is rather too high."""
+        fresh = overestimate_input(question) if self.input_tokens is None else self.input_tokens
+        tokens_out = overestimate_tokens(text) if self.output_tokens is None else self.output_tokens
+        cached = self.cache_read_input_tokens or 0
+        return Answer(text, fresh + (self.cache_creation_input_tokens or 0) + cached, tokens_out, cached, model, cost)
 
 
 class Failed(Exception):
@@ -115,23 +134,21 @@ class Capped(Failed):
 
 
 def build_timeout_error(problem: str, patience: float) -> Busy:
-    """Whatever was slow is slow still, so it is not asked again at once."""
+    """Return a failure that is not tried again at once: whatever was slow is slow still."""
     return Busy(f"{problem} within {patience:g} s", outcome="timeout", can_retry_now=False)
 
 
 def overestimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
+    """Return about how many tokens a text has, rather too many than too few."""
     return len(text.encode("utf-8", "replace")) * 2 // 5 + 1
 
 
-def read_token_count(value: object, default: int) -> int:
-    """A provider's count of tokens, or ours where it gives none that can be one."""
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_count and 0 <= value <= MAX_TOKEN_COUNT else default  # type: ignore[operator,return-value]
+def overestimate_input(question: Question) -> int:
+    return overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
 
 
 def build_status_error(status: int, body: object, retry_after: str | None, now: float, key: str) -> Failed:
-    """What an HTTP status other than success means for us."""
+    """Return what an HTTP status other than success means for us."""
     reason = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
     if status in _RETRY_STATUSES or status >= 500:
         return Busy(reason, parse_retry_after(retry_after, now), is_free=True)
@@ -141,7 +158,7 @@ def build_status_error(status: int, body: object, retry_after: str | None, now: 
 
 
 def find_error_text(body: object, key: str) -> str:
-    """A provider's own words about an error, fit to be shown: short, in one line, and without the key."""
+    """Return a provider's own words about an error, fit to be shown: short, in one line, and without the key."""
     value = body
     while isinstance(value, Mapping) and (inner := value.get("error") or value.get("message")) is not None:
         value = inner
@@ -149,13 +166,13 @@ def find_error_text(body: object, key: str) -> str:
 
 
 def clean_error_text(text: str, key: str) -> str:
-    """Text from outside as it may stand in the ledger: redacted before it is cut, for half a key is no key."""
+    """Return text as it may stand in the ledger: redacted before it is cut, since half a key is not recognised."""
     redacted = text.replace(key, "[redacted:key]") if key else text
     return trim_text(" ".join(redact_text(redacted[:20_000]).split()), MAX_REASON_CHARS)
 
 
 def parse_retry_after(header: str | None, now: float) -> float | None:
-    """A Retry-After header, in seconds or as a date, as seconds from now."""
+    """Return the seconds that a Retry-After header, a number or a date, asks for."""
     if not header:
         return None
     try:
@@ -166,7 +183,3 @@ def parse_retry_after(header: str | None, now: float) -> float | None:
         except (ValueError, OverflowError):
             return None
     return min(max(seconds, 0.0), 86_400.0) if isfinite(seconds) else None
-
-
-def to_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -20,16 +20,18 @@ import msgspec
 
 from hardwon import clock
 from hardwon.distil.llm.exchange import (
-    MAX_TOKEN_COUNT,
     Answer,
     Broken,
     Busy,
     Denied,
+    MessagesUsage,
     Question,
     Refused,
+    TokenCount,
     build_status_error,
     build_timeout_error,
     find_error_text,
+    overestimate_input,
     overestimate_tokens,
 )
 from hardwon.distil.llm.prices import find_price
@@ -41,14 +43,6 @@ MAX_BODY_BYTES = 8_000_000
 _CHUNK_BYTES = 65_536
 
 ReplyType = TypeVar("ReplyType")
-TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_COUNT)]
-
-
-class _MessagesUsage(msgspec.Struct):
-    input_tokens: TokenCount | None = None
-    output_tokens: TokenCount | None = None
-    cache_creation_input_tokens: TokenCount | None = None
-    cache_read_input_tokens: TokenCount | None = None
 
 
 class _TextBlock(msgspec.Struct):
@@ -60,7 +54,7 @@ class _MessagesReply(msgspec.Struct):
     content: list[_TextBlock]
     stop_reason: str
     model: str = ""
-    usage: _MessagesUsage = msgspec.field(default_factory=_MessagesUsage)
+    usage: MessagesUsage = msgspec.field(default_factory=MessagesUsage)
 
 
 class _CachedTokens(msgspec.Struct):
@@ -110,12 +104,7 @@ def ask_anthropic(
     headers = {"x-api-key": key, "anthropic-version": ANTHROPIC_VERSION}
     reply = _exchange_json(f"{url or ANTHROPIC_URL}/v1/messages", headers, body, key, timeout, _MessagesReply)
     text = "".join(block.text for block in reply.content if block.type == "text")
-    usage = reply.usage
-    cached = usage.cache_read_input_tokens or 0
-    fresh = _estimate_input(question) if usage.input_tokens is None else usage.input_tokens
-    tokens_in = fresh + (usage.cache_creation_input_tokens or 0) + cached
-    tokens_out = overestimate_tokens(text) if usage.output_tokens is None else usage.output_tokens
-    answer = Answer(text, tokens_in, tokens_out, cached, reply.model or model)
+    answer = reply.usage.build_answer(text, question, reply.model or model)
     if reply.stop_reason == "refusal":
         raise Refused("the model refused", usage=answer)
     is_too_long = reply.stop_reason in ("max_tokens", "model_context_window_exceeded")
@@ -145,7 +134,7 @@ def ask_openai(
     reply = _exchange_json(f"{url or OPENAI_URL}/chat/completions", headers, body, key, timeout, _ChatReply)
     choice, usage = reply.choices[0], reply.usage or _ChatUsage()
     text = choice.message.content or ""
-    tokens_in = _estimate_input(question) if usage.prompt_tokens is None else usage.prompt_tokens
+    tokens_in = overestimate_input(question) if usage.prompt_tokens is None else usage.prompt_tokens
     tokens_out = overestimate_tokens(text) if usage.completion_tokens is None else usage.completion_tokens
     details = usage.prompt_tokens_details or _CachedTokens()
     answer = Answer(text, tokens_in, tokens_out, details.cached_tokens or 0, reply.model or model)
@@ -159,10 +148,6 @@ def _require_key(key: str) -> str:
     if not key:
         raise Denied("there is no key in the environment", is_free=True)
     return key
-
-
-def _estimate_input(question: Question) -> int:
-    return overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
 
 
 def _check_answer(answer: Answer, question: Question, is_too_long: bool, odd_ending: str) -> Answer:

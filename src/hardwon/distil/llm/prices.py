@@ -24,7 +24,7 @@ class Price:
 
 
 def find_price(model: str) -> Price:
-    """Of a model by its name; a date at the end and a vendor in front do not make it another one."""
+    """Return the price of a model; a date at the end and a vendor in front do not make it another one."""
     table = _load_table()
     name = _DATE_SUFFIX.sub("", model.rpartition("/")[2])
     row = table["models"].get(model) or table["models"].get(name) or table["unknown"]
@@ -32,7 +32,7 @@ def find_price(model: str) -> Price:
 
 
 def compute_cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-    """Dollars; `tokens_in` counts the cached ones too."""
+    """Return dollars; `tokens_in` counts the cached ones too."""
     price = find_price(model)
     uncached = max(tokens_in - tokens_cached, 0)
     return (
