@@ -44,7 +44,11 @@ class TwoProjects:
             self._call(host, session, project, "Edit", {"file_path": file, "old_string": "1", "new_string": token}),
             self._call(host, session, project, "Bash", {"command": f"pytest tests/{token}"}, f"1 passed: {token}"),
             Event(
-                host, "Stop", session, project, message=f"The {token} winch is tuned now: src/{token}.py was the cause."
+                host,
+                "Stop",
+                session,
+                project,
+                message=f"The cause was a loose bolt in src/{token}.py: the {token} winch is tuned now.",
             ),
         )
         self.record(*events, later=later)

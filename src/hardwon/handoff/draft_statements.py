@@ -31,7 +31,7 @@ MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
-_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 6, 2, 2, 5
+_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 1, 2, 5
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # turns whose failures may stand
@@ -92,7 +92,7 @@ _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
-_NAMES_ERROR = re.compile(r"error|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
+_NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
 _CLAIMS_CLEAN = re.compile(
     r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I

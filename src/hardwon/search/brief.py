@@ -25,7 +25,7 @@ from hardwon.store import briefs, db
 from hardwon.store.briefs import BriefObservation
 from hardwon.store.purge_lock import hold_write_lock
 from hardwon.text.brief_layout import BriefLine, sanitize_line
-from hardwon.text.similarity import compute_jaccard, tokenize
+from hardwon.text.similarity import tokenize
 from hardwon.text.token_estimate import estimate_tokens
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,6 @@ _DRAFT_HEADING = (
 )
 _RESUME_HEADING = "Where the last session left off, as the person ratified it on {}; hardwon show H:{} gives it whole:"
 MAX_NOTICE = 160
-_SAME_TITLE = 0.8  # of the words in common, from which on two titles say the same
 MAX_OBSERVATIONS_READ = 5  # times as many observations are read as are shown, since some say nothing
 # Titles of earlier versions that only say which tool was used.
 _SAYS_NOTHING = re.compile(r"(?:Read|Ran|Looked up|Searched for|Used|Asked|Sub-agent)\b|Changed [^:]+(?: ok| passes)?$")
@@ -126,7 +125,8 @@ def _select_observations(observations: Sequence[BriefObservation], told: Sequenc
     selected = list[BriefObservation]()
     for observation in observations:
         words = tokenize(observation.title)
-        is_known = any(compute_jaccard(words, known) >= _SAME_TITLE for known in known_word_sets)
+        # By all of its words: two titles that differ in one name are about two things.
+        is_known = bool(words) and any(words <= known for known in known_word_sets)
         if observation.title.strip() and not _SAYS_NOTHING.match(observation.title) and not is_known:
             selected.append(observation)
             known_word_sets.append(words)
