@@ -7,22 +7,31 @@ at fault and not the call; where the same call worked later, something around it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
+from hardwon.mining.diagnosis import Diagnosis
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
     Failure,
     get_command_code,
     is_read_only,
+    list_simple_commands,
     list_working_commands,
 )
 from hardwon.text.similarity import tokenize
-from hardwon.types import EDIT_TOOLS
+from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
 MIN_AIM_OVERLAP = 0.7
+_SKIPS_CHECK = re.compile(
+    r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
+    r"|--insecure\b|--break-system-packages\b"
+)
+_HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
+_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|\b(?:man|which|type|command -v)\s|\bhelp\b")
+_NUMBER_OR_PATH = re.compile(r"^\d|/")
 # A person answers these with what they want next: nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
@@ -46,11 +55,69 @@ _REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
+def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step, result: str) -> bool:
+    """Return whether a call that succeeded did what the failing one wanted, in another form.
+
+    What the error says to be unknown is no part of the aim: a call of the same program and subcommand without it will
+    do. Reading the help cures nothing, nor does a call whose failure would not show, or one that skips a check.
+    """
+    if not has_same_aim(failing_call, call, error) and not _avoids_named_word(diagnosis, call):
+        return False
+    if (
+        skips_check(failing_call, call)
+        or _HIDES_FAILURE.search(call.command)
+        or (error.quote and error.quote in result)
+    ):
+        return False
+    return not (call.tool == SHELL_TOOL and _ASKS_FOR_HELP.search(get_command_code(call.command)))
+
+
+def _avoids_named_word(diagnosis: Diagnosis, call: Step) -> bool:
+    """Return whether a call has the failed command without the word that the error names."""
+    failed = diagnosis.command
+    if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
+        return False
+    wanted = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
+    for command in list_simple_commands(call.command):
+        words = _list_aim_words(command.words)
+        if diagnosis.is_missing:
+            is_started_otherwise = diagnosis.program not in command.words[:1] and (
+                diagnosis.program in words or command.program == diagnosis.program
+            )
+            if is_started_otherwise or (wanted and wanted <= words and command.program != diagnosis.program):
+                return True
+        elif diagnosis.word in words:
+            continue
+        elif command.program == failed.program and diagnosis.word not in diagnosis.subcommand.split():
+            if set(diagnosis.subcommand.split()) <= words:
+                return True
+        elif len(wanted) > 1 and wanted <= words:
+            return True
+    return False
+
+
+def _list_aim_words(words: Iterable[str]) -> set[str]:
+    """Return the words that say what is wanted; which number or path it is about may change."""
+    return {word.partition("=")[0] for word in words if not _NUMBER_OR_PATH.search(word)}
+
+
+def skips_check(failing_call: Step, call: Step) -> bool:
+    """Return whether a call succeeds by leaving out a check, by force, or by deleting a test."""
+    if _SKIPS_CHECK.search(call.command) and not _SKIPS_CHECK.search(failing_call.command):
+        return True
+    parts = list_simple_commands(call.command)
+    if any("sudo" in part.prefix_words for part in parts) and "sudo" not in failing_call.command:
+        return True
+    return any(
+        "rm" in (part.program, *part.words[1:2]) and any("test" in word for word in part.words) for part in parts
+    )
+
+
 def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
-    """Whether two calls want the same thing; what the first one's error says to be unknown is no part of its aim."""
+    """Return whether two calls want the same thing; what the first one's error says to be unknown is no part of it."""
     if a.tool != b.tool:
         return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
-    if a.tool == "Bash":
+    if a.tool == SHELL_TOOL:
         if is_read_only(b.command) and not is_read_only(a.command):
             return False
         aim, other_aim = _tokenize_aim(a.command), _tokenize_aim(b.command)

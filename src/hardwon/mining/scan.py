@@ -20,7 +20,7 @@ from hardwon.agents import transcript_files, transcript_tail
 from hardwon.agents.denied_steps import StepPredicate, build_step_exclusion, denied_or_deleted
 from hardwon.agents.private_turns import PrivateTurnTracker
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, TranscriptModule, load_transcript_module
-from hardwon.mining import proposals
+from hardwon.mining import gate, proposals
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
 from hardwon.privacy.private_tags import has_possible_tag, strip_private
@@ -63,6 +63,7 @@ class ScanResult:
     episode_count: int
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
+    stepped_down: tuple[str, ...] = ()  # a line for each lesson that fell below the gate
 
 
 def scan_transcripts(
@@ -91,10 +92,19 @@ def scan_transcripts(
     transcripts.prune_calls(connection)
     now = clock.now()
     new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
+    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"]))
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
     )
-    return ScanResult(len(files), byte_count, malformed_lines, episode_count, tuple(new_candidates), tuple(faults))
+    return ScanResult(
+        file_count=len(files),
+        byte_count=byte_count,
+        malformed_lines=malformed_lines,
+        episode_count=episode_count,
+        new_candidates=tuple(new_candidates),
+        faults=tuple(faults),
+        stepped_down=tuple(stepped_down),
+    )
 
 
 def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:

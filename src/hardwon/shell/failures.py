@@ -44,7 +44,6 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"not been read yet",
             r"modified since read",
             r"InputValidationError",
-            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
             r"exceeds maximum allowed",
             r"shell cwd recovered",
             r"call \w+ first",
@@ -82,6 +81,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"no module named",
             r"cannot find module",
             r"no rule to make target",
+            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
+            r"^\(eval\):\d+: \S+ not found$",  # zsh takes a word that begins with = for a command
         ),
     ),
     (
@@ -123,6 +124,7 @@ _NAMES_FAILURE = re.compile(
 _AS_PROGRAMS_SAY = re.compile(
     r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
 )
+_USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
@@ -216,13 +218,13 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
     text_lines = list(lines)
     if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
         text_lines.reverse()
-    program_lines = (
+    program_lines = [
         line
         for line in text_lines
         if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH])
-    )
-    if first := next(program_lines, ""):
-        return _extract_message(first)
+    ]
+    if program_lines:  # the usage text names the program's options, and not what is wrong
+        return _extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
     failure_lines = (line for line in reversed(text_lines) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
     return _extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
 

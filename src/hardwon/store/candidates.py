@@ -18,7 +18,17 @@ from hardwon.types import MinedEpisode, frozen, replace
 PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN_MARKER = '"open":true'
 _SIGNAL = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
-_WORDING_FIELDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
+_WORDING_FIELDS = (
+    "summary",
+    "problem",
+    "solution",
+    "triggers",
+    "commandMatchTarget",
+    "delivery",
+    "blockReason",
+    "unless",
+    "tags",
+)
 
 
 @frozen
@@ -123,7 +133,7 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
         connection.execute("delete from signals where key = ?", (key,))
         connection.execute("update signals set fresh = 1 where signature = ?", (signature,))
         connection.execute(
-            "delete from candidates where signature = ? and status = 'candidate'"
+            "delete from candidates where signature = ? and status in ('candidate', 'open')"
             " and not exists (select 1 from signals where signals.signature = candidates.signature)",
             (signature,),
         )
@@ -235,8 +245,11 @@ def store_candidates(
     names = [name for name in _CANDIDATE_COLUMNS if name != "number"]
     updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
     changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
+    changes += ", status = iif(candidates.status in ('candidate', 'open'), excluded.status, candidates.status)"
     with transaction(connection):
-        connection.executemany("delete from candidates where number = ? and status = 'candidate'", outdated_numbers)
+        connection.executemany(
+            "delete from candidates where number = ? and status in ('candidate', 'open')", outdated_numbers
+        )
         connection.executemany(
             f"insert into candidates ({', '.join(names)}) values ({', '.join('?' * len(names))})"
             f" on conflict (signature) do update set {changes}",
@@ -262,7 +275,7 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
 
     An episode that was under way when it was first read may end in other words, and a tag may be taken back.
     """
-    if previous.status != "candidate":
+    if previous.status not in ("candidate", "open"):
         return True
     problem, solution = previous.record["problem"], previous.record["solution"]
     wordings = (

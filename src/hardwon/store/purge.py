@@ -382,7 +382,7 @@ def _purge_candidates(connection: Connection, old_counts: dict[str, int], pieces
             continue
         is_unsupported = bool(pieces) and not new_counts.get(candidate.signature)
         is_named_by_text = bool(pieces) and traces.has_any_piece(f"{candidate.slug} {candidate.signature}", pieces)
-        if candidate.status == "candidate" or is_unsupported or is_named_by_text:
+        if candidate.status in ("candidate", "open") or is_unsupported or is_named_by_text:
             if candidate.status == "rejected":
                 rejections.store_candidate_trace(connection, candidate.signature)
             connection.execute("delete from candidates where number = ?", (candidate.number,))

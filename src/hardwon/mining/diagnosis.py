@@ -1,0 +1,250 @@
+"""What was wrong in a failed call: the simple command that failed, the word of it that the error names, a trigger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.shell.failures import (
+    MAX_INSPECTED_CHARS,
+    READ_ONLY_PROGRAMS,
+    list_simple_commands,
+    list_working_commands,
+)
+from hardwon.shell.parsing import SimpleCommand
+from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
+
+_MAX_WORD_CHARS = 80
+_MAX_NAME_CHARS = 160
+# Before what a shell says of a command: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
+_SHELL_SPEAKS = re.compile(
+    r"^(?:[\w./-]*\b(?:ba|z|da|k)?sh|\(eval\))(?P<builtin>:\w*[a-z]\w*)?:(?: ?(?:line )?\d+:)? ?"
+)
+_MISSING_PROGRAM = re.compile(
+    r"command not found: (?P<zsh>\S+)|(?:^|[\s:])(?P<bash>[^\s:]+): (?:command )?not found$"
+    r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
+    r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
+)
+_USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
+_QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
+_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)$")
+# The word behind one of these is what the error is about, whatever else it quotes.
+_AFTER_NOUN = re.compile(
+    r"\b(?:option|flag|arguments?|(?:sub)?command|parameter|switch|script|target|skill|tool|field)s?:? +"
+    rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?<=: )(?P<last>\S+))",
+    re.I,
+)
+_LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag say it
+_WILDCARD = re.compile(r"[*?\[]")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+_RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
+_FILE_WORDS = (
+    "bash sh zsh python python3 node deno ruby perl php pytest jest tsc tsx eslint prettier mypy curl wget jq yq tar"
+    " zip unzip ssh scp rsync cp mv rm mkdir rmdir touch chmod chown ln ps kill pkill which command test make"
+)
+# The first argument of these is a file, a pattern or a host, not what they are to do.
+_WITHOUT_SUBCOMMANDS = READ_ONLY_PROGRAMS | frozenset(_FILE_WORDS.split())
+_EVERYDAY_WORDS = (
+    "add api apply branch build check checkout clean clone commit config create diff exec fetch fmt format get init"
+    " install lint list log ls merge pull push rebase remove reset restore rm run show start stash status stop switch"
+    " sync tag test up update upgrade version vet view"
+)
+# Done all day, with or without this mistake: a trigger of no more than these would be in the way.
+_EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
+_OPTIONS_BETWEEN = r"(?:\s+-[^\s|;&]*(?:\s+[^\s|;&-][^\s|;&]*)?)*\s+"
+_ANYTHING_BETWEEN = r"[^|;&]*\s"
+_QUOTING_CHARS = frozenset("'\"\\$`<>")  # a word with one of these reads otherwise in the call than in its code
+_GLOB_CHARS = re.compile(r"([\\*?\[ ])")
+_HANG_WORDS = re.compile(
+    r"\btimed out\b|\btimeout (?:of|after|exceeded|expired|reached)\b|deadline exceeded|ETIMEDOUT", re.I
+)
+_TAG_VALUE = re.compile(r"[^\s:,]{1,40}")
+
+
+@frozen
+class Diagnosis:
+    """The program that failed, what it was told to do, and the word that the error names; each empty if unknown.
+
+    `is_missing` says that the word is a program that is not there.
+    """
+
+    program: str = ""
+    subcommand: str = ""
+    word: str = ""
+    is_missing: bool = False
+    command: SimpleCommand | None = None
+
+
+def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
+    """Return which part of a call failed, by the line that names the failure and the result it stands in."""
+    if call.tool != SHELL_TOOL:
+        return Diagnosis(call.tool, word=_find_argument(call, line))
+    command = find_failed_command(call.command, line, text)
+    if command is None:
+        return Diagnosis()
+    if find_missing_program(line) == command.program:
+        return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
+    word = find_named_word(command, line)
+    subcommand = find_subcommand(command)
+    return Diagnosis(command.program, subcommand, word, command=command)
+
+
+def find_missing_program(line: str) -> str:
+    missing = _MISSING_PROGRAM.search(line)
+    return next(filter(None, missing.groups()), "") if missing else ""
+
+
+def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | None:
+    """Return the simple command that failed; None if several could have.
+
+    The line says it: by the program it begins with, or by a word that only one of them has. Where it says nothing, the
+    call must have only one command that does work.
+    """
+    commands = list_simple_commands(command)
+    if missing_program := find_missing_program(line):
+        return next((part for part in commands if part.program == missing_program), None)
+    shell = _SHELL_SPEAKS.match(line)
+    spoken = line[shell.end() :] if shell else line
+    speakers = [spoken.partition(":")[0].rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
+    if shell and shell["builtin"]:
+        speakers.insert(0, shell["builtin"][1:])
+    for speaker in speakers:
+        if spoken_for := [part for part in commands if part.program == speaker]:
+            return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
+    working = list_working_commands(command)
+    for parts in (working, commands):
+        if named := [part for part in parts if find_named_word(part, line)]:
+            return named[0]
+    return working[0] if len({part.program for part in working}) == 1 else None
+
+
+def find_subcommand(command: SimpleCommand) -> str:
+    """Return what the program is told to do: `log` of `git -C src log`, `run lint` of `npm run lint`."""
+    if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
+        return ""
+    bare_words = [word for word in _list_literal_words(command) if not word.startswith("-")]
+    if not bare_words or not _SUBCOMMAND.fullmatch(bare_words[0]):
+        return ""
+    if bare_words[0] in _RUNNER_WORDS and len(bare_words) > 1 and _SUBCOMMAND.fullmatch(bare_words[1]):
+        return " ".join(bare_words[:2])
+    return bare_words[0]
+
+
+def find_named_word(command: SimpleCommand, line: str) -> str:
+    """Return the word of a command that the error names, an option without its value; "" if it names none."""
+    words = [word for word in _list_literal_words(command) if word != command.program]
+    if letter_option := _LETTER_OPTION.search(line):
+        letter = letter_option[1] or letter_option[2]
+        return next((word for word in words if re.fullmatch(rf"-\w*{letter}\w*", word)), "")
+    for pattern in (_AFTER_NOUN, _NAMED):
+        for match in pattern.finditer(line):
+            token = match["quoted"] or match["option"] or match["last"] or ""
+            token = token.strip().partition("=")[0] if token.startswith("-") else token.strip()
+            if word := _find_word(words, token):
+                return word
+            if pattern is _AFTER_NOUN and token and _has_word(command.full_text, token):
+                return token  # inside quotes, such as a query's argument
+    return ""
+
+
+def _find_word(words: Sequence[str], token: str) -> str:
+    for word in words:
+        if word == token or (word.startswith("-") and word.partition("=")[0] == token):
+            # Up to its first wildcard: zsh takes `--include=*.go` for a file pattern, whatever comes behind.
+            wildcard = _WILDCARD.search(word)
+            return word[: wildcard.end()] if wildcard and word == token else token
+        if len(token) > 1 and word == f"={token}":  # zsh looks for a command of this name
+            return word
+    return ""
+
+
+def _has_word(text: str, word: str) -> bool:
+    return bool(re.search(_bound_word(word), text))
+
+
+def _list_literal_words(command: SimpleCommand) -> list[str]:
+    words = command.code.split()[1:] if command.end < MAX_INSPECTED_CHARS else command.code.split()[1:-1]
+    return [word for word in words if len(word) <= _MAX_WORD_CHARS and _QUOTING_CHARS.isdisjoint(word)]
+
+
+def _find_argument(call: Step, line: str) -> str:
+    """Return what a tool that is no shell was given by name and does not know."""
+    for pattern in (_AFTER_NOUN, _NAMED):
+        for match in pattern.finditer(line):
+            token = (match["quoted"] or match["last"] or "").strip()
+            if len(token) > 1 and len(token) <= _MAX_WORD_CHARS and _has_word(call.content, token):
+                return token
+    return ""
+
+
+def build_triggers(call: Step, diagnosis: Diagnosis, removed: Sequence[str], *, is_path: bool) -> dict[str, Any]:
+    """Return what tells the failing call from those that go fine; nothing if nothing does.
+
+    The program, its subcommand and the word that the error names, else one that the working call left out.
+    """
+    if call.tool != SHELL_TOOL:
+        return _build_tool_triggers(call, diagnosis.word, is_path=is_path)
+    command = diagnosis.command
+    if command is None or not diagnosis.program or len(diagnosis.program) > _MAX_WORD_CHARS:
+        return {}
+    if diagnosis.is_missing:
+        return _build_command_triggers(["^" + _bound_word(diagnosis.program).removeprefix(r"\b")])
+    words = _list_literal_words(command)
+    word = diagnosis.word or next((item for item in removed if item in words and _is_telling(item)), "")
+    subcommand_words = diagnosis.subcommand.split()
+    if not word and set(subcommand_words) <= _EVERYDAY_SUBCOMMANDS:
+        return {}
+    pattern = _bound_word(diagnosis.program)
+    if word and not any(item.startswith(word) for item in words):  # inside quotes
+        pattern += "".join(_OPTIONS_BETWEEN + _bound_word(item) for item in subcommand_words)
+        return _build_command_triggers([f"{pattern}[^|;&]*{_bound_word(word)}"], target="full")
+    for item in words:  # in the order in which the call has them
+        if item in subcommand_words:
+            pattern += _OPTIONS_BETWEEN + _bound_word(item)
+            subcommand_words.remove(item)
+        elif word and item.startswith(word):
+            pattern += _ANYTHING_BETWEEN + _bound_word(word).removeprefix(r"\b")
+            word = ""
+    return _build_command_triggers([pattern])
+
+
+def _build_command_triggers(patterns: list[str], *, target: str = "") -> dict[str, Any]:
+    triggers: dict[str, Any] = {"toolNames": [SHELL_TOOL], "commandPatterns": patterns}
+    return {**triggers, "commandMatchTarget": target} if target else triggers
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word that the working call left out can be the mistake: an option or a name, no path and no number."""
+    return word.startswith("-") or bool(_SUBCOMMAND.fullmatch(word) and word not in _EVERYDAY_SUBCOMMANDS)
+
+
+def _build_tool_triggers(call: Step, word: str, *, is_path: bool) -> dict[str, Any]:
+    if call.tool in FILE_TOOLS:
+        name = call.path.replace("\\", "/").rpartition("/")[2]
+        is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
+        escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
+        return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
+    return {"toolNames": [call.tool], "contentPatterns": [_bound_word(word)]} if word else {}
+
+
+def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
+    """Whether a trigger's pattern matches one of the simple commands of a call."""
+    is_full = triggers.get("commandMatchTarget") == "full"
+    views = [part.full_text if is_full else " ".join(part.code.split()) for part in list_simple_commands(command)]
+    return any(re.search(pattern, view) for pattern in triggers.get("commandPatterns", ()) for view in views)
+
+
+def _bound_word(word: str) -> str:
+    """Return a pattern for a word that is no part of a longer one, as far as its ends can tell."""
+    start = r"\b" if re.match(r"\w", word[0]) else ""
+    end = r"(?![\w-])" if re.match(r"\w", word[-1]) else ""
+    return f"{start}{re.escape(word)}{end}".replace(r"\-", "-")
+
+
+def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
+    """Return what is known for sure, as category:value: the program, and that it hung."""
+    program = diagnosis.program if call.tool == SHELL_TOOL else ""
+    tags = [f"tool:{program}"] if _TAG_VALUE.fullmatch(program) else []
+    return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)
