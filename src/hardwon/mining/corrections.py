@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
@@ -21,10 +22,12 @@ from hardwon.shell.failures import (
     list_simple_commands,
     list_working_commands,
 )
+from hardwon.shell.parsing import SimpleCommand
 from hardwon.text.similarity import tokenize
 from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
-MIN_AIM_OVERLAP = 0.7
+MIN_AIM_OVERLAP, MIN_NAME_SIMILARITY = 0.7, 0.6
+_SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.I)
 _SKIPS_CHECK = re.compile(
     r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
     r"|--insecure\b|--break-system-packages\b"
@@ -61,7 +64,10 @@ def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step
     What the error says to be unknown is no part of the aim: a call of the same program and subcommand without it will
     do. Reading the help cures nothing, nor does a call whose failure would not show, or one that skips a check.
     """
-    if not has_same_aim(failing_call, call, error) and not _avoids_named_word(diagnosis, call):
+    has_aim = _avoids_named_word(diagnosis, call, error) or (
+        not diagnosis.is_pattern and has_same_aim(failing_call, call, error)
+    )
+    if not has_aim and not _takes_suggestion(failing_call, call, error):
         return False
     if (
         skips_check(failing_call, call)
@@ -72,33 +78,53 @@ def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step
     return not (call.tool == SHELL_TOOL and _ASKS_FOR_HELP.search(get_command_code(call.command)))
 
 
-def _avoids_named_word(diagnosis: Diagnosis, call: Step) -> bool:
+def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
     """Return whether a call has the failed command without the word that the error names."""
     failed = diagnosis.command
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
     wanted = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
-    for command in list_simple_commands(call.command):
-        words = _list_aim_words(command.words)
-        if diagnosis.is_missing:
-            is_started_otherwise = diagnosis.program not in command.words[:1] and (
-                diagnosis.program in words or command.program == diagnosis.program
-            )
-            if is_started_otherwise or (wanted and wanted <= words and command.program != diagnosis.program):
-                return True
-        elif diagnosis.word in words:
-            continue
-        elif command.program == failed.program and diagnosis.word not in diagnosis.subcommand.split():
-            if set(diagnosis.subcommand.split()) <= words:
-                return True
-        elif len(wanted) > 1 and wanted <= words:
-            return True
-    return False
+    return any(_is_same_without_word(diagnosis, wanted, part, error) for part in list_simple_commands(call.command))
+
+
+def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: SimpleCommand, error: Failure) -> bool:
+    words = _list_aim_words(command.words)
+    is_same_program = command.program == diagnosis.program
+    if diagnosis.is_missing:  # started by its path or by another program, or another program does the same
+        is_started = is_same_program or diagnosis.program in words
+        return diagnosis.program not in command.words[:1] and (is_started or (bool(wanted) and wanted <= words))
+    if diagnosis.is_pattern:  # the same text in quotes
+        return (
+            is_same_program
+            and any(word.startswith(diagnosis.word) for word in command.words)
+            and not any(word.startswith(diagnosis.word) for word in command.code.split())
+        )
+    if diagnosis.word in words:
+        return False
+    if len(wanted) > 1 and wanted <= words:
+        return True
+    if diagnosis.word in diagnosis.subcommand.split():
+        names = command.words[1:3]
+        return is_same_program and any(_is_respelled(diagnosis.word, name, error.text) for name in names)
+    return is_same_program and words.issuperset(diagnosis.subcommand.split())
+
+
+def _is_respelled(wrong: str, right: str, text: str) -> bool:
+    """Return whether a name is nearly the wrong one, or the error itself offered it."""
+    is_similar = SequenceMatcher(None, wrong, right).ratio() >= MIN_NAME_SIMILARITY
+    return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
 
 
 def _list_aim_words(words: Iterable[str]) -> set[str]:
     """Return the words that say what is wanted; which number or path it is about may change."""
     return {word.partition("=")[0] for word in words if not _NUMBER_OR_PATH.search(word)}
+
+
+def _takes_suggestion(failing_call: Step, call: Step, error: Failure) -> bool:
+    """Return whether a call uses the name that the error itself offered."""
+    offered = _SUGGESTION.search(error.text)
+    target = f"{call.path} {call.command} {call.content[:MAX_INSPECTED_CHARS]}"
+    return bool(offered and call.tool == failing_call.tool and offered[1] in target)
 
 
 def skips_check(failing_call: Step, call: Step) -> bool:

@@ -17,7 +17,7 @@ from hardwon.shell.parsing import SimpleCommand
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
 
 _MAX_WORD_CHARS = 80
-_MAX_NAME_CHARS = 160
+_MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 160
 # Before what a shell says of a command: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
 _SHELL_SPEAKS = re.compile(
     r"^(?:[\w./-]*\b(?:ba|z|da|k)?sh|\(eval\))(?P<builtin>:\w*[a-z]\w*)?:(?: ?(?:line )?\d+:)? ?"
@@ -27,12 +27,13 @@ _MISSING_PROGRAM = re.compile(
     r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
     r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
 )
+_PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
 _USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
 _QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
 _NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)$")
 # The word behind one of these is what the error is about, whatever else it quotes.
 _AFTER_NOUN = re.compile(
-    r"\b(?:option|flag|arguments?|(?:sub)?command|parameter|switch|script|target|skill|tool|field)s?:? +"
+    r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column)s?:? +\(?"
     rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?<=: )(?P<last>\S+))",
     re.I,
 )
@@ -53,8 +54,9 @@ _EVERYDAY_WORDS = (
 )
 # Done all day, with or without this mistake: a trigger of no more than these would be in the way.
 _EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
-_OPTIONS_BETWEEN = r"(?:\s+-[^\s|;&]*(?:\s+[^\s|;&-][^\s|;&]*)?)*\s+"
-_ANYTHING_BETWEEN = r"[^|;&]*\s"
+# Within one simple command: options may stand before a subcommand (`git -C src stash`), anything before the word.
+_OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
+_ANYTHING_BETWEEN = r"\s(?:[^|;&]*\s)?"
 _QUOTING_CHARS = frozenset("'\"\\$`<>")  # a word with one of these reads otherwise in the call than in its code
 _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
 _HANG_WORDS = re.compile(
@@ -76,6 +78,11 @@ class Diagnosis:
     is_missing: bool = False
     command: SimpleCommand | None = None
 
+    @property
+    def is_pattern(self) -> bool:
+        """Return whether a shell took the word for a file pattern."""
+        return bool(_WILDCARD.search(self.word[-1:]))
+
 
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     """Return which part of a call failed, by the line that names the failure and the result it stands in."""
@@ -93,7 +100,8 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
 
 def find_missing_program(line: str) -> str:
     missing = _MISSING_PROGRAM.search(line)
-    return next(filter(None, missing.groups()), "") if missing else ""
+    program = next(filter(None, missing.groups()), "") if missing else ""
+    return program if _PROGRAM_NAME.fullmatch(program) else ""
 
 
 def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | None:
@@ -139,29 +147,37 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
         letter = letter_option[1] or letter_option[2]
         return next((word for word in words if re.fullmatch(rf"-\w*{letter}\w*", word)), "")
     for pattern in (_AFTER_NOUN, _NAMED):
-        for match in pattern.finditer(line):
-            token = match["quoted"] or match["option"] or match["last"] or ""
-            token = token.strip().partition("=")[0] if token.startswith("-") else token.strip()
+        tokens = _list_tokens(pattern, line)
+        for token in tokens:
             if word := _find_word(words, token):
                 return word
-            if pattern is _AFTER_NOUN and token and _has_word(command.full_text, token):
-                return token  # inside quotes, such as a query's argument
+        # Part of a word, such as `--json title,stars`; or inside quotes, such as a query's argument.
+        searched_text = command.full_text if pattern is _AFTER_NOUN else " ".join(words)
+        for token in tokens:
+            is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
+            if is_name and re.search(_bound_word(token), searched_text):
+                return token
     return ""
+
+
+def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
+    """Return what a line names, as a pattern finds it; of an option its name alone."""
+    tokens: list[str] = []
+    for match in pattern.finditer(line):
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip()
+        tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
+    return list(filter(None, tokens))
 
 
 def _find_word(words: Sequence[str], token: str) -> str:
     for word in words:
         if word == token or (word.startswith("-") and word.partition("=")[0] == token):
             # Up to its first wildcard: zsh takes `--include=*.go` for a file pattern, whatever comes behind.
-            wildcard = _WILDCARD.search(word)
-            return word[: wildcard.end()] if wildcard and word == token else token
+            wildcard = _WILDCARD.search(token)
+            return token[: wildcard.end()] if wildcard else token
         if len(token) > 1 and word == f"={token}":  # zsh looks for a command of this name
             return word
     return ""
-
-
-def _has_word(text: str, word: str) -> bool:
-    return bool(re.search(_bound_word(word), text))
 
 
 def _list_literal_words(command: SimpleCommand) -> list[str]:
@@ -171,47 +187,62 @@ def _list_literal_words(command: SimpleCommand) -> list[str]:
 
 def _find_argument(call: Step, line: str) -> str:
     """Return what a tool that is no shell was given by name and does not know."""
-    for pattern in (_AFTER_NOUN, _NAMED):
-        for match in pattern.finditer(line):
-            token = (match["quoted"] or match["last"] or "").strip()
-            if len(token) > 1 and len(token) <= _MAX_WORD_CHARS and _has_word(call.content, token):
-                return token
+    tokens = [*_list_tokens(_AFTER_NOUN, line), *_list_tokens(_NAMED, line)]
+    for token in tokens:
+        if _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS and re.search(_bound_word(token), call.content):
+            return token
     return ""
 
 
-def build_triggers(call: Step, diagnosis: Diagnosis, removed: Sequence[str], *, is_path: bool) -> dict[str, Any]:
+def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
     """Return what tells the failing call from those that go fine; nothing if nothing does.
 
-    The program, its subcommand and the word that the error names, else one that the working call left out.
+    The program, its subcommand and the word that the error names, else one that the working call left out. A cure that
+    starts the same program in another way, such as `uv run pytest`, must not be matched.
     """
     if call.tool != SHELL_TOOL:
         return _build_tool_triggers(call, diagnosis.word, is_path=is_path)
     command = diagnosis.command
-    if command is None or not diagnosis.program or len(diagnosis.program) > _MAX_WORD_CHARS:
+    if command is None or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
     if diagnosis.is_missing:
-        return _build_command_triggers(["^" + _bound_word(diagnosis.program).removeprefix(r"\b")])
+        choices = [_build_command_triggers(f"^{_end_word(diagnosis.program)}")]
+    else:
+        choices = _list_command_triggers(command, diagnosis, cure)
+    for triggers in choices:
+        if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
+            return triggers
+    return {}
+
+
+def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
     words = _list_literal_words(command)
-    word = diagnosis.word or next((item for item in removed if item in words and _is_telling(item)), "")
+    word, program = diagnosis.word, _escape(diagnosis.program)
+    if not word and cure:
+        cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
+        word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
     subcommand_words = diagnosis.subcommand.split()
-    if not word and set(subcommand_words) <= _EVERYDAY_SUBCOMMANDS:
-        return {}
-    pattern = _bound_word(diagnosis.program)
-    if word and not any(item.startswith(word) for item in words):  # inside quotes
-        pattern += "".join(_OPTIONS_BETWEEN + _bound_word(item) for item in subcommand_words)
-        return _build_command_triggers([f"{pattern}[^|;&]*{_bound_word(word)}"], target="full")
+    if word and not any(item == word or item.startswith(word) for item in words):
+        pattern = "".join(_OPTIONS_BETWEEN + _end_word(item) for item in subcommand_words)
+        pattern += rf"\s[^|;&]*{_bound_word(word)}"
+        return [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in ("", "full")]
+    pattern, rest = "", word
     for item in words:  # in the order in which the call has them
         if item in subcommand_words:
-            pattern += _OPTIONS_BETWEEN + _bound_word(item)
+            pattern += _OPTIONS_BETWEEN + _end_word(item)
             subcommand_words.remove(item)
-        elif word and item.startswith(word):
-            pattern += _ANYTHING_BETWEEN + _bound_word(word).removeprefix(r"\b")
-            word = ""
-    return _build_command_triggers([pattern])
+        elif rest and item.startswith(rest):
+            pattern += _ANYTHING_BETWEEN + _end_word(rest)
+            rest = ""
+    anchored = _build_command_triggers(f"^{program}{pattern}")
+    if word:
+        return [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    is_everyday = set(diagnosis.subcommand.split()) <= _EVERYDAY_SUBCOMMANDS
+    return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
 
 
-def _build_command_triggers(patterns: list[str], *, target: str = "") -> dict[str, Any]:
-    triggers: dict[str, Any] = {"toolNames": [SHELL_TOOL], "commandPatterns": patterns}
+def _build_command_triggers(pattern: str, *, target: str = "") -> dict[str, Any]:
+    triggers: dict[str, Any] = {"toolNames": [SHELL_TOOL], "commandPatterns": [pattern]}
     return {**triggers, "commandMatchTarget": target} if target else triggers
 
 
@@ -238,9 +269,15 @@ def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
 
 def _bound_word(word: str) -> str:
     """Return a pattern for a word that is no part of a longer one, as far as its ends can tell."""
-    start = r"\b" if re.match(r"\w", word[0]) else ""
-    end = r"(?![\w-])" if re.match(r"\w", word[-1]) else ""
-    return f"{start}{re.escape(word)}{end}".replace(r"\-", "-")
+    return (r"\b" if re.match(r"\w", word[0]) else "") + _end_word(word)
+
+
+def _end_word(word: str) -> str:
+    return _escape(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+
+
+def _escape(word: str) -> str:
+    return re.escape(word).replace(r"\-", "-")
 
 
 def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining import corrections
-from hardwon.mining.diagnosis import Diagnosis, build_triggers, diagnose_failure, list_tags, matches_command
+from hardwon.mining.diagnosis import Diagnosis, build_triggers, diagnose_failure, list_tags
 from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
 from hardwon.shell import failures
@@ -64,6 +64,7 @@ class Episode:
     problem: str
     solution: str
     triggers: Mapping[str, Any]
+    is_machine_wide: bool  # about a program that is not there, in whatever project
     tags: tuple[str, ...]
     signature: str
     evidence: tuple[EvidenceQuote, ...]
@@ -299,9 +300,12 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     added: list[str] = []
     if working_call:
         removed, added = corrections.diff_arguments(failing_call.command, working_call.command)
-    triggers = build_triggers(failing_call, diagnosis, removed, is_path=first.kind == "path")
-    if open_episode.is_refused:
-        triggers = _build_refused_triggers(open_episode)
+    first_call = failing_call._replace(command=first.command, path=first.path)
+    triggers = build_triggers(first_call, diagnosis, cure, is_path=first.kind == "path")
+    correction = _get_correction(open_episode)
+    if correction:  # the person's words say which word of the call is wrong
+        diagnosis = diagnose_failure(failing_call, correction, "")
+        triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
     rejection = _explain_rejection(open_episode, diagnosis, triggers)
     evidence = [EvidenceQuote(error.line, "error", error.quote) for error in open_episode.errors]
     if reason:
@@ -329,8 +333,9 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         rejection=rejection,
         score=_score_episode(open_episode, diagnosis, rejection),
         problem=suggest_problem(failing_call, diagnosis, first.quote, refusal),
-        solution=suggest_solution(failing_call, diagnosis, cure, added, reason, _get_correction(open_episode)),
+        solution=suggest_solution(diagnosis, cure, added, reason, correction),
         triggers=triggers,
+        is_machine_wide=diagnosis.is_missing,
         tags=list_tags(diagnosis, failing_call, first.quote),
         signature=_build_signature(open_episode),
         evidence=tuple(evidence),
@@ -339,17 +344,13 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
 
 
 def _get_correction(episode: OpenEpisode) -> str:
-    """Return a person's words if they say how it is done."""
-    words = episode.person_words
-    is_about_call = episode.failing_call.tool not in corrections.TOOLS_ASKING_PERSON
-    return words if is_about_call and len(words.split()) > _FEW_WORDS and corrections.is_correction(words) else ""
-
-
-def _build_refused_triggers(episode: OpenEpisode) -> Mapping[str, Any]:
-    """Return a trigger for what a person refused, if their words name a word of the call."""
-    call = episode.failing_call
-    diagnosis = diagnose_failure(call, episode.person_words, "")
-    return build_triggers(call, diagnosis, [], is_path=False) if diagnosis.word else {}
+    """Return a person's words if they say how it is done, and name a word of the call."""
+    words, call = episode.person_words, episode.failing_call
+    if call.tool in corrections.TOOLS_ASKING_PERSON or len(words.split()) <= _FEW_WORDS:
+        return ""
+    if not corrections.is_correction(words):
+        return ""
+    return words if episode.is_refused or diagnose_failure(call, words, "").word else ""
 
 
 def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
@@ -365,6 +366,8 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "it is about the code under work"
     if kind == "silent":
         return "the error says nothing"
+    if kind == "path" and diagnosis.program in failures.READ_ONLY_PROGRAMS and not diagnosis.word.startswith("-"):
+        return "a look at a file that was not there"
     if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:
         return "several commands of the call could have failed"
     if cure is None:
@@ -373,15 +376,9 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "the same call worked later"
     if episode.is_edited and kind not in ("interface", "environment"):
         return "files were changed before it worked"
-    if not triggers or not _tells_apart(episode, triggers, cure):
+    if not triggers:
         return "nothing tells the call from those that go fine"
     return ""
-
-
-def _tells_apart(episode: OpenEpisode, triggers: Mapping[str, Any], cure: Step) -> bool:
-    if episode.failing_call.tool != SHELL_TOOL:
-        return True
-    return matches_command(triggers, episode.errors[0].command) and not matches_command(triggers, cure.command)
 
 
 def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -> float:
@@ -389,13 +386,9 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return 0.0
     if _get_correction(episode):
         return PERSON_SCORE
-    is_argument = not diagnosis.word or not failures_named_path(episode.errors[0].kind, diagnosis.word)
-    return NAMED_SCORE if diagnosis.word and is_argument else UNNAMED_SCORE
-
-
-def failures_named_path(kind: FailureKind, word: str) -> bool:
-    """Return whether the word at fault is a file that is not there, which it may be tomorrow."""
-    return kind == "path" and not word.startswith("-")
+    # A file that is not there may be there tomorrow.
+    is_file = episode.errors[0].kind == "path" and not diagnosis.word.startswith("-")
+    return NAMED_SCORE if diagnosis.word and not is_file else UNNAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:

@@ -15,6 +15,8 @@ _MAX_CALL_CHARS = 100  # of a call that is quoted: a denial is read in passing
 _MAX_TEXT_CHARS = 160
 _MAX_SUMMARY_CHARS = 112
 _REDIRECTION = re.compile(r"\s*(?:\d?>&?\d|\d?>>?\s*/dev/null|&>\s*\S+)")
+_VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text: the next call has another
+_IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
 
@@ -28,15 +30,15 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
 
 
 def suggest_solution(
-    failing_call: Step, diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
+    diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
 ) -> str:
     """Return what to do instead: a person's words, else what the call that worked has and the failing one had not."""
     if person_words:
         return shorten_text(person_words, MAX_QUOTE_LENGTH)
     if cure is None:
         return ""
-    sentences = [_describe_cure(failing_call, diagnosis, cure, added)]
-    if reason and _names_word(reason, [diagnosis.word, diagnosis.program, *added]):
+    sentences = [_describe_cure(diagnosis, cure, added)]
+    if reason and not _IS_PLAN.search(reason) and _names_word(reason, [diagnosis.word, *added]):
         sentences.append(reason)
     return " ".join(f"{sentence.rstrip('.')}." for sentence in sentences)
 
@@ -68,30 +70,41 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     return f"`{' '.join([*words, diagnosis.word])}`"
 
 
-def _describe_cure(failing_call: Step, diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
+def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
     if cure.tool != SHELL_TOOL:
         target = shorten_text(cure.path or cure.content.strip().partition("\n")[0], _MAX_CALL_CHARS)
         return f"Use {cure.tool} on {target} instead" if target else f"Use {cure.tool} instead"
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
-    is_leaving_out = command.program == diagnosis.program and diagnosis.word and not added
-    if is_leaving_out or (described.endswith("…") and diagnosis.word):
-        return f"Leave out `{diagnosis.word}`: `{described}` worked"
     if diagnosis.is_missing:
         return f"`{diagnosis.program}` is not on the PATH here; use `{described}`"
+    if diagnosis.is_pattern:
+        pattern = next((word for word in command.words if word.startswith(diagnosis.word)), diagnosis.word)
+        return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
+    if command.program == diagnosis.program and diagnosis.word:
+        old_words = diagnosis.command.code.split() if diagnosis.command else []
+        new_words = [word for word in command.code.split() if word not in old_words and not _VALUE.search(word)]
+        if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
+            return f"Leave out `{diagnosis.word}`: the call worked without it"
+        subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
+        described = " ".join(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
     return f"Use `{described}` instead"
 
 
 def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> SimpleCommand:
     """Return the simple command that stands for the failed one: of the same program, with most of its words."""
-    working = list_working_commands(cure.command) or list_simple_commands(cure.command)
-    same_program = [command for command in working if command.program == diagnosis.program]
+    commands = list_simple_commands(cure.command)
+    same_program = [command for command in commands if command.program == diagnosis.program]
     wanted = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
-    return max(same_program or working, key=lambda command: len(wanted.intersection(command.words)))
+    choices = same_program or list_working_commands(cure.command)
+    return max(choices, key=lambda command: len(wanted.intersection(command.words)))
 
 
 def _describe_command(command: SimpleCommand, cwd: str) -> str:
-    text = _REDIRECTION.sub("", " ".join([*command.prefix_words, command.full_text]))
+    is_short = len(command.full_text) <= _MAX_CALL_CHARS
+    # Of a long one the text in quotes goes first: it is what the call is about, not how it is made.
+    words = command.full_text if is_short else command.code.replace("''", "'…'").replace('""', '"…"')
+    text = _REDIRECTION.sub("", " ".join([*command.prefix_words, words]))
     return shorten_text(_shorten_path(text, cwd), _MAX_CALL_CHARS).replace("`", "'")
 
 

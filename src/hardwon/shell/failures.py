@@ -129,6 +129,8 @@ _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Proce
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
+# A shell that names its line speaks of the call itself, whatever the programs in it show.
+_SHELL_COMPLAINT = re.compile(r"(?:\(eval\)|(?:[\w./]*/)?(?:ba|z|da)?sh)(?::\w+)?:(?: line)? ?\d+: \S")
 # In a result that is not marked as failed, only a line that programs write for nothing else counts.
 _CLEAR_FAILURE = re.compile(
     r"^(?:(?:[\w./-]+: )?(?:error|fatal): \S|(?:[\w./()-]+: )*(?:line \d+: )?\S+: command not found$"
@@ -272,6 +274,8 @@ def has_hidden_failure(command: str, text: str) -> bool:
         return False
     first = text[:MAX_QUOTE_LENGTH].lstrip().partition("\n")[0]
     last = text[-MAX_QUOTE_LENGTH:].rstrip().rpartition("\n")[2]
+    if _SHELL_COMPLAINT.match(first):
+        return True
     if not (_CLEAR_FAILURE.match(first) or _CLEAR_FAILURE.match(last)):
         return False
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
