@@ -79,6 +79,11 @@ class Diagnosis:
     command: SimpleCommand | None = None
 
     @property
+    def is_argument(self) -> bool:
+        """Return whether the word is an option or an address, which no file that comes or goes makes right."""
+        return self.word.startswith("-") or "://" in self.word
+
+    @property
     def is_pattern(self) -> bool:
         """Return whether a shell took the word for a file pattern."""
         return bool(_WILDCARD.search(self.word[-1:]))

@@ -366,7 +366,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "it is about the code under work"
     if kind == "silent":
         return "the error says nothing"
-    if kind == "path" and diagnosis.program in failures.READ_ONLY_PROGRAMS and not diagnosis.word.startswith("-"):
+    if kind == "path" and diagnosis.program in failures.READ_ONLY_PROGRAMS and not diagnosis.is_argument:
         return "a look at a file that was not there"
     if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:
         return "several commands of the call could have failed"
@@ -387,7 +387,7 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
     if _get_correction(episode):
         return PERSON_SCORE
     # A file that is not there may be there tomorrow.
-    is_file = episode.errors[0].kind == "path" and not diagnosis.word.startswith("-")
+    is_file = episode.errors[0].kind == "path" and not diagnosis.is_argument
     return NAMED_SCORE if diagnosis.word and not is_file else UNNAMED_SCORE
 
 

@@ -247,7 +247,7 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
     is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
     is_listed = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
     record = dict(candidate.record)
-    if is_listed and not candidate.number:
+    if is_listed and (not candidate.number or candidate.status == OPEN):
         record["delivery"] = gate.choose_delivery(figures, has_cure=bool(candidate.parts.get("cured")))
         if record["delivery"] == "block":
             record["blockReason"] = record["solution"]

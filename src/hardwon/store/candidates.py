@@ -238,7 +238,9 @@ def store_candidates(
     for candidate in candidates:
         previous = find_by_signature(connection, candidate.signature)
         updated = _keep_wording(candidate, previous) if previous else candidate
-        if previous and updated.record != candidate.record and not _should_keep_wording(connection, previous):
+        is_newly_listed = previous and (previous.status, candidate.status) == ("open", "candidate")
+        should_keep = not is_newly_listed and previous and _should_keep_wording(connection, previous)
+        if previous and updated.record != candidate.record and not should_keep:
             outdated_numbers.append((previous.number,))
             updated = candidate
         rows.append(_build_row(updated))
