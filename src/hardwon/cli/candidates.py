@@ -15,6 +15,7 @@ from hardwon.cli.output import echo_field, echo_indented, echo_table, get_width,
 from hardwon.lessons import adding, review_queue, validation
 from hardwon.lessons import record as records
 from hardwon.lessons.replay import Replay
+from hardwon.mining import gate
 from hardwon.store import candidates
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
@@ -89,6 +90,8 @@ def show_list(proposals: Sequence[Candidate]) -> None:
             f"{to_printable_line(candidate.record['summary'], _MAX_LINE_CHARS)}\n→ "
             f"{to_printable_line(candidate.record['solution'], _MAX_LINE_CHARS)}"
         )
+        if "repeats" in candidate.parts:
+            description += f"\n{gate.describe_figures(candidate.parts)}"
         rows.append([str(candidate.number), f"{candidate.score:.2f}", _format_occurrences(candidate), description])
     echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
@@ -120,8 +123,10 @@ def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
 
 def show_reasons(candidate: Candidate, judgement: Judgement | None) -> None:
     """Why it is here: the score's parts, the counts, the evidence, and what a reader made of it."""
-    parts = "  ".join(f"{name} {value:+.2f}" for name, value in candidate.parts.items() if value)
-    echo_field("score", f"{candidate.score:.2f} = {parts}")
+    if "repeats" in candidate.parts:
+        echo_field("score", f"{candidate.score:.2f}: {gate.describe_figures(candidate.parts)}")
+    else:
+        echo_field("score", f"{candidate.score:.2f}: reported by an agent")
     spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
     if review_queue.is_proposed_by_agent(candidate):
         echo_field("seen", "in no transcript: an agent proposed it")

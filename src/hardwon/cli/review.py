@@ -20,6 +20,7 @@ from hardwon.errors import UserError
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import record as records
 from hardwon.lessons import review_queue
+from hardwon.mining import gate
 from hardwon.store import candidates as table
 from hardwon.store import db
 from hardwon.store.approvals import COMMAND_LINE
@@ -58,7 +59,8 @@ _REWORDING_CHOICE = "[w] accept with the reader's words"
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="how many candidates a reader is given"
 )
-def review(as_json: bool, file: str | None, limit: int) -> None:
+@click.option("--open", "is_open", is_flag=True, help="list repeated failures that no lesson is proposed for")
+def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
     """Look at candidates one by one, best first, and decide.
 
     An agent may read them with --json and send back what it makes of them with --judge; a model may be asked with
@@ -70,6 +72,8 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
         _ask_model_to_judge(home, connection, limit)
     elif file:
         _store_judgements(home, connection, file)
+    elif is_open:
+        _list_open_failures(home, connection)
     elif as_json:
         _print_for_reader(home, connection, limit)
     elif not is_interactive():
@@ -77,6 +81,22 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
     else:
         require_person("deciding about lessons")
         _Review(home, connection).run()
+
+
+def _list_open_failures(home: str, connection: db.Connection) -> None:
+    """List what several sessions met and what is not proposed, with the reason."""
+    failures = review_queue.list_waiting(home, connection, "open")
+    failures.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, candidate.number))
+    for candidate in failures:
+        episodes = table.list_episodes(connection, candidate.signature, limit=1)
+        reason = next((episode.body.get("rejection", "") for episode in episodes), "")
+        echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
+        echo_field(
+            "seen", f"{pluralize(candidate.occurrences, 'time')} in {pluralize(len(candidate.sessions), 'session')}"
+        )
+        echo_field("not proposed", reason or gate.describe_figures(candidate.parts))
+    if not failures:
+        click.echo("no repeated failure is open")
 
 
 class _Review:

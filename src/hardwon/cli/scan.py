@@ -107,6 +107,7 @@ def _print_json(connection: db.Connection, outcome: mining.ScanResult, waiting_c
         "files": outcome.file_count,
         "bytes": outcome.byte_count,
         "malformed": outcome.malformed_lines,
+        "steppedDown": list(outcome.stepped_down),
         "faults": [{"path": path, "fault": fault} for path, fault in outcome.faults],
     }
     click.echo(json.dumps(report, indent=2))
@@ -200,6 +201,8 @@ def _print_result(outcome: mining.ScanResult, waiting_count: int, *, is_dry_run:
     if len(outcome.new_candidates) > MAX_SHOWN:
         click.echo(f"          and {len(outcome.new_candidates) - MAX_SHOWN} more: hardwon scan candidates --all")
     echo_remaining(waiting_count)
+    for line in outcome.stepped_down:
+        click.echo(make_printable(f"retired   {line}"))
     if outcome.new_candidates and not is_dry_run:
         click.echo("next      hardwon review")
 

@@ -206,7 +206,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     starts the same program in another way, such as `uv run pytest`, must not be matched.
     """
     if call.tool != SHELL_TOOL:
-        return _build_tool_triggers(call, diagnosis.word, is_path=is_path)
+        return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
     command = diagnosis.command
     if command is None or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
@@ -256,13 +256,18 @@ def _is_telling(word: str) -> bool:
     return word.startswith("-") or bool(_SUBCOMMAND.fullmatch(word) and word not in _EVERYDAY_SUBCOMMANDS)
 
 
-def _build_tool_triggers(call: Step, word: str, *, is_path: bool) -> dict[str, Any]:
+def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
     if call.tool in FILE_TOOLS:
         name = call.path.replace("\\", "/").rpartition("/")[2]
         is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
         escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
         return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
-    return {"toolNames": [call.tool], "contentPatterns": [_bound_word(word)]} if word else {}
+    if not word:
+        return {}
+    pattern = rf"^{_escape(word)}(?:\n|$)" if call.content.partition("\n")[0] == word else _bound_word(word)
+    if cure and cure.tool == call.tool and re.search(pattern, cure.content):
+        return {}
+    return {"toolNames": [call.tool], "contentPatterns": [pattern]}
 
 
 def matches_command(triggers: Mapping[str, Any], command: str) -> bool:

@@ -143,8 +143,9 @@ _BEGINS_AS_ERROR = re.compile(
 )
 # What a program says of its own arguments; nobody keeps a file or a log that begins so.
 _MISUSE = re.compile(
-    r"(?:error|fatal): (?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported)"
-    r" (?:argument|option|subcommand|command|flag|switch)\b",
+    r"(?:(?:error|fatal): |[\w.-]+: (?:error: )?)?"
+    r"(?:(?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported|illegal) (?:\w+ )?"
+    r"(?:argument|option|subcommand|command|flag|switch|field)s?\b|'[^']{1,80}' is not a \w+ command)",
     re.I,
 )
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -294,7 +295,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     lines = [_COLOUR.sub("", line).strip() for line in text[:MAX_INSPECTED_CHARS].splitlines() if line.strip()]
     if not lines:
         return False
-    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]))
+    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]) or (command and _MISUSE.match(lines[0])))
     if not command:
         return is_error
     last_lines = [line.strip() for line in text[-MAX_INSPECTED_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
