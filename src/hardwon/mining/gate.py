@@ -68,9 +68,10 @@ def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
 
 def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
     figures = {entry.id: ReplayFigures() for entry in entries}
-    entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
+    entries_by_literal: dict[str, list[tuple[ManifestEntry, list[str]]]] = defaultdict(list)
     for entry in entries:
-        entries_by_literal[_find_rarest_literal(entry)].append(entry)
+        literals = _list_literals(entry)
+        entries_by_literal[max(literals, key=len, default="")].append((entry, literals))
     search = PatternCache().search
     fine_counts: Counter[tuple[str, str]] = Counter()
     for call in calls:
@@ -78,7 +79,13 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
         fine_counts[call.tool, call.cwd] += is_fine
         event = to_event(call)
         text = fold_case("\n".join(list_call_texts(event)))
-        possible = [item for literal, group in entries_by_literal.items() if literal in text for item in group]
+        possible = [
+            entry
+            for rarest_literal, group in entries_by_literal.items()
+            if rarest_literal in text
+            for entry, literals in group
+            if call.tool in entry.tools and all(literal in text for literal in literals)
+        ]
         if not possible or call.outcome == "denied":
             continue
         matchable_call = prepare_call(
@@ -102,12 +109,11 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
     return figures
 
 
-def _find_rarest_literal(entry: ManifestEntry) -> str:
-    """Return the longest literal that any matching call must hold; "" if there is none, which every call holds."""
-    required = find_entry_literals(entry)
-    if required is None or len(required) != 1:
-        return ""
-    return max((next(iter(literals)) for literals in required[0] if len(literals) == 1), key=len, default="")
+def _list_literals(entry: ManifestEntry) -> list[str]:
+    """Return what any matching call must hold: reading a command as a shell does costs a hundred times more."""
+    required = find_entry_literals(entry) or []
+    patterns = [[next(iter(literals)) for literals in pattern if len(literals) == 1] for pattern in required]
+    return patterns[0] if patterns and all(literals == patterns[0] for literals in patterns) else []
 
 
 def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:

@@ -220,7 +220,7 @@ def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
 
 def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share: float) -> list[Candidate]:
     """Give each mined candidate the figures of its replay, and by these its status, delivery and rank."""
-    suggested = {item.signature: item.record for item in proposals if item.tier == 2 and item.record["triggers"]}
+    suggested = {item.signature: item.record for item in proposals if item.tier == 2 and item.parts.get("certainty")}
     figures = gate.replay_records(connection, suggested) if suggested else {}
     return [
         candidate

@@ -91,8 +91,11 @@ def scan_transcripts(
         malformed_lines += sum(line_count for _, _, line_count in batch)
     transcripts.prune_calls(connection)
     now = clock.now()
-    new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
-    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"]))
+    new_candidates: list[Candidate] = []
+    if byte_count or candidates.list_fresh_signatures(connection):
+        new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
+    # Only calls that were not known before can speak against a lesson.
+    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
     )

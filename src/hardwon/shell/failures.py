@@ -162,7 +162,7 @@ _EXIT_STATUS = re.compile(
     r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
     re.I,
 )
-_LAST_LINES = 3  # of a result, in which an error stands that ended the run
+_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # of a result, in which an error stands that ended the run
 # Tools whose results are texts of others: what these begin with says nothing of the call.
 _SHOWING_TOOLS = frozenset(
     ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
@@ -282,6 +282,7 @@ def has_hidden_failure(command: str, text: str) -> bool:
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
+@lru_cache(maxsize=8)  # a result is asked about where it is recorded, and where it is mined
 def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 
@@ -292,21 +293,19 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         return False
     if command and has_hidden_failure(command, text):
         return True
-    lines = [_COLOUR.sub("", line).strip() for line in text[:MAX_INSPECTED_CHARS].splitlines() if line.strip()]
-    if not lines:
-        return False
-    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]) or (command and _MISUSE.match(lines[0])))
+    first = _COLOUR.sub("", text[:MAX_INSPECTED_CHARS].lstrip().partition("\n")[0]).strip()
+    is_error = bool(_BEGINS_AS_ERROR.match(first) or (command and _MISUSE.match(first)))
     if not command:
         return is_error
-    last_lines = [line.strip() for line in text[-MAX_INSPECTED_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
-    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
-    has_bad_exit = bool(_EXIT_STATUS.match(lines[0]) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
+    last_lines = [line.strip() for line in text[-_MAX_END_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
+    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
+    has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
         return False
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
-        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
-        return is_of_git or bool(_MISUSE.match(lines[0]))
+        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(first))
+        return is_of_git or bool(_MISUSE.match(first))
     return True
 
 
