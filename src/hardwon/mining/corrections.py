@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import Diagnosis
+from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -93,12 +93,16 @@ def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: Simpl
     if diagnosis.is_missing:  # started by its path or by another program, or another program does the same
         is_started = is_same_program or diagnosis.program in words
         return diagnosis.program not in command.words[:1] and (is_started or (bool(wanted) and wanted <= words))
+    if diagnosis.word == ZSH_COMMAND_SIGN:
+        return is_same_program and not any(word.startswith(diagnosis.word) for word in command.code.split())
     if diagnosis.is_pattern:  # the same text in quotes
         return (
             is_same_program
             and any(word.startswith(diagnosis.word) for word in command.words)
             and not any(word.startswith(diagnosis.word) for word in command.code.split())
         )
+    if command.program == diagnosis.word and wanted and wanted <= words:  # without the wrapper that does not know it
+        return True
     if diagnosis.word in words:
         return False
     if len(wanted) > 1 and wanted <= words:

@@ -16,6 +16,7 @@ from hardwon.shell.failures import (
 from hardwon.shell.parsing import SimpleCommand
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
 
+ZSH_COMMAND_SIGN = "="  # zsh takes a word that begins with it for the path of a command, as in `echo ===`
 _MAX_WORD_CHARS = 80
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 160
 # Before what a shell says of a command: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
@@ -30,11 +31,11 @@ _MISSING_PROGRAM = re.compile(
 _PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
 _USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
 _QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
-_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)$")
+_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
 # The word behind one of these is what the error is about, whatever else it quotes.
 _AFTER_NOUN = re.compile(
-    r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column)s?:? +\(?"
-    rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?<=: )(?P<last>\S+))",
+    r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column|named)s?:? +\(?"
+    rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=named ))(?P<last>\S+))",
     re.I,
 )
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag say it
@@ -169,7 +170,7 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
     """Return what a line names, as a pattern finds it; of an option its name alone."""
     tokens: list[str] = []
     for match in pattern.finditer(line):
-        token = (match["quoted"] or match["option"] or match["last"] or "").strip()
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`,.()")
         tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
     return list(filter(None, tokens))
 
@@ -180,8 +181,8 @@ def _find_word(words: Sequence[str], token: str) -> str:
             # Up to its first wildcard: zsh takes `--include=*.go` for a file pattern, whatever comes behind.
             wildcard = _WILDCARD.search(token)
             return token[: wildcard.end()] if wildcard else token
-        if len(token) > 1 and word == f"={token}":  # zsh looks for a command of this name
-            return word
+        if len(token) > 1 and word == f"={token}":
+            return ZSH_COMMAND_SIGN
     return ""
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import Diagnosis
+from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_working_commands
 from hardwon.shell.parsing import SimpleCommand
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a call that is quoted: a denial is read in passing
-_MAX_TEXT_CHARS = 160
+_MAX_TEXT_CHARS, _MAX_WORD_CHARS = 160, 60
 _MAX_SUMMARY_CHARS = 112
 _REDIRECTION = re.compile(r"\s*(?:\d?>&?\d|\d?>>?\s*/dev/null|&>\s*\S+)")
 _VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text: the next call has another
@@ -55,7 +55,7 @@ def suggest_summary(problem: str, solution: str) -> str:
 def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     """Return the failed call by program, subcommand and the word at fault: `git log --colour`."""
     if call.tool != SHELL_TOOL:
-        target = diagnosis.word or call.path
+        target = diagnosis.word or _shorten_path(call.path, call.cwd)
         return f"{call.tool} on {shorten_text(target)}" if target else call.tool
     command = diagnosis.command
     if command is None:
@@ -67,21 +67,29 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
         return f"`{' '.join(words[: words.index(diagnosis.word) + 1])}`"
     if not any(word.startswith(diagnosis.word) for word in command.code.split()):
         return f"`{' '.join(words)}` with `{diagnosis.word}`"
-    return f"`{' '.join([*words, diagnosis.word])}`"
+    call_words = command.code.split()
+    position = next(index for index, word in enumerate(call_words) if word.startswith(diagnosis.word))
+    if call_words[position - 1] == "-m":  # `python -m gust`
+        words.append("-m")
+    word = call_words[position] if diagnosis.word == ZSH_COMMAND_SIGN else diagnosis.word
+    return f"`{' '.join([*words, word])}`"
 
 
 def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
     if cure.tool != SHELL_TOOL:
-        target = shorten_text(cure.path or cure.content.strip().partition("\n")[0], _MAX_CALL_CHARS)
+        target = _shorten_path(cure.path, cure.cwd) or cure.content.strip().partition("\n")[0]
+        target = shorten_text(target, _MAX_CALL_CHARS)
         return f"Use {cure.tool} on {target} instead" if target else f"Use {cure.tool} instead"
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
-        return f"`{diagnosis.program}` is not on the PATH here; use `{described}`"
+        return f"`{diagnosis.program}` is not on the PATH here; use `{_describe_start(command, diagnosis.program)}`"
+    if diagnosis.word == ZSH_COMMAND_SIGN:
+        return "Put it in quotes: zsh takes a word that begins with `=` for the path of a command"
     if diagnosis.is_pattern:
         pattern = next((word for word in command.words if word.startswith(diagnosis.word)), diagnosis.word)
         return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
-    if command.program == diagnosis.program and diagnosis.word:
+    if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         old_words = diagnosis.command.code.split() if diagnosis.command else []
         new_words = [word for word in command.code.split() if word not in old_words and not _VALUE.search(word)]
         if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
@@ -89,6 +97,16 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
         described = " ".join(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
     return f"Use `{described}` instead"
+
+
+def _describe_start(command: SimpleCommand, program: str) -> str:
+    """Return how a call starts a program: all words up to it, or those before the first option if it is another one."""
+    words = command.code.split()
+    names = [word.rpartition("/")[2] for word in words]
+    end = names.index(program) + 1 if program in names else 1
+    if "/" in words[end - 1]:
+        return words[end - 1]
+    return " ".join(shorten_text(word, _MAX_WORD_CHARS) for word in [*command.prefix_words, *words[:end]])
 
 
 def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> SimpleCommand:

@@ -122,7 +122,7 @@ _NAMES_FAILURE = re.compile(
 )
 # How a program begins such a line: with its name, or with the word itself.
 _AS_PROGRAMS_SAY = re.compile(
-    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
+    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err(?:or|!))|^\w*(?:Error|Exception):", re.I
 )
 _USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
