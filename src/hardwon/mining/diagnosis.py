@@ -13,7 +13,7 @@ from hardwon.shell.failures import (
     list_simple_commands,
     list_working_commands,
 )
-from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
 
 ZSH_COMMAND_SIGN = "="  # zsh takes a word that begins with it for the path of a command, as in `echo ===`
@@ -57,7 +57,7 @@ _EVERYDAY_WORDS = (
 _EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
 # Within one simple command: options may stand before a subcommand (`git -C src stash`), anything before the word.
 _OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
-_ANYTHING_BETWEEN = r"\s(?:[^|;&]*\s)?"
+_ANYTHING_BETWEEN, _REST_BETWEEN = r"\s(?:[^|;&]*\s)?", r"[^|;&]*\s"
 _QUOTING_CHARS = frozenset("'\"\\$`<>")  # a word with one of these reads otherwise in the call than in its code
 _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
 _HANG_WORDS = re.compile(
@@ -209,7 +209,8 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     if call.tool != SHELL_TOOL:
         return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
     command = diagnosis.command
-    if command is None or not _PROGRAM_NAME.fullmatch(diagnosis.program):
+    is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS  # else patterns see pieces of it
+    if command is None or not is_seen_whole or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
     if diagnosis.is_missing:
         choices = [_build_command_triggers(f"^{_end_word(diagnosis.program)}")]
@@ -235,7 +236,8 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     pattern, rest = "", word
     for item in words:  # in the order in which the call has them
         if item in subcommand_words:
-            pattern += _OPTIONS_BETWEEN + _end_word(item)
+            is_after_word = bool(word) and not rest  # which may have a value: `--colour=always`
+            pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + _end_word(item)
             subcommand_words.remove(item)
         elif rest and item.startswith(rest):
             pattern += _ANYTHING_BETWEEN + _end_word(rest)

@@ -15,6 +15,8 @@ from hardwon.shell.failures import Failure
 
 STATE_VERSION = 3  # of the state: another one for every change of Step, Failure or what is saved here
 
+_READABLE_VERSIONS = (1, 2, 3)  # 2 has a field more at the end of Step, 3 at the end of an episode
+
 
 class OpenEpisode:
     """An episode under way: what is known of it before it is told."""
@@ -47,7 +49,7 @@ def dump_threads(threads: Mapping[str, ThreadState]) -> dict[str, Any]:
 
 def load_threads(state: Mapping[str, Any] | None) -> dict[str, ThreadState]:
     """What was saved; nothing if another version saved it."""
-    if not state or state.get("version") != STATE_VERSION:
+    if not state or state.get("version") not in _READABLE_VERSIONS:
         return {}
     return {agent: _load_thread(thread) for agent, thread in state["threads"]}
 
@@ -92,9 +94,9 @@ def _dump_episode(episode: OpenEpisode) -> list[Any]:
 
 
 def _load_episode(state: Sequence[Any]) -> OpenEpisode:
-    failing_fields, errors, last_call_number, flags, reasons, working_fields = state
+    failing_fields, errors, last_call_number, flags, reasons, *working_fields = state
     episode = OpenEpisode(Step(*failing_fields), [Failure(*error) for error in errors], last_call_number)
     episode.is_refused, episode.is_edited, episode.is_awaiting_words, episode.person_words, episode.person_line = flags
     episode.reasons = [(line, reason) for line, reason in reasons]
-    episode.working_call = Step(*working_fields) if working_fields else None
+    episode.working_call = Step(*working_fields[0]) if any(working_fields) else None
     return episode
