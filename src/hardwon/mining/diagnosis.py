@@ -63,7 +63,7 @@ _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
 _HANG_WORDS = re.compile(
     r"\btimed out\b|\btimeout (?:of|after|exceeded|expired|reached)\b|deadline exceeded|ETIMEDOUT", re.I
 )
-_TAG_VALUE = re.compile(r"[^\s:,]{1,40}")
+_MAX_TAG_CHARS = 40
 
 
 @frozen
@@ -296,5 +296,5 @@ def _escape(word: str) -> str:
 def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
     """Return what is known for sure, as category:value: the program, and that it hung."""
     program = diagnosis.program if call.tool == SHELL_TOOL else ""
-    tags = [f"tool:{program}"] if _TAG_VALUE.fullmatch(program) else []
+    tags = [f"tool:{program}"] if _PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS else []
     return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)

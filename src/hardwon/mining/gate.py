@@ -22,9 +22,9 @@ from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
 from hardwon.projects import is_in_scope
-from hardwon.store import candidates, transcripts
+from hardwon.store import approvals, candidates, transcripts
 from hardwon.store.candidates import Candidate
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text.case_folding import fold_case
 from hardwon.types import Lesson, ManifestEntry
@@ -68,10 +68,13 @@ def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
 
 def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
     figures = {entry.id: ReplayFigures() for entry in entries}
-    entries_by_literal: dict[str, list[tuple[ManifestEntry, list[str]]]] = defaultdict(list)
+    literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
+    literal_counts = Counter(literal for literals in literals_by_entry.values() for literal in set(literals))
+    # Grouped by what most of them share, the program: a call is compared with the entries of its own programs only.
+    entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
-        literals = _list_literals(entry)
-        entries_by_literal[max(literals, key=len, default="")].append((entry, literals))
+        shared_literal = max(literals_by_entry[entry.id], key=lambda item: literal_counts[item], default="")
+        entries_by_literal[shared_literal].append(entry)
     search = PatternCache().search
     fine_counts: Counter[tuple[str, str]] = Counter()
     for call in calls:
@@ -81,10 +84,10 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
         text = fold_case("\n".join(list_call_texts(event)))
         possible = [
             entry
-            for rarest_literal, group in entries_by_literal.items()
-            if rarest_literal in text
-            for entry, literals in group
-            if call.tool in entry.tools and all(literal in text for literal in literals)
+            for shared_literal, group in entries_by_literal.items()
+            if shared_literal in text
+            for entry in group
+            if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
         ]
         if not possible or call.outcome == "denied":
             continue
@@ -151,6 +154,8 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         if figures.share >= min_share or not figures.fine:
             continue
         lesson = adding.set_lesson_status(home, lesson_id, "retired")
+        with transaction(connection):  # taking a lesson out of force needs nobody's approval
+            approvals.undo_subject(connection, approvals.LESSON, lesson_id, clock.now())
         candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", clock.now(), lesson_id)
         lines.append(
             f"{lesson.slug}: fired on {figures.fine} calls that went fine and {figures.failed} that failed"

@@ -205,6 +205,7 @@ def refresh_candidates(
     listed.sort(key=lambda candidate: (-candidate.score, candidate.signature))
     postponed = {candidate.signature for candidate in listed[int(values["maxCandidatesPerScan"]) :]}
     stored = [candidate for candidate in gated if candidate.signature not in postponed]
+    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are given in this order
     candidates.store_candidates(
         connection, stored, weighed_signatures=[signature for signature in weighed if signature not in postponed]
     )

@@ -78,7 +78,11 @@ def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
 
 def _store_calls(connection: Connection, calls: Iterable[ScannedCall], imported_at: float) -> None:
     qmarks = ", ".join("?" * (len(_CALL_COLUMNS) + 1))
-    insert = f"insert or ignore into calls ({', '.join(_CALL_COLUMNS)}, taken_at) values ({qmarks})"
+    # A transcript that was written anew may tell another outcome of a call that is known.
+    insert = (
+        f"insert into calls ({', '.join(_CALL_COLUMNS)}, taken_at) values ({qmarks}) on conflict (key) do update"
+        " set outcome = excluded.outcome, waits = '' where excluded.outcome not in ('', calls.outcome)"
+    )
     rows = [(*call, imported_at) for call in calls]
     try:
         connection.executemany(insert, rows)
