@@ -16,10 +16,10 @@ from typing import Any
 from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, validation
-from hardwon.lessons import record as records
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
 from hardwon.projects import is_in_scope
 from hardwon.store import approvals, candidates, transcripts
@@ -60,8 +60,8 @@ def replay_records(
 
 def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
     try:
-        lesson = records.parse_lesson({**record, "id": name})
-    except records.BadRecord:
+        lesson = parse_lesson({**record, "id": name})
+    except BadRecord:
         return None
     return None if lesson.delivery == "start" or validation.find_disabling_faults(lesson) else lesson
 
@@ -69,12 +69,9 @@ def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
 def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
     figures = {entry.id: ReplayFigures() for entry in entries}
     literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
-    literal_counts = Counter(literal for literals in literals_by_entry.values() for literal in set(literals))
-    # Grouped by what most of them share, the program: a call is compared with the entries of its own programs only.
     entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:
-        shared_literal = max(literals_by_entry[entry.id], key=lambda item: literal_counts[item], default="")
-        entries_by_literal[shared_literal].append(entry)
+    for entry in entries:  # the longest literal is the rarest, as a rule
+        entries_by_literal[max(literals_by_entry[entry.id], key=len, default="")].append(entry)
     search = PatternCache().search
     fine_counts: Counter[tuple[str, str]] = Counter()
     for call in calls:
@@ -82,18 +79,16 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
         fine_counts[call.tool, call.cwd] += is_fine
         event = to_event(call)
         text = fold_case("\n".join(list_call_texts(event)))
+        present = [entry for literal, group in entries_by_literal.items() if literal in text for entry in group]
         possible = [
             entry
-            for shared_literal, group in entries_by_literal.items()
-            if shared_literal in text
-            for entry in group
+            for entry in present
             if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
         ]
         if not possible or call.outcome == "denied":
             continue
-        matchable_call = prepare_call(
-            event, project_root=find_root(call.cwd), equivalent_folders=list_folders(call.cwd)
-        )
+        folders = list_folders(call.cwd)
+        matchable_call = prepare_call(event, project_root=find_root(call.cwd), equivalent_folders=folders)
         for entry in possible:
             if match_entry(entry, matchable_call, search):
                 entry_figures = figures[entry.id]
@@ -145,7 +140,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
     except UserError:  # a broken file: the last good manifest stays in force, and doctor names the fault
         return []
     watched = {
-        lesson.id: records.to_lesson_record(lesson)
+        lesson.id: to_lesson_record(lesson)
         for lesson in lessons
         if lesson.status == "active" and lesson.id in accepted and _is_as_mined(accepted[lesson.id], lesson)
     }
