@@ -304,9 +304,10 @@ def build_suggested_record(
     problem, solution = best["problem"], best["solution"]
     triggers = dict(block_record.get("triggers") or best.get("triggers") or {})
     target = triggers.pop("commandMatchTarget", "")
-    suggest = suggest_summary if mined_episodes[0].tier == 2 else lesson_tags.build_summary
+    is_mined = mined_episodes[0].tier == 2
+    summary = suggest_summary(problem) if is_mined else lesson_tags.build_summary(problem, solution)
     record = {
-        "summary": block_record.get("summary") or suggest(problem, solution),
+        "summary": block_record.get("summary") or summary,
         "problem": problem,
         "solution": solution,
         "delivery": block_record.get("delivery") or "note",

@@ -43,13 +43,11 @@ def suggest_solution(
     return " ".join(f"{sentence.rstrip('.')}." for sentence in sentences)
 
 
-def suggest_summary(problem: str, solution: str) -> str:
-    """Return the problem, and the solution if there is room: a list of these must tell one from the other."""
-    whole = f"{problem.rstrip('.')}. {solution.partition('. ')[0]}".strip()
-    summary = whole if len(whole) <= _MAX_SUMMARY_CHARS else problem
-    if len(summary) > _MAX_SUMMARY_CHARS:
-        summary = summary[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0]
-    return summary.rstrip(" .,;:…-")
+def suggest_summary(problem: str) -> str:
+    """Return the problem in a line, to the end of a word; the solution stands beside it wherever this is shown."""
+    if len(problem) > _MAX_SUMMARY_CHARS:
+        problem = problem[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0]
+    return problem.rstrip(" .,;:…-")
 
 
 def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
