@@ -102,8 +102,8 @@ def _describe_start(command: SimpleCommand, program: str) -> str:
     words = command.code.split()
     names = [word.rpartition("/")[2] for word in words]
     end = names.index(program) + 1 if program in names else 1
-    if "/" in words[end - 1]:
-        return words[end - 1]
+    if end == 1 and "/" in words[0]:  # its own path says all that an assignment before it does
+        return words[0]
     return " ".join(shorten_text(word, _MAX_WORD_CHARS) for word in [*command.prefix_words, *words[:end]])
 
 
