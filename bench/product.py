@@ -168,7 +168,8 @@ class Workshop:
 
     def list_all(self) -> list[Proposal]:
         """Return every proposal, also those that the default list leaves out."""
-        return self._wrap(review_queue.list_waiting(self._home, self._connection))
+        waiting = review_queue.list_waiting(self._home, self._connection)
+        return self._wrap([*waiting, *review_queue.list_waiting(self._home, self._connection, "open")])
 
     def _wrap(self, listed: Iterable[Any]) -> list[Proposal]:
         wrapped: list[Proposal] = []

@@ -57,6 +57,13 @@ SETTINGS = (
     Setting("maxDbMb", 1024, "megabytes the database may have; the oldest events go first", 10, 1_000_000),
     Setting("idleExitMinutes", 240, "minutes without use after which the worker ends; 0: never", 0, 100_000),
     Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
+    Setting(
+        "minTriggerPrecision",
+        0.5,
+        "share of a trigger's recorded firings that must have failed before it is proposed or stays in force",
+        0,
+        1,
+    ),
     Setting("scanWindow", 15, "calls after an error within which what put it right is looked for", 1, 200),
     Setting("briefObservations", 10, "observations in the index a session opens with", 0, 500),
     Setting("fileMemory", True, "tell the agent what is known of a file it is about to read or edit, once a session"),

@@ -74,6 +74,10 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
         return "\n".join(get_text(change, "new_string") for change in get_list(tool_input, "edits"))
     if tool.startswith("mcp__"):
         return "\n".join(collect_strings(tool_input))
+    if tool == "Skill":
+        return get_first_text(tool_input, "skill", "command")
+    if tool == "Task" and (subagent := get_text(tool_input, "subagent_type")):
+        return f"{subagent}\n{get_text(tool_input, 'prompt')}"
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
 
 

@@ -17,6 +17,7 @@ from hardwon.lessons.candidate_record import PATTERN_NAMES, find_first_pattern
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import Replay
 from hardwon.lessons.review_queue import is_proposed_by_agent
+from hardwon.mining.gate import describe_figures
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text.excerpts import pluralize
@@ -44,7 +45,10 @@ def show_list(proposals: Sequence[Candidate]) -> None:
             occurrences = "proposed"
         elif len(candidate.sessions) > 1:
             occurrences += f"\n{pluralize(len(candidate.sessions), 'session')}"
-        rows.append([str(candidate.number), f"{candidate.score:.2f}", occurrences, f"{summary}\n→ {solution}"])
+        description = f"{summary}\n→ {solution}"
+        if "repeats" in candidate.parts:
+            description += f"\n{describe_figures(candidate.parts)}"
+        rows.append([str(candidate.number), f"{candidate.score:.2f}", occurrences, description])
     echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
 
@@ -67,9 +71,9 @@ def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
 
 
 def show_reasons(candidate: Candidate, judgement: Judgement | None) -> None:
-    """Print the score's parts, the counts, the evidence, and what a reader made of the candidate."""
-    parts = "  ".join(f"{name} {value:+.2f}" for name, value in candidate.parts.items() if value)
-    echo_field("score", f"{candidate.score:.2f} = {parts}")
+    """Print the replay figures, the counts, the evidence, and what a reader made of the candidate."""
+    figures = describe_figures(candidate.parts) if "repeats" in candidate.parts else "reported by an agent"
+    echo_field("score", f"{candidate.score:.2f}: {figures}")
     if is_proposed_by_agent(candidate):
         echo_field("seen", "in no transcript: an agent proposed it")
     else:

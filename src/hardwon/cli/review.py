@@ -27,8 +27,9 @@ from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.review_queue import list_waiting
+from hardwon.mining.gate import describe_figures
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.candidates import Candidate, Judgement, list_latest_judgements
+from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_latest_judgements
 from hardwon.store.db import Connection
 from hardwon.text.excerpts import pluralize
 from hardwon.text.printable import to_printable_line
@@ -61,7 +62,8 @@ _EDITABLE_FIELDS = (
     help="store judgements from FILE, or - for stdin; without FILE ask the model of llm.provider",
 )
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="candidates to judge at most")
-def review(as_json: bool, file: str | None, limit: int) -> None:
+@click.option("--open", "is_open", is_flag=True, help="list repeated failures that no lesson is proposed for")
+def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
     """Look at candidates one by one, best first, and decide.
 
     An agent may read them with --json and send its judgements with --judge; a model may be asked with --judge alone.
@@ -80,6 +82,8 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
                 click.echo("nothing to judge: hardwon scan")
         elif file:
             _store_judgements(home, connection, file)
+        elif is_open:
+            _list_open_failures(home, connection)
         elif as_json:
             from hardwon.actions.judging import build_reader_bundle
 
@@ -89,6 +93,22 @@ def review(as_json: bool, file: str | None, limit: int) -> None:
         else:
             require_person("deciding about lessons")
             _Review(home, connection).run()
+
+
+def _list_open_failures(home: str, connection: Connection) -> None:
+    """List what several sessions met and what is not proposed, with the reason."""
+    failures = list_waiting(home, connection, "open")
+    failures.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, candidate.number))
+    for candidate in failures:
+        episodes = list_episodes(connection, candidate.signature, limit=1)
+        reason = next((episode.body.get("rejection", "") for episode in episodes), "")
+        echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
+        echo_field(
+            "seen", f"{pluralize(candidate.occurrences, 'time')} in {pluralize(len(candidate.sessions), 'session')}"
+        )
+        echo_field("not proposed", reason or describe_figures(candidate.parts))
+    if not failures:
+        click.echo("no repeated failure is open")
 
 
 class _Review:

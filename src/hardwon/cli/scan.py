@@ -133,6 +133,7 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
             "files": outcome.file_count,
             "bytes": outcome.byte_count,
             "malformed": outcome.malformed_lines,
+            "steppedDown": list(outcome.stepped_down),
             "faults": [{"path": path, "fault": fault} for path, fault in outcome.faults],
         }
     )
@@ -150,6 +151,8 @@ def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) 
     if new_count > MAX_SHOWN:
         click.echo(f"          and {new_count - MAX_SHOWN} more: hardwon scan candidates --all")
     echo_remaining(waiting_count)
+    for line in outcome.stepped_down:
+        echo_text(f"retired   {line}")
     if outcome.new_candidates and not is_dry_run:
         click.echo("next      hardwon review")
 

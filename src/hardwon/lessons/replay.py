@@ -61,7 +61,7 @@ def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Ite
         event = to_event(call)
         if can_fire(event) and match_entry(
             entry,
-            prepare_call(event, project_root=_find_root(call.cwd), equivalent_folders=_list_folders(call.cwd)),
+            prepare_call(event, project_root=find_root(call.cwd), equivalent_folders=list_folders(call.cwd)),
             search,
         ):
             yield call
@@ -96,9 +96,9 @@ def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
     return can_fire
 
 
-_find_root = lru_cache(maxsize=512)(projects.find_git_root)
+find_root = lru_cache(maxsize=512)(projects.find_git_root)
 
 
 @lru_cache(maxsize=512)
-def _list_folders(cwd: str) -> tuple[str, ...]:
+def list_folders(cwd: str) -> tuple[str, ...]:
     return tuple(projects.list_equivalent_folders(cwd))

@@ -7,22 +7,34 @@ at fault and not the call; where the same call worked later, something around it
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
+from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
     Failure,
     get_command_code,
     is_read_only,
+    list_simple_commands,
     list_working_commands,
 )
+from hardwon.shell.parsing import SimpleCommand
 from hardwon.text.similarity import tokenize
-from hardwon.types import EDIT_TOOLS
+from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
-MIN_AIM_OVERLAP = 0.7
+MIN_AIM_OVERLAP, MIN_NAME_SIMILARITY = 0.7, 0.6
+_SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.I)
+_SKIPS_CHECK = re.compile(
+    r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
+    r"|--insecure\b|--break-system-packages\b"
+)
+_HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
+_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|\b(?:man|which|type|command -v)\s|\bhelp\b")
+_NUMBER_OR_PATH = re.compile(r"^\d|/")
 # A person answers these with what they want next: nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
@@ -46,11 +58,96 @@ _REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
+def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step, result: str) -> bool:
+    """Return whether a call that succeeded did what the failing one wanted, in another form.
+
+    What the error says to be unknown is no part of the aim: a call of the same program and subcommand without it will
+    do. Reading the help cures nothing, nor does a call whose failure would not show, or one that skips a check.
+    """
+    has_aim = _avoids_named_word(diagnosis, call, error) or (
+        not diagnosis.is_pattern and has_same_aim(failing_call, call, error)
+    )
+    if not has_aim and not _takes_suggestion(failing_call, call, error):
+        return False
+    if (
+        skips_check(failing_call, call)
+        or _HIDES_FAILURE.search(call.command)
+        or (error.quote and error.quote in result)
+    ):
+        return False
+    return not (call.tool == SHELL_TOOL and _ASKS_FOR_HELP.search(get_command_code(call.command)))
+
+
+def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
+    """Return whether a call has the failed command without the word that the error names."""
+    failed = diagnosis.command
+    if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
+        return False
+    wanted = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
+    return any(_is_same_without_word(diagnosis, wanted, part, error) for part in list_simple_commands(call.command))
+
+
+def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: SimpleCommand, error: Failure) -> bool:
+    words = _list_aim_words(command.words)
+    is_same_program = command.program == diagnosis.program
+    if diagnosis.is_missing:  # started by its path or by another program, or another program does the same
+        is_started = is_same_program or diagnosis.program in words
+        return diagnosis.program not in command.words[:1] and (is_started or (bool(wanted) and wanted <= words))
+    if diagnosis.word == ZSH_COMMAND_SIGN:
+        return is_same_program and not any(word.startswith(diagnosis.word) for word in command.code.split())
+    if diagnosis.is_pattern:  # the same text in quotes
+        return (
+            is_same_program
+            and any(word.startswith(diagnosis.word) for word in command.words)
+            and not any(word.startswith(diagnosis.word) for word in command.code.split())
+        )
+    if command.program == diagnosis.word and wanted and wanted <= words:  # without the wrapper that does not know it
+        return True
+    if diagnosis.word in words:
+        return False
+    if len(wanted) > 1 and wanted <= words:
+        return True
+    if diagnosis.word in diagnosis.subcommand.split():
+        names = command.words[1:3]
+        return is_same_program and any(_is_respelled(diagnosis.word, name, error.text) for name in names)
+    return is_same_program and words.issuperset(diagnosis.subcommand.split())
+
+
+def _is_respelled(wrong: str, right: str, text: str) -> bool:
+    """Return whether a name is nearly the wrong one, or the error itself offered it."""
+    is_similar = SequenceMatcher(None, wrong, right).ratio() >= MIN_NAME_SIMILARITY
+    return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
+
+
+def _list_aim_words(words: Iterable[str]) -> set[str]:
+    """Return the words that say what is wanted; which number or path it is about may change."""
+    return {word.partition("=")[0] for word in words if not _NUMBER_OR_PATH.search(word)}
+
+
+def _takes_suggestion(failing_call: Step, call: Step, error: Failure) -> bool:
+    """Return whether a call uses the name that the error itself offered."""
+    offered = _SUGGESTION.search(error.text)
+    target = f"{call.path} {call.command} {call.content[:MAX_INSPECTED_CHARS]}"
+    return bool(offered and call.tool == failing_call.tool and offered[1] in target)
+
+
+def skips_check(failing_call: Step, call: Step) -> bool:
+    """Return whether a call succeeds by leaving out a check, by force, or by deleting a test."""
+    if _SKIPS_CHECK.search(call.command) and not _SKIPS_CHECK.search(failing_call.command):
+        return True
+    parts = list_simple_commands(call.command)
+    if any("sudo" in part.prefix_words for part in parts) and "sudo" not in failing_call.command:
+        return True
+    return any(
+        "rm" in (part.program, *part.words[1:2]) and any("test" in word for word in part.words) for part in parts
+    )
+
+
 def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
-    """Whether two calls want the same thing; what the first one's error says to be unknown is no part of its aim."""
+    """Return whether two calls want the same thing; what the first one's error says to be unknown is no part of it."""
     if a.tool != b.tool:
         return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
-    if a.tool == "Bash":
+    if a.tool == SHELL_TOOL:
         if is_read_only(b.command) and not is_read_only(a.command):
             return False
         aim, other_aim = _tokenize_aim(a.command), _tokenize_aim(b.command)

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
+from hardwon.mining.diagnosis import Diagnosis
 from hardwon.shell.failures import Failure
 
-STATE_VERSION = 2  # of the state: another one for every change of Step, Failure or what is saved here
-_READABLE_VERSIONS = (1, 2)  # 2 has a field more at the end of Step, which has a default
+STATE_VERSION = 3  # of the state: another one for every change of Step, Failure or what is saved here
+
+_READABLE_VERSIONS = (1, 2, 3)  # 2 has a field more at the end of Step, 3 at the end of an episode
 
 
 class OpenEpisode:
@@ -27,6 +29,8 @@ class OpenEpisode:
         self.person_words, self.person_line = "", 0
         self.reasons: list[tuple[int, str]] = []  # where the agent spoke, and the sentence that gives a reason
         self.working_call: Step | None = None
+        self.cure: Step | None = None
+        self.diagnosis: Diagnosis | None = None  # follows from the first error, and is not saved
 
 
 class ThreadState:
@@ -85,12 +89,14 @@ def _dump_episode(episode: OpenEpisode) -> list[Any]:
         episode.last_call_number,
         flags,
         [list(reason) for reason in episode.reasons],
+        list(episode.working_call) if episode.working_call else None,
     ]
 
 
 def _load_episode(state: Sequence[Any]) -> OpenEpisode:
-    failing_fields, errors, last_call_number, flags, reasons = state
+    failing_fields, errors, last_call_number, flags, reasons, *working_fields = state
     episode = OpenEpisode(Step(*failing_fields), [Failure(*error) for error in errors], last_call_number)
     episode.is_refused, episode.is_edited, episode.is_awaiting_words, episode.person_words, episode.person_line = flags
     episode.reasons = [(line, reason) for line, reason in reasons]
+    episode.working_call = Step(*working_fields[0]) if any(working_fields) else None
     return episode

@@ -1,9 +1,8 @@
-"""Error, then correction: an episode found in a session's steps by plain code, and what it is worth.
+"""Error, then cure: an episode found in a session's steps by plain code, and whether it teaches anything.
 
-An episode is one thing that went wrong, with every failed attempt at it, until a call with the same aim worked. It is
-scored by named parts, so that a person sees why it ranks where it does. The parts say what makes an error worth
-telling another session: it is about a tool or the surroundings rather than the files under work; another form of the
-call cured it, not an edit; it took several attempts; somebody gave the reason; a person said how it is done.
+An episode is one thing that went wrong, with every failed attempt at it, until a call with the same aim succeeded. Each
+step from a failure to a lesson can say no, and the reason is kept: what failed in which part of the call, what kind of
+failure it is, what cured it, and what tells the call from those that go fine.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any, Literal
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining import corrections
+from hardwon.mining.diagnosis import Diagnosis, build_triggers, diagnose_failure, list_tags
 from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
-from hardwon.mining.suggestions import suggest_problem, suggest_solution, suggest_tags, suggest_trigger
+from hardwon.mining.suggestions import suggest_problem, suggest_solution
 from hardwon.shell import failures
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
-from hardwon.types import frozen
+from hardwon.types import SHELL_TOOL, frozen
 
 CORRECTION_WINDOW = 15  # calls; corrections come 3 to 15 calls after the error
-PROPOSAL_THRESHOLD = 0.4  # from here on an episode is proposed even if it never happens again
 _MAX_THREADS = 16
 _MAX_PENDING_CALLS = 32  # calls; results come within 10
 _MAX_OPEN_EPISODES = 8  # of one agent
@@ -29,23 +28,9 @@ _MAX_TEXT_CHARS = 4_000  # characters of what was run, written or said
 _WORDS_WINDOW = 4  # calls after the error; what is said later is about something else
 _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
-_KIND_SCORES: Mapping[FailureKind, float] = {
-    "interface": 0.35,
-    "environment": 0.25,
-    "other": 0.15,
-    "code": 0.1,
-    "refused": 0.0,
-    "silent": 0.0,
-    "anchor": 0.0,
-    "path": -0.1,
-    "precondition": -0.3,
-}
-_OTHER_CALL_SCORE, _SAME_CALL_SCORE, _EDITS_SCORE = 0.3, -0.1, -0.2
-_LOOK_SCORE = -0.15  # a look that failed is answered by another look
-_ATTEMPT_SCORE, _MAX_ATTEMPTS_SCORE = 0.15, 0.3
-_REASON_SCORE = 0.1
-_REFUSED_SCORE, _CORRECTED_SCORE = 0.3, 0.3
-_SESSION_SCORE, _MAX_SESSIONS_SCORE = 0.1, 0.3
+# The error names the word of the call that is wrong: once is enough to know it. The others may have been chance.
+NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
+_MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
 
 
 @frozen
@@ -67,17 +52,19 @@ class Episode:
     timestamp: str
     errors: tuple[Failure, ...]
     failing_call: Step
-    working_call: Step | None
+    working_call: Step | None  # got further: it succeeded, or failed in quite another way
+    cure: Step | None  # succeeded with the same aim in another form
     removed_arguments: tuple[str, ...]
     added_arguments: tuple[str, ...]
     agent_words: str
     person_words: str
     is_refused: bool
-    score_parts: Mapping[str, float]
-    score: float
+    rejection: str  # why it teaches nothing; "" if it may become a lesson
+    score: float  # 0 with a rejection
     problem: str
     solution: str
-    trigger: str
+    triggers: Mapping[str, Any]
+    is_machine_wide: bool  # about a program that is not there, in whatever project
     tags: tuple[str, ...]
     signature: str
     evidence: tuple[EvidenceQuote, ...]
@@ -121,15 +108,6 @@ def find_episodes(steps: Iterable[Step], *, window: int = CORRECTION_WINDOW) -> 
     """Every episode of a session in the order in which they ended; those still open come last."""
     tracker = EpisodeTracker(window=window)
     return [episode for step in steps for episode in tracker.process_step(step)] + tracker.list_unfinished()
-
-
-def score_recurrence(failure_kind: FailureKind, is_wordless: bool, sessions: int) -> float:
-    """What it counts that several sessions met the same error.
-
-    A check fails again and again, that is its purpose; and a refusal without words says nothing twice.
-    """
-    says_nothing = is_wordless or failure_kind in ("code", "silent")
-    return 0.0 if says_nothing else min(_SESSION_SCORE * max(sessions - 1, 0), _MAX_SESSIONS_SCORE)
 
 
 def _apply_step(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEpisode]:
@@ -221,7 +199,7 @@ def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenE
         thread.has_failed_last = True
         return _apply_failure(thread, call, _build_failure(call, step))
     thread.has_failed_last = False
-    return _apply_success(thread, call) if thread.open_episodes else ()
+    return _apply_success(thread, call, step.text) if thread.open_episodes else ()
 
 
 def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpisode]:
@@ -231,10 +209,21 @@ def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpis
     return _add_episode(thread, episode)
 
 
-def _apply_success(thread: ThreadState, call: Step) -> list[OpenEpisode]:
-    ended = _remove_episodes(thread, _mark_cured(_find_related(thread, call), call))
+def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpisode]:
+    related = _find_related(thread, call)
+    cured: list[OpenEpisode] = []
+    for episode in thread.open_episodes:
+        if episode.is_refused or call.line <= episode.errors[-1].line:
+            continue
+        if corrections.is_cure(episode.failing_call, _diagnose(episode), episode.errors[-1], call, text):
+            episode.cure = call
+            cured.append(episode)
+    ended = [episode for episode in thread.open_episodes if episode in related or episode in cured]
+    for episode in ended:
+        episode.working_call = episode.working_call or call
+    _remove_episodes(thread, ended)
     unedited = [
-        episode for episode in thread.open_episodes if episode.failing_call.tool == "Bash" and not episode.is_edited
+        episode for episode in thread.open_episodes if episode.failing_call.tool == SHELL_TOOL and not episode.is_edited
     ]
     if unedited and corrections.is_file_change(call):
         for episode in unedited:
@@ -242,10 +231,13 @@ def _apply_success(thread: ThreadState, call: Step) -> list[OpenEpisode]:
     return ended
 
 
-def _mark_cured(episodes: list[OpenEpisode], call: Step) -> list[OpenEpisode]:
-    for episode in episodes:
-        episode.working_call = call
-    return episodes
+def _diagnose(episode: OpenEpisode) -> Diagnosis:
+    """Return what was wrong in the first attempt, which is the one that another session would make."""
+    if episode.diagnosis is None:
+        error = episode.errors[0]
+        call = episode.failing_call._replace(command=error.command, path=error.path)
+        episode.diagnosis = diagnose_failure(call, error.quote, error.text)
+    return episode.diagnosis
 
 
 def _find_related(thread: ThreadState, call: Step) -> list[OpenEpisode]:
@@ -262,7 +254,8 @@ def _find_related(thread: ThreadState, call: Step) -> list[OpenEpisode]:
 def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[OpenEpisode]:
     """Another attempt at what failed before, or the start of an episode.
 
-    A form of the call that fails in quite another way got past what stopped the first: that one is cured.
+    A form of the call that fails in quite another way got past what stopped the first, but only one that succeeds is a
+    cure, so that episode stays open.
     """
     if error.kind == "cancelled":
         return []
@@ -273,45 +266,56 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         for episode in thread.open_episodes
         if episode.errors[-1].signature == error.signature and not episode.is_refused
     ]
-    others = [
-        episode
-        for episode in related
-        if episode not in same_failures and not corrections.is_same_call(episode.failing_call, call, False)
-    ]
-    ended = _remove_episodes(thread, _mark_cured(others, call))
+    for episode in related:
+        is_other_form = not corrections.is_same_call(episode.failing_call, call, False)
+        if episode not in same_failures and is_other_form and episode.working_call is None:
+            episode.working_call = call
     if not same_failures:
-        return ended + _add_episode(thread, OpenEpisode(call, [error], thread.call_count))
+        return _add_episode(thread, OpenEpisode(call, [error], thread.call_count))
     latest = same_failures[-1]
     latest.errors.append(error)
     latest.failing_call, latest.last_call_number = call, thread.call_count
-    return ended + _remove_episodes(thread, [latest] if len(latest.errors) >= _MAX_ERRORS else [])
+    return _remove_episodes(thread, [latest] if len(latest.errors) >= _MAX_ERRORS else [])
 
 
 def _build_failure(call: Step, result: Step) -> Failure:
-    line = failures.find_failure_line(result.text, is_shell=call.tool == "Bash")
+    line = failures.find_failure_line(result.text, is_shell=call.tool == SHELL_TOOL)
     kind = "refused" if result.refused else failures.classify_failure(result.text, line, call.command)
-    signature = failures.build_signature(call.tool, call.command, kind, line)
     text = failures.cut_middle(result.text)
+    diagnosis = diagnose_failure(call, line, text)
+    signature = failures.build_signature(call.tool, call.command, kind, line)
+    if diagnosis.word and kind in ("interface", "path"):
+        # Programs say it in many ways; the same word at the same place is the same mistake.
+        signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, diagnosis.word)))
     quote = line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0]
     return Failure(result.id, result.line, call.line, call.tool, call.command, call.path, text, quote, kind, signature)
 
 
 def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Episode:
-    first, failing_call, working_call = open_episode.errors[0], open_episode.failing_call, open_episode.working_call
+    first, failing_call, cure = open_episode.errors[0], open_episode.failing_call, open_episode.cure
+    working_call = cure or open_episode.working_call
     spoken_at, reason = next((entry for entry in open_episode.reasons if entry[1]), (0, ""))
-    removed, added = (
-        corrections.diff_arguments(failing_call.command, working_call.command) if working_call else ([], [])
-    )
-    parts = _compute_score_parts(open_episode, reason)
+    diagnosis = _diagnose(open_episode)
+    removed: list[str] = []
+    added: list[str] = []
+    if working_call:
+        removed, added = corrections.diff_arguments(failing_call.command, working_call.command)
+    first_call = failing_call._replace(command=first.command, path=first.path)
+    triggers = build_triggers(first_call, diagnosis, cure, is_path=first.kind == "path")
+    correction = _get_correction(open_episode)
+    if correction:  # the person's words say which word of the call is wrong
+        diagnosis = diagnose_failure(failing_call, correction, "")
+        triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
+    rejection = _explain_rejection(open_episode, diagnosis, triggers)
     evidence = [EvidenceQuote(error.line, "error", error.quote) for error in open_episode.errors]
     if reason:
         evidence.append(EvidenceQuote(spoken_at, "correction", reason))
     if working_call and (quote := _quote_call(working_call)):
         evidence.append(EvidenceQuote(working_call.line, "correction", quote))
     if open_episode.person_line:
-        evidence.append(
-            EvidenceQuote(open_episode.person_line, "user", open_episode.person_words[:MAX_QUOTE_LENGTH].rstrip())
-        )
+        quote = open_episode.person_words[:MAX_QUOTE_LENGTH].rstrip()
+        evidence.append(EvidenceQuote(open_episode.person_line, "user", quote))
+    refusal = open_episode.person_words if open_episode.is_refused else ""
     return Episode(
         session=failing_call.session,
         subagent=failing_call.agent,
@@ -319,24 +323,72 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         timestamp=failing_call.at,
         errors=tuple(open_episode.errors),
         failing_call=failing_call,
-        working_call=working_call,
+        working_call=open_episode.working_call,
+        cure=cure,
         removed_arguments=tuple(removed),
         added_arguments=tuple(added),
         agent_words=reason,
         person_words=open_episode.person_words,
         is_refused=open_episode.is_refused,
-        score_parts=parts,
-        score=compute_score(parts),
-        problem=suggest_problem(
-            failing_call, first.quote, open_episode.person_words if open_episode.is_refused else ""
-        ),
-        solution=suggest_solution(failing_call, working_call, removed, added, reason, open_episode.person_words),
-        trigger=suggest_trigger(failing_call, removed, first.quote),
-        tags=suggest_tags(failing_call, first.quote),
+        rejection=rejection,
+        score=_score_episode(open_episode, diagnosis, rejection),
+        problem=suggest_problem(failing_call, diagnosis, first.quote, refusal),
+        solution=suggest_solution(diagnosis, cure, added, reason, correction),
+        triggers=triggers,
+        is_machine_wide=diagnosis.is_missing,
+        tags=list_tags(diagnosis, failing_call, first.quote),
         signature=_build_signature(open_episode),
         evidence=tuple(evidence),
         is_open=still_open,
     )
+
+
+def _get_correction(episode: OpenEpisode) -> str:
+    """Return a person's words if they say how it is done, and name a word of the call."""
+    words, call = episode.person_words, episode.failing_call
+    if call.tool in corrections.TOOLS_ASKING_PERSON or len(words.split()) <= _FEW_WORDS:
+        return ""
+    if not corrections.is_correction(words):
+        return ""
+    return words if episode.is_refused or diagnose_failure(call, words, "").word else ""
+
+
+def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
+    """Return why an episode teaches nothing that another session could use; "" if it does."""
+    kind, cure = episode.errors[0].kind, episode.cure
+    if _get_correction(episode):
+        return "" if triggers else "the person's words name no word of the call"
+    if episode.is_refused:
+        return "it was refused without words that correct it"
+    if kind in _MECHANICS:
+        return "it is about how the agent's tools work"
+    if kind == "code":
+        return "it is about the code under work"
+    if kind == "silent":
+        return "the error says nothing"
+    if kind == "path" and diagnosis.program in failures.READ_ONLY_PROGRAMS and not diagnosis.is_argument:
+        return "a look at a file that was not there"
+    if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:
+        return "several commands of the call could have failed"
+    if cure is None:
+        return "nothing that worked instead is known"
+    if corrections.is_same_call(episode.failing_call, cure, False):
+        return "the same call worked later"
+    if episode.is_edited and kind not in ("interface", "environment"):
+        return "files were changed before it worked"
+    if not triggers:
+        return "nothing tells the call from those that go fine"
+    return ""
+
+
+def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -> float:
+    if rejection:
+        return 0.0
+    if _get_correction(episode):
+        return PERSON_SCORE
+    # A file that is not there may be there tomorrow.
+    is_file = episode.errors[0].kind == "path" and not diagnosis.is_argument
+    return NAMED_SCORE if diagnosis.word and not is_file else UNNAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:
@@ -352,51 +404,3 @@ def _build_signature(episode: OpenEpisode) -> str:
             episode.failing_call.tool, episode.failing_call.command, "refused", episode.person_words
         )
     return episode.errors[0].signature
-
-
-def _compute_score_parts(episode: OpenEpisode, reason: str) -> dict[str, float]:
-    parts = {"about": 0.0, "cure": 0.0, "attempts": 0.0, "reason": 0.0, "person": 0.0, "recurs": 0.0}
-    if episode.failing_call.tool not in corrections.TOOLS_ASKING_PERSON:
-        parts["person"] += _CORRECTED_SCORE if corrections.is_correction(episode.person_words) else 0.0
-        parts["person"] += (
-            _REFUSED_SCORE if episode.is_refused and len(episode.person_words.split()) > _FEW_WORDS else 0.0
-        )
-    if episode.is_refused:
-        return parts
-    parts["about"] = _KIND_SCORES[episode.errors[0].kind] + (_LOOK_SCORE if _is_look(episode) else 0.0)
-    if episode.working_call:
-        parts["cure"] = _SAME_CALL_SCORE if _is_same_call(episode) else _OTHER_CALL_SCORE
-    if _is_code_changed(episode):
-        parts["cure"] = _EDITS_SCORE
-    else:
-        parts["attempts"] = min(
-            _ATTEMPT_SCORE * (corrections.count_call_forms(episode.errors) - 1), _MAX_ATTEMPTS_SCORE
-        )
-    parts["reason"] = _REASON_SCORE if reason else 0.0
-    return parts
-
-
-def _is_code_changed(episode: OpenEpisode) -> bool:
-    """Whether edits can have cured it; no edit teaches a program an option or opens a port."""
-    kind = episode.errors[0].kind
-    if kind in ("interface", "environment"):
-        return False
-    return bool(
-        episode.is_edited
-        or (kind == "code" and episode.working_call and corrections.is_file_change(episode.working_call))
-    )
-
-
-def _is_same_call(episode: OpenEpisode) -> bool:
-    return episode.working_call is not None and corrections.is_same_call(
-        episode.failing_call, episode.working_call, episode.errors[0].kind == "code"
-    )
-
-
-def _is_look(episode: OpenEpisode) -> bool:
-    return episode.failing_call.tool == "Bash" and failures.is_read_only(episode.failing_call.command)
-
-
-def compute_score(parts: Mapping[str, float]) -> float:
-    """One score from 0 to 1."""
-    return round(min(max(sum(parts.values()), 0.0), 1.0), 3)

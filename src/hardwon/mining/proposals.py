@@ -1,21 +1,23 @@
-"""From signals to candidates: what is suggested, how sure it is, and where it ranks.
+"""From episodes to candidates: what is suggested, whether it passes the gate, and where it ranks.
 
-The signals of one signature make one candidate. The best of them gives the words, all of them the counts. A person
-decides; nothing here approves.
+The episodes of one signature make one candidate. The best of them gives the words, all of them the counts. One that may
+become a lesson and passes the gate has the status `candidate`, the default list. A failure that several sessions met
+and that is no lesson has the status `open`. A person decides; nothing here approves.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hardwon import clock
 from hardwon.agents.fields import collect_strings
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining import episodes
-from hardwon.mining.episodes import PROPOSAL_THRESHOLD, Episode
+from hardwon.mining import gate
+from hardwon.mining.episodes import UNNAMED_SCORE, Episode
+from hardwon.mining.gate import ReplayFigures
+from hardwon.mining.suggestions import suggest_summary
 from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import map_strings
 from hardwon.store import candidates, rejections
@@ -25,7 +27,7 @@ from hardwon.text import lesson_tags, slugs
 from hardwon.text.similarity import normalize_text
 from hardwon.types import MinedEpisode, frozen, replace
 
-HOLD_FROM_PRIORITY = 7
+CANDIDATE, OPEN = "candidate", "open"
 _BASE_PRIORITY = 4
 _BLOCK_CONFIDENCE, _ALL_FIELDS_BONUS, _CATEGORY_BONUS = 0.6, 0.15, 0.05
 _EPISODE_CONFIDENCE, _ERRORS_BONUS, _CORRECTIONS_BONUS, _PERSON_BONUS, _MAX_EPISODE_CONFIDENCE = (
@@ -38,7 +40,6 @@ _EPISODE_CONFIDENCE, _ERRORS_BONUS, _CORRECTIONS_BONUS, _PERSON_BONUS, _MAX_EPIS
 _MAX_SESSIONS = 5
 _MAX_EPISODES = 20
 _MAX_SIGNATURE_CHARS = 300
-_MAX_CALL_CHARS, _MAX_SUMMARY_CHARS = 44, 112
 _HANG_TAGS = frozenset({"severity:hang", "severity:timeout"})
 _HARM_TAGS = frozenset({"severity:data-loss", "severity:silent-failure"})
 
@@ -87,14 +88,14 @@ def mine_block(
 
 def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
     """An error and what put it right, not cleaned yet."""
-    failing_call, working_call = episode.failing_call, episode.working_call
-    correction_count = bool(working_call) + bool(episode.agent_words)
+    failing_call, cure = episode.failing_call, episode.cure
+    correction_count = bool(episode.cure) + bool(episode.agent_words)
     body = {
         "tool": failing_call.tool,
         "about": episode.errors[0].kind,
         "command": failing_call.command,
         "file": failing_call.path,
-        "worked": (working_call.command or working_call.path or working_call.content) if working_call else "",
+        "worked": (cure.command or cure.path or cure.content) if cure else "",
         "removed": list(episode.removed_arguments),
         "added": list(episode.added_arguments),
         "reason": episode.agent_words,
@@ -104,10 +105,13 @@ def mine_episode(episode: Episode, agent: str, path: str, project: str) -> Mined
         "open": episode.is_open,
         "problem": episode.problem,
         "solution": episode.solution,
-        "trigger": episode.trigger,
+        "trigger": _get_pattern(episode.triggers),
+        "triggers": dict(episode.triggers),
+        "rejection": episode.rejection,
+        "machineWide": episode.is_machine_wide,
         "tags": list(episode.tags),
         "confidence": rate_episode_confidence(bool(episode.person_words), len(episode.errors), correction_count),
-        "parts": dict(episode.score_parts),
+        "parts": {},
         "evidence": [{"path": path, **quote.__dict__} for quote in episode.evidence],
     }
     return MinedEpisode(
@@ -170,41 +174,90 @@ def compute_priority(
 def refresh_candidates(
     connection: Connection, values: Mapping[str, Any], *, tiers: Sequence[int], now: float
 ) -> list[Candidate]:
-    """Weigh what is fresh; gives the candidates that are new, best first, at most as many as a scan may add.
+    """Weigh what is fresh and put all that wait through the gate; return the new ones of the default list, best first.
 
-    What there is no room for, or what is of a tier that was not asked for, stays fresh for the next scan.
+    A scan adds at most so many. What there is no room for, or what is of a tier that was not asked for, stays fresh for
+    the next scan.
     """
-    existing: list[Candidate] = []
-    new: list[Candidate] = []
+    drafts: list[Candidate] = []
     weighed: list[str] = []
     used_slugs = candidates.list_slugs(connection)
     for signature in candidates.list_fresh_signatures(connection):
         mined_episodes = candidates.list_episodes(connection, signature, limit=_MAX_EPISODES)
-        previous = candidates.find_by_signature(connection, signature)
-        proposal = _build_candidate(
-            mined_episodes, Occurrences(*_read_occurrences(connection, signature)), values, now, previous, used_slugs
-        )
-        if previous:
-            existing.append(proposal)
-        elif proposal.tier not in tiers:
-            continue
-        elif rejections.is_rejected_candidate(connection, signature):
-            pass  # it counts as weighed, and does not come again
-        elif proposal.tier == 1 or proposal.score >= PROPOSAL_THRESHOLD:
-            new.append(proposal)
+        if mined_episodes[0].tier not in tiers:
             continue
         weighed.append(signature)
-    new.sort(key=lambda candidate: (-candidate.score, candidate.signature))
-    new = new[: int(values["maxCandidatesPerScan"])]
-    weighed += [candidate.signature for candidate in new]
-    candidates.store_candidates(connection, [*existing, *new], weighed_signatures=weighed)
-    stored = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
-    return [stored[candidate.signature] for candidate in new]
+        if rejections.is_rejected_candidate(connection, signature):
+            continue  # it counts as weighed, and does not come again
+        previous = candidates.find_by_signature(connection, signature)
+        occurrences = _read_occurrences(connection, signature)
+        if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
+            drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
+    known = {draft.signature for draft in drafts}
+    waiting = [
+        candidate
+        for status in (CANDIDATE, OPEN)
+        for candidate in candidates.list_candidates(connection, status)
+        if candidate.tier == 2 and candidate.signature not in known
+    ]
+    gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
+    listed = [candidate for candidate in gated if not candidate.number and candidate.status == CANDIDATE]
+    listed.sort(key=lambda candidate: (-candidate.score, candidate.signature))
+    postponed = {candidate.signature for candidate in listed[int(values["maxCandidatesPerScan"]) :]}
+    stored = [candidate for candidate in gated if candidate.signature not in postponed]
+    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are given in this order
+    candidates.store_candidates(
+        connection, stored, weighed_signatures=[signature for signature in weighed if signature not in postponed]
+    )
+    new_signatures = [candidate.signature for candidate in listed if candidate.signature not in postponed]
+    by_signature = {candidate.signature: candidate for candidate in candidates.list_candidates(connection)}
+    return [by_signature[signature] for signature in new_signatures]
 
 
-def _read_occurrences(connection: Connection, signature: str) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
     times, sessions, projects = candidates.read_occurrences(connection, signature)
-    return times, tuple(sessions), tuple(projects)
+    return Occurrences(times, tuple(sessions), tuple(projects))
+
+
+def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share: float) -> list[Candidate]:
+    """Give each mined candidate the figures of its replay, and by these its status, delivery and rank."""
+    suggested = {item.signature: item.record for item in proposals if item.tier == 2 and item.parts.get("certainty")}
+    figures = gate.replay_records(connection, suggested) if suggested else {}
+    return [
+        candidate
+        if candidate.tier == 1
+        else _rate_candidate(candidate, figures.get(candidate.signature, ReplayFigures()), min_share)
+        for candidate in proposals
+    ]
+
+
+def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
+    repeated_in = candidate.sessions[:-1]  # the latest first: the last one met it before anybody could know
+    stopped = len(figures.failed_sessions.intersection(repeated_in))
+    certainty = candidate.parts.get("certainty", 0.0)  # none in what 0.2 found
+    parts = {
+        "certainty": certainty,
+        "cured": candidate.parts.get("cured", 0.0),
+        "stopped": stopped,
+        "repeats": len(repeated_in),
+        "failed": figures.failed,
+        "fine": figures.fine,
+        "calls": figures.fine_calls,
+    }
+    # What the error does not name may have been chance, until a second session meets it.
+    is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
+    is_listed = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
+    record = dict(candidate.record)
+    if is_listed and (not candidate.number or candidate.status == OPEN):
+        record["delivery"] = gate.choose_delivery(figures, has_cure=bool(candidate.parts.get("cured")))
+        if record["delivery"] == "block":
+            record["blockReason"] = record["solution"]
+    weight = stopped + certainty  # certainty is below 1, so repeats come first
+    score = round(weight / (1 + weight), 3) if is_listed else 0.0
+    status = candidate.status
+    if status in (CANDIDATE, OPEN):
+        status = CANDIDATE if is_listed else OPEN
+    return replace(candidate, status=status, score=score, parts=parts, record=record)
 
 
 def _build_candidate(
@@ -216,21 +269,20 @@ def _build_candidate(
     used_slugs: set[str],
 ) -> Candidate:
     best = mined_episodes[0]
-    parts = dict(best.body["parts"])
-    if best.tier == 2:
-        is_wordless = bool(best.body["refused"] and not best.body["person"])
-        parts["recurs"] = episodes.score_recurrence(best.body["about"], is_wordless, len(occurrences.sessions))
     record = build_suggested_record(mined_episodes, occurrences, values)
     slug = previous.slug if previous else slugs.create_slug(record["summary"], used_slugs, clock.create_suffix)
     used_slugs.add(slug)
+    parts = dict(best.body["parts"])
+    if best.tier == 2:
+        parts = {"certainty": best.score, "cured": float(bool(best.body["worked"] or best.body["person"]))}
     return Candidate(
         number=previous.number if previous else 0,
         id=previous.id if previous else clock.create_ulid(now),
         slug=slug,
         signature=best.signature,
         tier=best.tier,
-        status=previous.status if previous else "candidate",
-        score=episodes.compute_score(parts),
+        status=previous.status if previous else CANDIDATE,
+        score=best.score,
         parts=parts,
         occurrences=occurrences.count,
         sessions=occurrences.sessions,
@@ -245,66 +297,43 @@ def _build_candidate(
 def build_suggested_record(
     mined_episodes: Sequence[MinedEpisode], occurrences: Occurrences, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The record that a person would accept or edit, from the best signal and the counts of all."""
+    """The record that a person would accept or edit, from the best episode and the counts of all."""
     best = mined_episodes[0].body
     person = any(episode.body["person"] for episode in mined_episodes)
     block_record = dict(best.get("record") or {})
     problem, solution = best["problem"], best["solution"]
-    priority = block_record.get("priority", compute_priority(best["tags"], person, occurrences, values))
+    triggers = dict(block_record.get("triggers") or best.get("triggers") or {})
+    target = triggers.pop("commandMatchTarget", "")
+    is_mined = mined_episodes[0].tier == 2
+    summary = suggest_summary(problem) if is_mined else lesson_tags.build_summary(problem, solution)
     record = {
-        "summary": block_record.get("summary")
-        or (_build_summary(best) if mined_episodes[0].tier == 2 else lesson_tags.build_summary(problem, solution)),
+        "summary": block_record.get("summary") or summary,
         "problem": problem,
         "solution": solution,
-        "delivery": block_record.get("delivery") or _choose_delivery(best, priority),
-        "triggers": block_record.get("triggers") or _build_triggers(best),
-        "scope": block_record.get("scope") or _choose_scope(occurrences),
-        "priority": priority,
+        "delivery": block_record.get("delivery") or "note",
+        "triggers": triggers,
+        "scope": block_record.get("scope") or _choose_scope(occurrences, bool(best.get("machineWide"))),
+        "priority": block_record.get("priority", compute_priority(best["tags"], person, occurrences, values)),
         "confidence": best["confidence"],
         "tags": list(best["tags"]),
         "sourceSessionIds": list(occurrences.sessions[:_MAX_SESSIONS]),
         "occurrenceCount": occurrences.count,
         "evidence": [evidence for episode in mined_episodes[:_MAX_SESSIONS] for evidence in episode.body["evidence"]],
     }
+    if target:
+        record["commandMatchTarget"] = target
     extra_fields = {key: block_record[key] for key in ("unless", "blockReason") if key in block_record}
     return {**record, **extra_fields}
 
 
-def _build_summary(best: Mapping[str, Any]) -> str:
-    """The call in short, and the error to the end of a word: a list of these must tell one from the other."""
-    call = " ".join(str(best["command"] or best["file"] or best["tool"]).split())
-    call = call if len(call) <= _MAX_CALL_CHARS else call[:_MAX_CALL_CHARS].rpartition(" ")[0] or call[:_MAX_CALL_CHARS]
-    error = " ".join(str(best["evidence"][0]["quote"]).split()) if best["evidence"] else ""
-    summary = f"{call} was refused: {best['person']}" if best["refused"] else f"{call} fails: {error}"
-    return (
-        summary
-        if len(summary) <= _MAX_SUMMARY_CHARS
-        else summary[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0].rstrip(" .,;:…-")
-    )
+def _get_pattern(triggers: Mapping[str, Any]) -> str:
+    keys = ("commandPatterns", "pathPatterns", "contentPatterns")
+    return next((str(triggers[key][0]) for key in keys if triggers.get(key)), "")
 
 
-def _choose_delivery(best: Mapping[str, Any], priority: object) -> str:
-    """A hold for what matters much, unless its trigger would stop what put it right."""
-    if best["tool"] != "Bash" or not isinstance(priority, int) or priority < HOLD_FROM_PRIORITY:
-        return "note"
-    working_command, trigger = str(best.get("worked", "")), str(best["trigger"])
-    return (
-        "note"
-        if working_command and trigger and best.get("command") and re.search(trigger, working_command)
-        else "hold"
-    )
-
-
-def _build_triggers(best: Mapping[str, Any]) -> dict[str, list[str]]:
-    if not best["trigger"]:
-        return {}
-    pattern_key = "commandPatterns" if best.get("command") else "pathPatterns"
-    return {"toolNames": [best["tool"]], pattern_key: [best["trigger"]]}
-
-
-def _choose_scope(occurrences: Occurrences) -> dict[str, str]:
+def _choose_scope(occurrences: Occurrences, is_machine_wide: bool) -> dict[str, str]:
     """What happened in two projects may happen in any."""
-    if len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
+    if is_machine_wide or len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
         return {"type": "global"}
     return {"type": "project", "path": occurrences.projects[0]}
 

@@ -24,7 +24,7 @@ from hardwon.agents.transcript_files import (
     denied_or_deleted,
 )
 from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, TranscriptModule, load_transcript_module
-from hardwon.mining import proposals
+from hardwon.mining import gate, proposals
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
 from hardwon.privacy.private_tags import has_possible_tag, strip_private
@@ -67,6 +67,7 @@ class ScanResult:
     episode_count: int
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
+    stepped_down: tuple[str, ...] = ()  # a line for each lesson that fell below the gate
 
 
 def scan_transcripts(
@@ -94,11 +95,23 @@ def scan_transcripts(
         malformed_lines += sum(line_count for _, _, line_count in batch)
     transcripts.prune_calls(connection)
     now = clock.now()
-    new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
+    new_candidates: list[Candidate] = []
+    if byte_count or candidates.list_fresh_signatures(connection):
+        new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
+    # Only calls that were not known before can speak against a lesson.
+    stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
     )
-    return ScanResult(len(files), byte_count, malformed_lines, episode_count, tuple(new_candidates), tuple(faults))
+    return ScanResult(
+        file_count=len(files),
+        byte_count=byte_count,
+        malformed_lines=malformed_lines,
+        episode_count=episode_count,
+        new_candidates=tuple(new_candidates),
+        faults=tuple(faults),
+        stepped_down=tuple(stepped_down),
+    )
 
 
 def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:

@@ -44,7 +44,6 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"not been read yet",
             r"modified since read",
             r"InputValidationError",
-            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
             r"exceeds maximum allowed",
             r"shell cwd recovered",
             r"call \w+ first",
@@ -82,6 +81,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"no module named",
             r"cannot find module",
             r"no rule to make target",
+            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
+            r"^\(eval\):\d+: \S+ not found$",  # zsh takes a word that begins with = for a command
         ),
     ),
     (
@@ -121,12 +122,15 @@ _NAMES_FAILURE = re.compile(
 )
 # How a program begins such a line: with its name, or with the word itself.
 _AS_PROGRAMS_SAY = re.compile(
-    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err!)\b|^\w*(?:Error|Exception):", re.I
+    r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err(?:or|!))|^\w*(?:Error|Exception):", re.I
 )
+_USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
+# A shell that names its line speaks of the call itself, whatever the programs in it show.
+_SHELL_COMPLAINT = re.compile(r"(?:\(eval\)|(?:[\w./]*/)?(?:ba|z|da)?sh)(?::\w+)?:(?: line)? ?\d+: \S")
 # In a result that is not marked as failed, only a line that programs write for nothing else counts.
 _CLEAR_FAILURE = re.compile(
     r"^(?:(?:[\w./-]+: )?(?:error|fatal): \S|(?:[\w./()-]+: )*(?:line \d+: )?\S+: command not found$"
@@ -139,8 +143,9 @@ _BEGINS_AS_ERROR = re.compile(
 )
 # What a program says of its own arguments; nobody keeps a file or a log that begins so.
 _MISUSE = re.compile(
-    r"(?:error|fatal): (?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported)"
-    r" (?:argument|option|subcommand|command|flag|switch)\b",
+    r"(?:(?:error|fatal): |[\w.-]+: (?:error: )?)?"
+    r"(?:(?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported|illegal) (?:\w+ )?"
+    r"(?:argument|option|subcommand|command|flag|switch|field)s?\b|'[^']{1,80}' is not a \w+ command)",
     re.I,
 )
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -157,7 +162,7 @@ _EXIT_STATUS = re.compile(
     r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
     re.I,
 )
-_LAST_LINES = 3  # of a result, in which an error stands that ended the run
+_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # of a result, in which an error stands that ended the run
 # Tools whose results are texts of others: what these begin with says nothing of the call.
 _SHOWING_TOOLS = frozenset(
     ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
@@ -216,13 +221,13 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
     text_lines = list(lines)
     if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
         text_lines.reverse()
-    program_lines = (
+    program_lines = [
         line
         for line in text_lines
         if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH])
-    )
-    if first := next(program_lines, ""):
-        return _extract_message(first)
+    ]
+    if program_lines:  # the usage text names the program's options, and not what is wrong
+        return _extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
     failure_lines = (line for line in reversed(text_lines) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
     return _extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
 
@@ -270,11 +275,14 @@ def has_hidden_failure(command: str, text: str) -> bool:
         return False
     first = text[:MAX_QUOTE_LENGTH].lstrip().partition("\n")[0]
     last = text[-MAX_QUOTE_LENGTH:].rstrip().rpartition("\n")[2]
+    if _SHELL_COMPLAINT.match(first):
+        return True
     if not (_CLEAR_FAILURE.match(first) or _CLEAR_FAILURE.match(last)):
         return False
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
+@lru_cache(maxsize=8)  # a result is asked about where it is recorded, and where it is mined
 def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 
@@ -285,21 +293,19 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         return False
     if command and has_hidden_failure(command, text):
         return True
-    lines = [_COLOUR.sub("", line).strip() for line in text[:MAX_INSPECTED_CHARS].splitlines() if line.strip()]
-    if not lines:
-        return False
-    is_error = bool(_BEGINS_AS_ERROR.match(lines[0]))
+    first = _COLOUR.sub("", text[:MAX_INSPECTED_CHARS].lstrip().partition("\n")[0]).strip()
+    is_error = bool(_BEGINS_AS_ERROR.match(first) or (command and _MISUSE.match(first)))
     if not command:
         return is_error
-    last_lines = [line.strip() for line in text[-MAX_INSPECTED_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
-    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [lines[0], *last_lines]))
-    has_bad_exit = bool(_EXIT_STATUS.match(lines[0]) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
+    last_lines = [line.strip() for line in text[-_MAX_END_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
+    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
+    has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
         return False
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
-        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(lines[0]))
-        return is_of_git or bool(_MISUSE.match(lines[0]))
+        is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(first))
+        return is_of_git or bool(_MISUSE.match(first))
     return True
 
 

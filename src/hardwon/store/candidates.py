@@ -19,7 +19,17 @@ from hardwon.types import MinedEpisode, frozen
 PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
 _OPEN_MARKER = '"open":true'
 _SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
-_WORDING_FIELDS = ("summary", "problem", "solution", "triggers", "delivery", "blockReason", "unless", "tags")
+_WORDING_FIELDS = (
+    "summary",
+    "problem",
+    "solution",
+    "triggers",
+    "commandMatchTarget",
+    "delivery",
+    "blockReason",
+    "unless",
+    "tags",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
         connection.execute("update signals set fresh = 1 where signature = ?", (row["signature"],))
         connection.execute(
             """
-            delete from candidates where signature = ? and status = 'candidate'
+            delete from candidates where signature = ? and status in ('candidate', 'open')
             and not exists (select 1 from signals where signals.signature = candidates.signature)
             """,
             (row["signature"],),
@@ -231,14 +241,19 @@ def store_candidates(
     for candidate in candidates:
         previous = find_by_signature(connection, candidate.signature)
         updated = _keep_wording(candidate, previous) if previous else candidate
-        if previous and updated.record != candidate.record and not _should_keep_wording(connection, previous):
+        is_newly_listed = previous and (previous.status, candidate.status) == ("open", "candidate")
+        should_keep = not is_newly_listed and previous and _should_keep_wording(connection, previous)
+        if previous and updated.record != candidate.record and not should_keep:
             outdated_numbers.append((previous.number,))
             updated = candidate
         rows.append(_build_row(updated))
     updated_columns = ("tier", "score", "parts", "occurrences", "sessions", "projects", "record")
     changes = ", ".join(f"{name} = excluded.{name}" for name in updated_columns)
+    changes += ", status = iif(candidates.status in ('candidate', 'open'), excluded.status, candidates.status)"
     with transaction(connection):
-        connection.executemany("delete from candidates where number = ? and status = 'candidate'", outdated_numbers)
+        connection.executemany(
+            "delete from candidates where number = ? and status in ('candidate', 'open')", outdated_numbers
+        )
         for row in rows:
             insert_row(connection, "candidates", row, clause=f"on conflict (signature) do update set {changes}")
         connection.executemany(
@@ -260,7 +275,7 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
 
     An episode that was under way when it was first read may end in other words, and a tag may be taken back.
     """
-    if previous.status != "candidate":
+    if previous.status not in ("candidate", "open"):
         return True
     problem, solution = previous.record["problem"], previous.record["solution"]
     wordings = (

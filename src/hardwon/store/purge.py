@@ -377,7 +377,7 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
             continue
         is_unsupported = bool(pieces) and not new_counts.get(signature)
         is_named_by_text = bool(pieces) and traces.has_any_piece(f"{candidate.slug} {signature}", pieces)
-        if candidate.status == "candidate" or is_unsupported or is_named_by_text:
+        if candidate.status in ("candidate", "open") or is_unsupported or is_named_by_text:
             if candidate.status == "rejected":
                 rejections.store_candidate_trace(connection, signature)
             candidates.remove(connection, candidate.number)

@@ -68,10 +68,13 @@ def store_portions(connection: Connection, portions: Iterable[Portion], at: floa
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
+    # A transcript that was rewritten may tell another outcome of a call that is known.
     connection.executemany(
         f"""
-        insert or ignore into calls ({", ".join(_CALL_COLUMNS)}, taken_at)
+        insert into calls ({", ".join(_CALL_COLUMNS)}, taken_at)
         values ({", ".join("?" * len(_CALL_COLUMNS))}, ?)
+        on conflict (key) do update set outcome = excluded.outcome, waits = ''
+        where excluded.outcome not in ('', calls.outcome)
         """,
         [(*call, at) for call in portion.calls],
     )

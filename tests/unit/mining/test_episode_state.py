@@ -111,7 +111,7 @@ def test_what_version_1_left_under_way_is_not_lost() -> None:
 def test_a_change_of_what_is_saved_is_a_new_version() -> None:
     step = "kind line id at session agent cwd call tool command path content text failed refused denied"
     failure = "id line call_line tool command path text quote kind signature"
-    assert (STATE_VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (2, step, failure)
+    assert (STATE_VERSION, " ".join(Step._fields), " ".join(Failure.__annotations__)) == (3, step, failure)
 
 
 def hostile(turns: int) -> list[Step]:

@@ -8,16 +8,9 @@ import tracemalloc
 import pytest
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.episodes import (
-    CORRECTION_WINDOW,
-    PROPOSAL_THRESHOLD,
-    Episode,
-    EpisodeTracker,
-    compute_score,
-    find_episodes,
-    score_recurrence,
-)
-from tests.support.story import NO_ANCHOR, TYPES, UNKNOWN, Story, noise
+from hardwon.mining.diagnosis import matches_command
+from hardwon.mining.episodes import CORRECTION_WINDOW, Episode, EpisodeTracker, find_episodes
+from tests.support.story import NO_ANCHOR, UNKNOWN, Story, noise
 
 
 def test_another_form_of_the_call_is_the_lesson() -> None:
@@ -25,13 +18,13 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
     line = story.fails("kite fly --high 2>&1", UNKNOWN)
     story.works("kite launch --high 2>&1 | tail -5")
     found = story.only()
-    assert found.score >= PROPOSAL_THRESHOLD
-    assert found.working_call is not None and found.working_call.command.startswith("kite launch")
+    assert found.cure is not None and found.cure.command.startswith("kite launch")
     assert (found.removed_arguments, found.added_arguments) == (("fly",), ("launch",))
     assert [(each.line, each.kind) for each in found.errors] == [(line, "interface")]
-    assert "unrecognized subcommand 'fly'" in found.problem
-    assert "`kite launch --high 2>&1 | tail -5` worked (without `fly`, with `launch`)" in found.solution
-    assert re.search(found.trigger, "cd x && kite fly --low") and not re.search(found.trigger, "kite launch")
+    assert found.problem == "`kite fly` fails: error: unrecognized subcommand 'fly'"
+    assert found.solution == "Use `kite launch` instead."
+    assert matches_command(found.triggers, "cd x && kite fly --low")
+    assert not matches_command(found.triggers, "kite launch")
 
 
 def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
@@ -44,43 +37,22 @@ def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
     assert [each.line for each in found.errors] == [line]
 
 
-def test_every_failed_attempt_belongs_to_the_episode_and_raises_it() -> None:
-    once, often = Story(), Story()
-    for story, attempts in ((once, ["--height 5"]), (often, ["--height 5", "--up 5", "--metres 5"])):
-        for attempt in attempts:
-            story.fails(f"kite launch red {attempt}", "Exit code 1\nkite: string is too short")
-        story.works("kite launch red --string 5")
-    assert len(often.only().errors) == 3
-    assert often.only().score > once.only().score
-    assert often.only().score_parts["attempts"] > once.only().score_parts["attempts"] == 0
+def test_every_failed_attempt_belongs_to_the_episode() -> None:
+    story = Story()
+    for attempt in ("--height 5", "--up 5", "--metres 5"):
+        story.fails(f"kite launch red {attempt}", "Exit code 1\nkite: string is too short")
+    story.works("kite launch red --string 5")
+    assert len(story.only().errors) == 3
 
 
-def test_a_form_that_fails_in_another_way_got_past_the_first_error() -> None:
+def test_a_form_that_fails_in_another_way_got_past_the_first_error_but_is_no_cure() -> None:
     story = Story()
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
     first, second = story.told()
     assert first.working_call is not None and first.working_call.command == "kite test"
+    assert (first.cure, second.cure) == (None, None)
     assert len(first.errors) == len(second.errors) == 1
-    assert first.score >= PROPOSAL_THRESHOLD > second.score
-
-
-def test_what_an_edit_cured_is_no_lesson() -> None:
-    story = Story()
-    story.fails("npm run typecheck", TYPES)
-    story.edit("/home/dev/kite/src/kite.ts")
-    story.works("npm run typecheck -- --pretty")
-    assert story.only().score_parts["cure"] < 0
-    assert story.only().score < PROPOSAL_THRESHOLD
-
-
-def test_a_check_that_passes_in_another_form_without_an_edit_is_one() -> None:
-    story = Story()
-    story.fails("gust build -tags=e2e ./wind/e2e", "Exit code 1\nwind/e2e/env.gu:40:26: undefined: breeze")
-    story.agent("The issue is that breeze is declared in a test file. Let me compile the tests.")
-    story.works("gust test -tags=e2e -c ./wind/e2e")
-    assert story.only().score >= PROPOSAL_THRESHOLD
-    assert story.only().agent_words == "The issue is that breeze is declared in a test file."
 
 
 def test_no_edit_teaches_a_program_an_option() -> None:
@@ -88,14 +60,7 @@ def test_no_edit_teaches_a_program_an_option() -> None:
     story.fails("kite fly --high", UNKNOWN)
     story.edit("/home/dev/kite/README.md")
     story.works("kite launch --high")
-    assert story.only().score >= PROPOSAL_THRESHOLD
-
-
-def test_looking_at_the_output_of_a_failing_check_otherwise_is_no_cure() -> None:
-    story = Story()
-    story.fails("bun run test", "Exit code 1\n 12 pass\n 1 fail")
-    story.works("bun run test 2>&1 | grep -A5 fail", "1 fail")
-    assert story.only().score < PROPOSAL_THRESHOLD
+    assert story.only().rejection == ""
 
 
 def test_a_look_at_the_files_does_not_cure_a_command() -> None:
@@ -103,16 +68,6 @@ def test_a_look_at_the_files_does_not_cure_a_command() -> None:
     story.fails("kite launch src/wind.toml", "Exit code 1\nkite: unknown key in src/wind.toml")
     story.works("cat src/wind.toml")
     assert story.only().working_call is None
-
-
-def test_the_same_call_that_works_later_is_worth_less_than_another() -> None:
-    scores = []
-    for cure in ("kite sync red", "kite sync red --retry"):
-        story = Story()
-        story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
-        story.works(cure)
-        scores.append(story.only().score)
-    assert scores[0] < PROPOSAL_THRESHOLD <= scores[1]
 
 
 def test_a_call_made_beside_the_failing_one_is_no_cure() -> None:
@@ -133,12 +88,12 @@ SLIPS = (
 
 
 @pytest.mark.parametrize(("tool", "error"), SLIPS)
-def test_a_slip_with_the_files_is_ranked_low(tool: str, error: str) -> None:
+def test_a_slip_with_the_files_is_no_lesson(tool: str, error: str) -> None:
     story = Story()
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), error, failed=True)
     story.result(story.call("Read", path="/p/a.py"), "wind = 0")
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), "updated")
-    assert story.only().score < PROPOSAL_THRESHOLD
+    assert story.only().rejection
 
 
 @pytest.mark.parametrize(
@@ -147,52 +102,13 @@ def test_a_slip_with_the_files_is_ranked_low(tool: str, error: str) -> None:
         ("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory", "kite test"),
         ("ls plans/12-*", "Exit code 1\n(eval):1: no matches found: plans/12-*", "ls plans"),
         ("grep -rn wind src", "Exit code 1", "grep -rn breeze src"),
-        (
-            "git diff docs/a.md",
-            "fatal: ambiguous argument 'docs/a.md': path not in the working tree",
-            "git diff -- a.md",
-        ),
     ],
 )
-def test_a_wrong_path_is_ranked_low(command: str, error: str, then: str) -> None:
+def test_a_wrong_path_is_no_lesson(command: str, error: str, then: str) -> None:
     story = Story()
     story.fails(command, error)
     story.works(then)
-    assert all(each.score < PROPOSAL_THRESHOLD for each in story.told())
-
-
-def test_a_slip_that_takes_several_attempts_and_another_way_is_a_lesson() -> None:
-    story = Story()
-    for _ in range(3):
-        story.edit("/p/a.tsx", "if wind: fly()", NO_ANCHOR)
-    story.agent("Edit isn't matching because the file uses tabs.")
-    story.works("sed -i 's/wind/breeze/' /p/a.tsx", "")
-    found = story.only()
-    assert (len(found.errors), found.trigger) == (3, "**/*.tsx")
-    assert found.score >= PROPOSAL_THRESHOLD
-
-
-def test_a_slip_that_recurs_across_sessions_rises() -> None:
-    story = Story()
-    story.fails("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory")
-    story.works("cd /home/dev/kite/src && kite test")
-    found = story.only()
-    once, twice, often, ever = (score_recurrence(found.errors[0].kind, False, times) for times in (1, 2, 4, 40))
-    assert 0.0 == once < twice < often == ever
-    assert found.score < compute_score({**found.score_parts, "recurs": often}) >= PROPOSAL_THRESHOLD
-
-
-def test_a_check_that_fails_in_many_sessions_is_still_a_check() -> None:
-    story = Story()
-    story.fails("npm run typecheck", TYPES)
-    assert score_recurrence(story.only().errors[0].kind, False, 9) == 0.0
-
-
-def test_a_cure_that_keeps_its_output_in_a_file_is_no_edit() -> None:
-    story = Story()
-    story.fails("kite sync red", "Exit code 1\nkite: the wind failed")
-    story.works("kite sync red --json > /tmp/out.json")
-    assert story.only().score_parts["cure"] > 0
+    assert all(each.rejection for each in story.told())
 
 
 def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
@@ -202,43 +118,25 @@ def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
     assert story.told() == []
 
 
-def test_a_person_who_refuses_and_says_how_outranks_all() -> None:
-    refused, failed = Story(), Story()
-    refused.refuse("git push origin main", "never push to main, use a branch instead")
-    failed.fails("kite fly", UNKNOWN)
-    failed.person("don't use kite here, use the wrapper")
-    for story in (refused, failed):
-        found = story.only()
-        assert found.score >= PROPOSAL_THRESHOLD
-        assert (
-            found.score_parts["person"]
-            >= max(value for name, value in found.score_parts.items() if name != "about")
-            > 0
-        )
-        assert found.solution.startswith(found.person_words)
-        assert [each.kind for each in found.evidence] == ["error", "user"]
-    assert refused.only().is_refused and "was refused" in refused.only().problem
-
-
 def test_the_words_that_follow_a_bare_refusal_are_its_reason() -> None:
     story = Story()
     story.refuse("git push -u origin temp", " ")
-    story.person("give the branch a better name, from origin/main")
-    assert story.only().person_words == "give the branch a better name, from origin/main"
-    assert story.only().score >= PROPOSAL_THRESHOLD
+    story.person("give the branch a better name than 'temp', never push it")
+    assert story.only().person_words == "give the branch a better name than 'temp', never push it"
+    assert story.only().rejection == ""
 
 
 @pytest.mark.parametrize("words", [" ", "commit", "please add the logo too first"])
-def test_a_refusal_that_only_names_the_next_task_is_ranked_low(words: str) -> None:
+def test_a_refusal_that_only_names_the_next_task_is_no_lesson(words: str) -> None:
     story = Story()
     story.refuse("git commit -m wip", words)
-    assert story.only().score < PROPOSAL_THRESHOLD
+    assert story.only().rejection
 
 
 def test_feedback_on_a_plan_corrects_nothing_that_was_done() -> None:
     story = Story()
     story.refuse("", "you should always use the other library instead", tool="ExitPlanMode")
-    assert story.only().score < PROPOSAL_THRESHOLD
+    assert story.only().rejection
 
 
 def test_words_typed_after_something_worked_are_not_about_the_error() -> None:
@@ -254,7 +152,7 @@ def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     line = story.works("kite fly --high 2>&1 | tail -3", "error: unrecognized subcommand 'fly'\n\nUsage: kite")
     story.works("kite launch --high 2>&1 | tail -3")
     assert [each.line for each in story.only().errors] == [line]
-    assert story.only().score >= PROPOSAL_THRESHOLD
+    assert story.only().rejection == ""
 
 
 @pytest.mark.parametrize(
@@ -379,7 +277,8 @@ def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -
     for each in found:
         assert [part.line for part in each.evidence if part.kind == "error"] == [error.line for error in each.errors]
         assert 0 <= each.score <= 1
-        re.compile(each.trigger) if each.failing_call.command else None
+        for pattern in each.triggers.get("commandPatterns", ()):
+            re.compile(pattern)
 
 
 def test_the_same_steps_give_the_same_episodes() -> None:

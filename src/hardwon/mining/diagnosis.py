@@ -1,0 +1,300 @@
+"""What was wrong in a failed call: the simple command that failed, the word of it that the error names, a trigger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.shell.failures import (
+    MAX_INSPECTED_CHARS,
+    READ_ONLY_PROGRAMS,
+    list_simple_commands,
+    list_working_commands,
+)
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
+from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
+
+ZSH_COMMAND_SIGN = "="  # zsh takes a word that begins with it for the path of a command, as in `echo ===`
+_MAX_WORD_CHARS = 80
+_MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 160
+# Before what a shell says of a command: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
+_SHELL_SPEAKS = re.compile(
+    r"^(?:[\w./-]*\b(?:ba|z|da|k)?sh|\(eval\))(?P<builtin>:\w*[a-z]\w*)?:(?: ?(?:line )?\d+:)? ?"
+)
+_MISSING_PROGRAM = re.compile(
+    r"command not found: (?P<zsh>\S+)|(?:^|[\s:])(?P<bash>[^\s:]+): (?:command )?not found$"
+    r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
+    r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
+)
+_PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
+_USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
+_QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
+_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
+# The word behind one of these is what the error is about, whatever else it quotes.
+_AFTER_NOUN = re.compile(
+    r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column|named)s?:? +\(?"
+    rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=named ))(?P<last>\S+))",
+    re.I,
+)
+_LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag say it
+_WILDCARD = re.compile(r"[*?\[]")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+_RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
+_FILE_WORDS = (
+    "bash sh zsh python python3 node deno ruby perl php pytest jest tsc tsx eslint prettier mypy curl wget jq yq tar"
+    " zip unzip ssh scp rsync cp mv rm mkdir rmdir touch chmod chown ln ps kill pkill which command test make"
+)
+# The first argument of these is a file, a pattern or a host, not what they are to do.
+_WITHOUT_SUBCOMMANDS = READ_ONLY_PROGRAMS | frozenset(_FILE_WORDS.split())
+_EVERYDAY_WORDS = (
+    "add api apply branch build check checkout clean clone commit config create diff exec fetch fmt format get init"
+    " install lint list log ls merge pull push rebase remove reset restore rm run show start stash status stop switch"
+    " sync tag test up update upgrade version vet view"
+)
+# Done all day, with or without this mistake: a trigger of no more than these would be in the way.
+_EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
+# Within one simple command: options may stand before a subcommand (`git -C src stash`), anything before the word.
+_OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
+_ANYTHING_BETWEEN, _REST_BETWEEN = r"\s(?:[^|;&]*\s)?", r"[^|;&]*\s"
+_QUOTING_CHARS = frozenset("'\"\\$`<>")  # a word with one of these reads otherwise in the call than in its code
+_GLOB_CHARS = re.compile(r"([\\*?\[ ])")
+_HANG_WORDS = re.compile(
+    r"\btimed out\b|\btimeout (?:of|after|exceeded|expired|reached)\b|deadline exceeded|ETIMEDOUT", re.I
+)
+_MAX_TAG_CHARS = 40
+
+
+@frozen
+class Diagnosis:
+    """The program that failed, what it was told to do, and the word that the error names; each empty if unknown.
+
+    `is_missing` says that the word is a program that is not there.
+    """
+
+    program: str = ""
+    subcommand: str = ""
+    word: str = ""
+    is_missing: bool = False
+    command: SimpleCommand | None = None
+
+    @property
+    def is_argument(self) -> bool:
+        """Return whether the word is an option or an address, which no file that comes or goes makes right."""
+        return self.word.startswith("-") or "://" in self.word
+
+    @property
+    def is_pattern(self) -> bool:
+        """Return whether a shell took the word for a file pattern."""
+        return bool(_WILDCARD.search(self.word[-1:]))
+
+
+def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
+    """Return which part of a call failed, by the line that names the failure and the result it stands in."""
+    if call.tool != SHELL_TOOL:
+        return Diagnosis(call.tool, word=_find_argument(call, line))
+    command = find_failed_command(call.command, line, text)
+    if command is None:
+        return Diagnosis()
+    if find_missing_program(line) == command.program:
+        return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
+    word = find_named_word(command, line)
+    subcommand = find_subcommand(command)
+    return Diagnosis(command.program, subcommand, word, command=command)
+
+
+def find_missing_program(line: str) -> str:
+    missing = _MISSING_PROGRAM.search(line)
+    program = next(filter(None, missing.groups()), "") if missing else ""
+    return program if _PROGRAM_NAME.fullmatch(program) else ""
+
+
+def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | None:
+    """Return the simple command that failed; None if several could have.
+
+    The line says it: by the program it begins with, or by a word that only one of them has. Where it says nothing, the
+    call must have only one command that does work.
+    """
+    commands = list_simple_commands(command)
+    if missing_program := find_missing_program(line):
+        return next((part for part in commands if part.program == missing_program), None)
+    shell = _SHELL_SPEAKS.match(line)
+    spoken = line[shell.end() :] if shell else line
+    speakers = [spoken.partition(":")[0].rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
+    if shell and shell["builtin"]:
+        speakers.insert(0, shell["builtin"][1:])
+    for speaker in speakers:
+        if spoken_for := [part for part in commands if part.program == speaker]:
+            return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
+    working = list_working_commands(command)
+    for parts in (working, commands):
+        if named := [part for part in parts if find_named_word(part, line)]:
+            return named[0]
+    return working[0] if len({part.program for part in working}) == 1 else None
+
+
+def find_subcommand(command: SimpleCommand) -> str:
+    """Return what the program is told to do: `log` of `git -C src log`, `run lint` of `npm run lint`."""
+    if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
+        return ""
+    bare_words = [word for word in _list_literal_words(command) if not word.startswith("-")]
+    if not bare_words or not _SUBCOMMAND.fullmatch(bare_words[0]):
+        return ""
+    if bare_words[0] in _RUNNER_WORDS and len(bare_words) > 1 and _SUBCOMMAND.fullmatch(bare_words[1]):
+        return " ".join(bare_words[:2])
+    return bare_words[0]
+
+
+def find_named_word(command: SimpleCommand, line: str) -> str:
+    """Return the word of a command that the error names, an option without its value; "" if it names none."""
+    words = [word for word in _list_literal_words(command) if word != command.program]
+    if letter_option := _LETTER_OPTION.search(line):
+        letter = letter_option[1] or letter_option[2]
+        return next((word for word in words if re.fullmatch(rf"-\w*{letter}\w*", word)), "")
+    for pattern in (_AFTER_NOUN, _NAMED):
+        tokens = _list_tokens(pattern, line)
+        for token in tokens:
+            if word := _find_word(words, token):
+                return word
+        # Part of a word, such as `--json title,stars`; or inside quotes, such as a query's argument.
+        searched_text = command.full_text if pattern is _AFTER_NOUN else " ".join(words)
+        for token in tokens:
+            is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
+            if is_name and re.search(_bound_word(token), searched_text):
+                return token
+    return ""
+
+
+def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
+    """Return what a line names, as a pattern finds it; of an option its name alone."""
+    tokens: list[str] = []
+    for match in pattern.finditer(line):
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`,.()")
+        tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
+    return list(filter(None, tokens))
+
+
+def _find_word(words: Sequence[str], token: str) -> str:
+    for word in words:
+        if word == token or (word.startswith("-") and word.partition("=")[0] == token):
+            # Up to its first wildcard: zsh takes `--include=*.go` for a file pattern, whatever comes behind.
+            wildcard = _WILDCARD.search(token)
+            return token[: wildcard.end()] if wildcard else token
+        if len(token) > 1 and word == f"={token}":
+            return ZSH_COMMAND_SIGN
+    return ""
+
+
+def _list_literal_words(command: SimpleCommand) -> list[str]:
+    words = command.code.split()[1:] if command.end < MAX_INSPECTED_CHARS else command.code.split()[1:-1]
+    return [word for word in words if len(word) <= _MAX_WORD_CHARS and _QUOTING_CHARS.isdisjoint(word)]
+
+
+def _find_argument(call: Step, line: str) -> str:
+    """Return what a tool that is no shell was given by name and does not know."""
+    tokens = [*_list_tokens(_AFTER_NOUN, line), *_list_tokens(_NAMED, line)]
+    for token in tokens:
+        if _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS and re.search(_bound_word(token), call.content):
+            return token
+    return ""
+
+
+def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    """Return what tells the failing call from those that go fine; nothing if nothing does.
+
+    The program, its subcommand and the word that the error names, else one that the working call left out. A cure that
+    starts the same program in another way, such as `uv run pytest`, must not be matched.
+    """
+    if call.tool != SHELL_TOOL:
+        return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
+    command = diagnosis.command
+    is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS  # else patterns see pieces of it
+    if command is None or not is_seen_whole or not _PROGRAM_NAME.fullmatch(diagnosis.program):
+        return {}
+    if diagnosis.is_missing:
+        choices = [_build_command_triggers(f"^{_end_word(diagnosis.program)}")]
+    else:
+        choices = _list_command_triggers(command, diagnosis, cure)
+    for triggers in choices:
+        if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
+            return triggers
+    return {}
+
+
+def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
+    words = _list_literal_words(command)
+    word, program = diagnosis.word, _escape(diagnosis.program)
+    if not word and cure:
+        cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
+        word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
+    subcommand_words = diagnosis.subcommand.split()
+    if word and not any(item == word or item.startswith(word) for item in words):
+        pattern = "".join(_OPTIONS_BETWEEN + _end_word(item) for item in subcommand_words)
+        pattern += rf"\s[^|;&]*{_bound_word(word)}"
+        return [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in ("", "full")]
+    pattern, rest = "", word
+    for item in words:  # in the order in which the call has them
+        if item in subcommand_words:
+            is_after_word = bool(word) and not rest  # which may have a value: `--colour=always`
+            pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + _end_word(item)
+            subcommand_words.remove(item)
+        elif rest and item.startswith(rest):
+            pattern += _ANYTHING_BETWEEN + _end_word(rest)
+            rest = ""
+    anchored = _build_command_triggers(f"^{program}{pattern}")
+    if word:
+        return [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    is_everyday = set(diagnosis.subcommand.split()) <= _EVERYDAY_SUBCOMMANDS
+    return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def _build_command_triggers(pattern: str, *, target: str = "") -> dict[str, Any]:
+    triggers: dict[str, Any] = {"toolNames": [SHELL_TOOL], "commandPatterns": [pattern]}
+    return {**triggers, "commandMatchTarget": target} if target else triggers
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word that the working call left out can be the mistake: an option or a name, no path and no number."""
+    return word.startswith("-") or bool(_SUBCOMMAND.fullmatch(word) and word not in _EVERYDAY_SUBCOMMANDS)
+
+
+def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    if call.tool in FILE_TOOLS:
+        name = call.path.replace("\\", "/").rpartition("/")[2]
+        is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
+        escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
+        return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
+    if not word:
+        return {}
+    pattern = rf"^{_escape(word)}(?:\n|$)" if call.content.partition("\n")[0] == word else _bound_word(word)
+    if cure and cure.tool == call.tool and re.search(pattern, cure.content):
+        return {}
+    return {"toolNames": [call.tool], "contentPatterns": [pattern]}
+
+
+def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
+    """Whether a trigger's pattern matches one of the simple commands of a call."""
+    is_full = triggers.get("commandMatchTarget") == "full"
+    views = [part.full_text if is_full else " ".join(part.code.split()) for part in list_simple_commands(command)]
+    return any(re.search(pattern, view) for pattern in triggers.get("commandPatterns", ()) for view in views)
+
+
+def _bound_word(word: str) -> str:
+    """Return a pattern for a word that is no part of a longer one, as far as its ends can tell."""
+    return (r"\b" if re.match(r"\w", word[0]) else "") + _end_word(word)
+
+
+def _end_word(word: str) -> str:
+    return _escape(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+
+
+def _escape(word: str) -> str:
+    return re.escape(word).replace(r"\-", "-")
+
+
+def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
+    """Return what is known for sure, as category:value: the program, and that it hung."""
+    program = diagnosis.program if call.tool == SHELL_TOOL else ""
+    tags = [f"tool:{program}"] if _PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS else []
+    return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)

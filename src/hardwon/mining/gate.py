@@ -1,0 +1,174 @@
+"""The gate: what a trigger would have done on the recorded calls decides whether it is proposed, and how it speaks.
+
+Rules that read text guess; what happened is known. A trigger that fires on calls that go fine teaches agents to read
+past it, so at least half of its firings must have failed before a person is asked about it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
+from typing import Any
+
+from hardwon import clock
+from hardwon.errors import UserError
+from hardwon.lessons import adding, lessons_file, manifest, validation
+from hardwon.lessons.manifest import compile_entries, find_entry_literals
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
+from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
+from hardwon.projects import is_in_scope
+from hardwon.store import approvals, candidates, transcripts
+from hardwon.store.candidates import Candidate
+from hardwon.store.db import Connection, transaction
+from hardwon.store.transcripts import ScannedCall
+from hardwon.text.case_folding import fold_case
+from hardwon.types import Lesson, ManifestEntry
+
+MAX_REPLAYED_CALLS = 50_000  # the newest: years of one person's work, and a few seconds
+BLOCK_SHARE = 0.9  # of the firings that must have failed before a block is proposed
+
+
+@dataclass(slots=True)
+class ReplayFigures:
+    """What a trigger would have fired on; a call that a person refused counts as failed."""
+
+    failed: int = 0
+    fine: int = 0
+    fine_calls: int = 0  # calls that went fine and that the trigger was tried on
+    failed_sessions: set[str] = field(default_factory=set)
+
+    @property
+    def share(self) -> float:
+        fired = self.failed + self.fine
+        return self.failed / fired if fired else 0.0
+
+
+def replay_records(
+    connection: Connection, suggested: Mapping[str, Mapping[str, Any]], *, limit: int = MAX_REPLAYED_CALLS
+) -> dict[str, ReplayFigures]:
+    """Try the triggers of records, each under its name, on the newest recorded calls in one pass."""
+    lessons = [lesson for name, record in suggested.items() if (lesson := _parse_record(name, record))]
+    entries = compile_entries(lessons)
+    tools = {tool for entry in entries for tool in entry.tools}
+    return replay_entries(entries, islice(transcripts.iter_ended_calls(connection, tools), limit))
+
+
+def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
+    try:
+        lesson = parse_lesson({**record, "id": name})
+    except BadRecord:
+        return None
+    return None if lesson.delivery == "start" or validation.find_disabling_faults(lesson) else lesson
+
+
+def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
+    figures = {entry.id: ReplayFigures() for entry in entries}
+    literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
+    entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
+    for entry in entries:  # the longest literal is the rarest, as a rule
+        entries_by_literal[max(literals_by_entry[entry.id], key=len, default="")].append(entry)
+    search = PatternCache().search
+    fine_counts: Counter[tuple[str, str]] = Counter()
+    for call in calls:
+        is_fine = call.outcome == "fine"
+        fine_counts[call.tool, call.cwd] += is_fine
+        event = to_event(call)
+        text = fold_case("\n".join(list_call_texts(event)))
+        present = [entry for literal, group in entries_by_literal.items() if literal in text for entry in group]
+        possible = [
+            entry
+            for entry in present
+            if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
+        ]
+        if not possible or call.outcome == "denied":
+            continue
+        folders = list_folders(call.cwd)
+        matchable_call = prepare_call(event, project_root=find_root(call.cwd), equivalent_folders=folders)
+        for entry in possible:
+            if match_entry(entry, matchable_call, search):
+                entry_figures = figures[entry.id]
+                entry_figures.fine += is_fine
+                entry_figures.failed += not is_fine
+                if not is_fine:
+                    entry_figures.failed_sessions.add(call.session)
+
+    @cache
+    def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
+        places = (key for key in fine_counts if key[0] in tools and is_in_scope(project, list_folders(key[1])))
+        return sum(fine_counts[place] for place in places)
+
+    for entry in entries:
+        figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
+    return figures
+
+
+def _list_literals(entry: ManifestEntry) -> list[str]:
+    """Return what any matching call must hold: reading a command as a shell does costs a hundred times more."""
+    required = find_entry_literals(entry) or []
+    patterns = [[next(iter(literals)) for literals in pattern if len(literals) == 1] for pattern in required]
+    return patterns[0] if patterns and all(literals == patterns[0] for literals in patterns) else []
+
+
+def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
+    """Return how a proposal speaks up: before the call only where it is known what to do instead."""
+    if not has_cure:
+        return "note"
+    is_certain = figures.share > BLOCK_SHARE and figures.failed >= MIN_FIRINGS and not figures.fine
+    return "block" if is_certain else "hold"
+
+
+def describe_figures(parts: Mapping[str, float]) -> str:
+    """Return what a proposal would have done, for the list."""
+    stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
+    stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
+    return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"
+
+
+def step_down_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
+    """Retire lessons that came from a scan, and that the calls recorded since speak against; return a line for each.
+
+    One that a person brings back stays: its candidate says that it was stepped down before.
+    """
+    accepted = {candidate.lesson: candidate for candidate in candidates.list_candidates(connection, "active")}
+    try:
+        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    except UserError:  # a broken file: the last good manifest stays in force, and doctor names the fault
+        return []
+    watched = {
+        lesson.id: to_lesson_record(lesson)
+        for lesson in lessons
+        if lesson.status == "active" and lesson.id in accepted and _is_as_mined(accepted[lesson.id], lesson)
+    }
+    lines: list[str] = []
+    for lesson_id, figures in replay_records(connection, watched).items() if watched else ():
+        if figures.share >= min_share or not figures.fine:
+            continue
+        lesson = adding.set_lesson_status(home, lesson_id, "retired")
+        with transaction(connection):  # taking a lesson out of force needs nobody's approval
+            approvals.undo_subject(connection, approvals.LESSON, lesson_id, clock.now())
+        candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", clock.now(), lesson_id)
+        lines.append(
+            f"{lesson.slug}: fired on {figures.fine} calls that went fine and {figures.failed} that failed"
+            f" (restore: hardwon lessons restore {lesson.slug})"
+        )
+    if lines:
+        manifest.build(home, clock.now())
+    return lines
+
+
+def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:
+    """Return whether a lesson still has the trigger that was proposed: what a person wrote is theirs to judge."""
+    if candidate.tier != 2:
+        return False
+    mined = _parse_record(lesson.id, candidate.record)
+    return mined is not None and (mined.tools, mined.commands, mined.contents, mined.paths) == (
+        lesson.tools,
+        lesson.commands,
+        lesson.contents,
+        lesson.paths,
+    )

@@ -1,0 +1,165 @@
+"""The gate: what the recorded calls say decides what is proposed, how it speaks, and where it ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardwon import settings
+from hardwon.mining import gate
+from hardwon.mining.episodes import find_episodes
+from hardwon.mining.gate import ReplayFigures, choose_delivery, describe_figures, replay_records
+from hardwon.mining.proposals import mine_episode, refresh_candidates
+from hardwon.store import candidates, db
+from hardwon.store.candidates import Candidate
+from hardwon.store.transcripts import Portion, ScannedCall, store_portions
+from hardwon.types import ReadPosition
+from tests.support.story import UNKNOWN, Story
+
+PROJECT = "/home/dev/kite"
+
+
+class Archive:
+    """Recorded calls and episodes, told session by session."""
+
+    def __init__(self, home: str) -> None:
+        self.connection = db.connect(home)
+        self._sessions = 0
+
+    def tell(self, *calls: tuple[str, str]) -> None:
+        """A session of commands, each with its error, or none if it went fine."""
+        self._sessions += 1
+        session, story = f"s{self._sessions}", Story()
+        scanned: list[ScannedCall] = []
+        for number, (command, error) in enumerate(calls):
+            story.fails(command, error) if error else story.works(command)
+            outcome = "failed" if error else "fine"
+            key = f"claude-code:{session}-{number}"
+            scanned.append(
+                ScannedCall(key, "claude-code", session, PROJECT, "", "p", 1, "Bash", command, "", "", outcome)
+            )
+        steps = [step._replace(session=session, id=f"{session}-{step.id}") for step in story.steps]
+        mined = [mine_episode(episode, "claude-code", "p", PROJECT) for episode in find_episodes(steps)]
+        portion = Portion("p", "claude-code", ReadPosition(), tuple(scanned), episodes=tuple(mined))
+        store_portions(self.connection, [portion], 0.0)
+
+    def refresh(self, **changes: Any) -> list[Candidate]:
+        values = settings.resolve_settings(changes)
+        refresh_candidates(self.connection, values, tiers=(1, 2), now=1.0)
+        return candidates.list_candidates(self.connection)
+
+    def list_open(self) -> list[Candidate]:
+        return candidates.list_candidates(self.connection, "open")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[Archive]:
+    archive = Archive(str(tmp_path))
+    yield archive
+    archive.connection.close()
+
+
+MISTAKE = (("kite fly --high", UNKNOWN), ("kite launch --high", ""))
+
+
+def test_a_named_word_with_a_verified_cure_is_held_after_one_session(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    [found] = archive.refresh()
+    assert (found.record["delivery"], found.parts["repeats"]) == ("hold", 0)
+    assert archive.list_open() == []
+
+
+def test_the_list_says_what_a_proposal_would_have_stopped(archive: Archive) -> None:
+    for _ in range(4):
+        archive.tell(*MISTAKE, ("ls", ""))
+    [found] = archive.refresh()
+    assert describe_figures(found.parts) == ("would have stopped 3 of 3 repeats; fired on 0 of 8 calls that went fine")
+
+
+def test_proposals_are_ordered_by_the_repeats_they_would_have_stopped(archive: Archive) -> None:
+    archive.tell(("gust blow --loud", "error: unknown option '--loud'"), ("gust blow --softly", ""))
+    for _ in range(3):
+        archive.tell(*MISTAKE)
+    assert [found.record["problem"].split("`")[1] for found in archive.refresh()] == ["kite fly", "gust blow --loud"]
+
+
+def test_a_trigger_that_fires_mostly_on_calls_that_go_fine_is_not_listed(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    archive.tell(("kite fly low", ""), ("kite fly far", ""))
+    assert archive.refresh() == []
+    [found] = archive.list_open()
+    assert (found.parts["failed"], found.parts["fine"]) == (1, 2)
+
+
+def test_how_much_must_have_failed_is_a_setting(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    archive.tell(("kite fly low", ""), ("kite fly far", ""))
+    assert len(archive.refresh(minTriggerPrecision=0.3)) == 1
+
+
+def test_the_gate_runs_again_after_each_scan(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    assert len(archive.refresh()) == 1
+    archive.tell(("kite fly low", ""), ("kite fly far", ""))
+    assert (archive.refresh(), len(archive.list_open())) == ([], 1)
+    archive.tell(*MISTAKE)
+    archive.tell(*MISTAKE)
+    [back] = archive.refresh()
+    assert back.record["delivery"] == "hold"
+
+
+def test_what_the_error_does_not_name_needs_a_second_session(archive: Archive) -> None:
+    session = (("kite sail red --slow", "Exit code 1\nkite: the wind failed"), ("kite sail red", ""))
+    archive.tell(*session)
+    assert archive.refresh() == []
+    archive.tell(*session)
+    assert len(archive.refresh()) == 1
+
+
+def test_a_failure_without_a_cure_is_no_lesson_but_stays_open_once_it_repeats(archive: Archive) -> None:
+    archive.tell(("kite fly --high", UNKNOWN))
+    archive.refresh()
+    assert archive.list_open() == []
+    archive.tell(("kite fly --high", UNKNOWN))
+    assert archive.refresh() == []
+    [found] = archive.list_open()
+    assert (len(found.sessions), found.record["solution"]) == (2, "")
+
+
+def test_code_under_work_never_becomes_a_lesson_by_being_frequent(archive: Archive) -> None:
+    for _ in range(5):
+        archive.tell(("gust test ./a", "--- FAIL: TestWind"), ("gust test ./a -run Breeze", ""))
+    assert archive.refresh() == []
+
+
+def test_what_a_person_decided_is_not_opened_again(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    [found] = archive.refresh()
+    candidates.record_decision(archive.connection, found.id, "rejected", 1.0)
+    archive.tell(*MISTAKE)
+    assert (archive.refresh(), archive.list_open()) == ([], [])
+
+
+def test_a_block_wants_twenty_firings_and_none_that_went_fine() -> None:
+    assert choose_delivery(ReplayFigures(failed=19), has_cure=True) == "hold"
+    assert choose_delivery(ReplayFigures(failed=20), has_cure=True) == "block"
+    assert choose_delivery(ReplayFigures(failed=40, fine=1), has_cure=True) == "hold"
+    assert choose_delivery(ReplayFigures(failed=40), has_cure=False) == "note"
+
+
+def test_records_that_cannot_fire_have_no_figures(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    broken = {"summary": "s", "problem": "p", "solution": "x", "triggers": {"commandPatterns": ["("]}}
+    start = {"summary": "s", "problem": "p", "solution": "x", "delivery": "start", "triggers": {}}
+    assert replay_records(archive.connection, {"1": broken, "2": start}) == {}
+
+
+def test_only_the_newest_calls_are_tried(archive: Archive) -> None:
+    archive.tell(*MISTAKE)
+    archive.tell(("kite fly low", ""))
+    [found] = archive.refresh()
+    figures = gate.replay_records(archive.connection, {"1": found.record}, limit=1)["1"]
+    assert (figures.failed, figures.fine) == (0, 1)

@@ -1,0 +1,277 @@
+"""From a failure to a lesson: which lesson a failed call and its cure give, and where silence is right.
+
+The examples have the shape of real ones; none is copied from a session.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from hardwon.mining.diagnosis import matches_command
+from hardwon.mining.episodes import NAMED_SCORE, Episode
+from tests.support.story import NO_ANCHOR, TYPES, Story
+
+
+def tell(*steps: tuple[str, str]) -> Episode:
+    """Return the first episode of commands with their errors; a command without one works."""
+    story = Story()
+    for command, error in steps:
+        story.fails(command, f"Exit code 1\n{error}") if error else story.works(command)
+    return story.told()[0]
+
+
+class Lesson(NamedTuple):
+    """A failed call, its error, what worked, and what is to be said and matched."""
+
+    failing: str
+    error: str
+    working: str
+    problem: str
+    solution: str
+    also_matches: str = ""
+    must_not_match: str = ""
+
+
+PYTEST_USAGE = (
+    "ERROR: usage: pytest [options] [file_or_dir] [...]\npytest: error: unrecognized arguments: --parallel\n"
+    "  inifile: /srv/kite/pyproject.toml"
+)
+LESSONS = (
+    Lesson(
+        "pytest --parallel 4 tests",
+        PYTEST_USAGE,
+        "pytest -n 2 tests",
+        "`pytest --parallel` fails: pytest: error: unrecognized arguments: --parallel",
+        "Use `pytest -n` instead.",
+        "cd src && pytest -q --parallel=8 tests/unit",
+        "pytest -n 2 tests --parallel-mode",
+    ),
+    Lesson(
+        "cd src && git log --colour=always",
+        "error: unknown option `--colour'\nusage: git log [<options>]",
+        "git log --color=always",
+        "`git log --colour` fails: error: unknown option `--colour'",
+        "Use `git log --color=always` instead.",
+        "git -C . log -3 --colour",
+        "git show --colour",
+    ),
+    Lesson(
+        "wrap kite fly high",
+        "error: unrecognized subcommand 'kite'\n\nUsage: wrap [OPTIONS] <COMMAND>",
+        "kite fly high",
+        "`wrap kite` fails: error: unrecognized subcommand 'kite'",
+        "Use `kite fly high` instead.",
+        "wrap -v kite land 2>&1 | tail",
+        "wrap test && kite fly",
+    ),
+    Lesson(
+        "kite list | grep -oP 'a+' | sort",
+        "grep: invalid option -- P\nusage: grep [-abc] [pattern]",
+        "kite list | grep -oE 'a+' | sort",
+        "`grep -oP` fails: grep: invalid option -- P",
+        "Use `grep -oE` instead.",
+        "cat a | grep -n -oP b",
+        "kite -oP; grep a",
+    ),
+    Lesson(
+        "gustlint run ./...",
+        "(eval):1: command not found: gustlint",
+        "mise exec -- gustlint run ./...",
+        "`gustlint` fails: command not found: gustlint",
+        "`gustlint` is not on the PATH here; use `mise exec -- gustlint`.",
+        "cd src && gustlint --fix",
+        "echo gustlint",
+    ),
+    Lesson(
+        "kite api query -f q='{ wind(cut: 3) { name } }'",
+        "Field 'wind' doesn't accept argument 'cut'",
+        "kite api query -f q='{ wind { name } }'",
+        "`kite api` with `cut` fails: Field 'wind' doesn't accept argument 'cut'",
+        "Leave out `cut`: the call worked without it.",
+        "kite api query -f q='{ gust(cut: 9) }'",
+        "kite api query; cut -f1 a",
+    ),
+    Lesson(
+        "grep -rn gust --include=*.rs src",
+        "(eval):1: no matches found: --include=*.rs",
+        'grep -rn gust --include="*.rs" src',
+        "`grep --include=*` fails: no matches found: --include=*.rs",
+        "Put it in quotes, `'--include=*.rs'`: else the shell takes it for a file pattern.",
+        "grep -l wind --include=*.py .",
+        "grep -l wind '--include=*.py' .",
+    ),
+    Lesson(
+        "npm run typechek",
+        'npm error Missing script: "typechek"\nnpm error Did you mean this?\nnpm error   npm run typecheck',
+        "npm run typecheck",
+        '`npm run typechek` fails: npm error Missing script: "typechek"',
+        "Use `npm run typecheck` instead.",
+        "npm run typechek -- --watch",
+        "npm run typecheck",
+    ),
+    Lesson(
+        "python -m pytest tests",
+        "/usr/bin/python: No module named pytest",
+        ".venv/bin/python -m pytest tests",
+        "`python -m pytest` fails: /usr/bin/python: No module named pytest",
+        "Use `.venv/bin/python -m pytest tests` instead.",
+        "python -m pytest -x",
+        "uv run python -m pytest",
+    ),
+    Lesson(
+        "kite view 7 --json title,stars",
+        'Unknown JSON field: "stars"\nAvailable fields:\n  title\n  likes',
+        "kite view 7 --json title,likes",
+        '`kite view` with `stars` fails: Unknown JSON field: "stars"',
+        "Use `kite view title,likes` instead.",
+        "kite view 9 --json stars",
+        "kite list --json stars",
+    ),
+)
+
+
+def test_the_lesson_is_the_difference_between_the_two_calls() -> None:
+    for lesson in LESSONS:
+        found = tell((lesson.failing, lesson.error), (lesson.working, ""))
+        assert found.rejection == "", (lesson.failing, found.rejection)
+        assert (found.problem, found.solution) == (lesson.problem, lesson.solution)
+        assert found.score == NAMED_SCORE, lesson.failing
+        for command, is_expected in (
+            (lesson.failing, True),
+            (lesson.also_matches, True),
+            (lesson.working, False),
+            (lesson.must_not_match, False),
+        ):
+            assert matches_command(found.triggers, command) is is_expected, (command, found.triggers)
+
+
+def test_it_takes_one_call_to_cure_whatever_numbers_and_reasons_stand_between() -> None:
+    """As in a first use: `-n 2` directly after, and a sentence about something else."""
+    story = Story()
+    story.fails("pytest --parallel 4 tests", f"Exit code 4\n{PYTEST_USAGE}")
+    story.agent("Decided against a floating point value because HTTP wants whole seconds.")
+    story.works("pytest -n 2 tests")
+    assert story.only().solution == "Use `pytest -n` instead."
+
+
+def test_a_sentence_of_the_agent_is_quoted_only_if_it_names_a_word_of_the_call() -> None:
+    story = Story()
+    story.fails("kite fly --loop 3", "Exit code 2\nerror: unexpected argument '--loop' found")
+    story.agent("The --loop option was renamed because of the landing mode.")
+    story.works("kite fly --times 3")
+    assert story.only().solution == (
+        "Use `kite fly --times` instead. The --loop option was renamed because of the landing mode."
+    )
+
+
+SILENT = (
+    # the code under work, and a check that another check only seems to cure
+    ("npm run typecheck", TYPES, "npm run typecheck -- --pretty"),
+    ("gust test ./a", "--- FAIL: TestWind (0.00s)", "gust test ./b"),
+    ("gust test", "error: Cannot find module '@wind/sock' from 'tmp/clone/x.test.ts'", "gust run lint"),
+    # where the shell stands, and files that come and go
+    ("cd src && kite test", "bash: line 1: cd: src: No such file or directory", "kite test"),
+    ("ls plans/12-*", "(eval):1: no matches found: plans/12-*", "ls plans"),
+    ("cat wind.toml", "cat: wind.toml: No such file or directory", "cat src/wind.toml"),
+    # no error to speak of
+    ("kite count", "total: 1589", "kite count --all"),
+    # several commands could have failed
+    ("kite prepare && gust prepare", "error: the wind failed", "kite prepare && gust prepare --now"),
+    # everyday commands with nothing that tells them apart
+    ("git push", "error: failed to push some refs to 'origin'", "git pull && git push"),
+    ("git add .", "fatal: unable to write new index file", "git add -v src"),
+    # what skips a check is no cure
+    ("git commit -m wip", "error: unknown option: hook 'lint' refused", "git commit --no-verify -m wip"),
+    ("kite install --globally", "error: unknown option '--globally'", "sudo kite install"),
+    ("kite land --softly", "error: unknown option '--softly'", "kite land --force"),
+    ("gust test --strictly", "error: unknown option '--strictly'", "rm tests/test_wind.py && gust test"),
+    # nor is what would not show its failure, or asks for help
+    ("kite fly --loop", "error: unknown option '--loop'", "kite fly || true"),
+    ("kite fly --loop", "error: unknown option '--loop'", "kite fly --help"),
+    # the same call worked later
+    ("kite sync red", "Error: connect ECONNREFUSED 127.0.0.1:5432", "kite sync red"),
+)
+
+
+def test_what_teaches_another_session_nothing_is_silent() -> None:
+    for failing, error, working in SILENT:
+        found = tell((failing, error), (working, ""))
+        assert found.rejection and found.score == 0.0, (failing, found.problem, found.solution)
+
+
+def test_mechanics_of_the_agents_tools_stay_silent_however_they_were_got_around() -> None:
+    story = Story()
+    for _ in range(3):
+        story.edit("/p/a.tsx", "if wind: fly()", NO_ANCHOR)
+    story.agent("Edit isn't matching because the file uses tabs.")
+    story.works("sed -i 's/wind/breeze/' /p/a.tsx", "")
+    assert (story.only().rejection, dict(story.only().triggers)) == ("it is about how the agent's tools work", {})
+
+
+def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None:
+    story = Story()
+    story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
+    story.deny("kite test -q")
+    story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
+    first = story.told()[0]
+    assert (first.cure, first.solution, bool(first.rejection)) == (None, "", True)
+    story.works("kite test -x")
+    cured = next(episode for episode in story.told() if episode.errors == first.errors)
+    assert cured.cure is not None and cured.solution == "Use `kite test -x` instead."
+
+
+def test_the_word_makes_the_mistake() -> None:
+    """Two flags of one program are two mistakes; one flag is one, whatever wording and place."""
+    parallel = tell(("pytest --parallel", "pytest: error: unrecognized arguments: --parallel"))
+    json_flag = tell(("pytest --json", "pytest: error: unrecognized arguments: --json"))
+    elsewhere = tell(("cd /x && pytest tests --parallel 3", "error: no such option: --parallel"))
+    assert parallel.signature == elsewhere.signature != json_flag.signature
+
+
+def test_zsh_takes_a_word_with_an_equals_sign_for_a_command() -> None:
+    found = tell(("kite list; echo ===; kite wind", "(eval):1: == not found"), ("kite list; echo '==='; kite wind", ""))
+    assert found.problem == "`echo ===` fails: == not found"
+    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the path of a command."
+    assert matches_command(found.triggers, "echo ==DIFF==") and not matches_command(found.triggers, "grep -n wind src")
+
+
+def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() -> None:
+    story = Story()
+    story.result(story.call("Skill", content="commit"), "Unknown skill: commit", failed=True)
+    story.result(story.call("Skill", content="git:commit"), "done")
+    found = story.only()
+    assert found.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
+    assert (found.problem, found.solution) == (
+        "Skill on commit fails: Unknown skill: commit",
+        "Use Skill on git:commit instead.",
+    )
+
+
+def test_the_name_that_the_error_offers_is_a_cure() -> None:
+    story = Story()
+    error = "File does not exist. Did you mean .gustlint.yaml?"
+    story.result(story.call("Read", path="/p/.gustlint.yml"), error, failed=True)
+    story.result(story.call("Read", path="/p/.gustlint.yaml"), "wind: 3")
+    found = story.only()
+    assert found.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
+    assert found.solution == "Use Read on /p/.gustlint.yaml instead."
+
+
+def test_a_persons_words_count_if_they_name_a_word_of_the_call() -> None:
+    refused = Story()
+    refused.refuse("git add -A", "no, never use git add -A here, stage files by name")
+    found = refused.only()
+    assert (found.rejection, found.solution) == ("", "no, never use git add -A here, stage files by name")
+    assert matches_command(found.triggers, "git add -A") and not matches_command(found.triggers, "git add src/a.py")
+    for words in ("really? Can't we have a setting that makes it strict?", "commit", " "):
+        other = Story()
+        other.refuse("git push origin", words)
+        assert other.only().rejection, words
+
+
+def test_every_pattern_stays_within_one_simple_command() -> None:
+    for lesson in LESSONS:
+        found = tell((lesson.failing, lesson.error), (lesson.working, ""))
+        for pattern in found.triggers["commandPatterns"]:
+            assert ".*" not in pattern and not re.search(r"\*\.\w+$", pattern), pattern
