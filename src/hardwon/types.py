@@ -74,8 +74,9 @@ def frozen(cls: type[T]) -> type[T]:
 
 
 def replace(value: T, **changes: object) -> T:
-    """The same value with some fields changed."""
-    return type(value)(**{**value.__dict__, **changes})
+    """Return the same value with some fields changed, for `frozen` classes and dataclasses, slots or not."""
+    fields = {name: getattr(value, name) for name in type(value).__annotations__}
+    return type(value)(**{**fields, **changes})
 
 
 @frozen

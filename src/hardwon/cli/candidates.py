@@ -13,11 +13,10 @@ from hardwon.actions.candidates import describe_record, extract_rewording, find_
 from hardwon.actions.lessons import accept_candidate
 from hardwon.cli.context import open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_table, echo_text, get_width
-from hardwon.lessons.candidate_record import PATTERN_NAMES, find_first_pattern
+from hardwon.lessons.candidate_record import PATTERN_NAMES, describe_figures, find_first_pattern
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import Replay
 from hardwon.lessons.review_queue import is_proposed_by_agent
-from hardwon.mining.gate import describe_figures
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text.excerpts import pluralize

@@ -24,10 +24,10 @@ from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text
 from hardwon.errors import UserError
 from hardwon.lessons.adding import find_record_faults
+from hardwon.lessons.candidate_record import describe_figures
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.review_queue import list_waiting
-from hardwon.mining.gate import describe_figures
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_latest_judgements
 from hardwon.store.db import Connection

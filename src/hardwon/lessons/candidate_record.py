@@ -62,3 +62,10 @@ def find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
         for pattern in record["triggers"].get(kind, ()):
             return str(pattern["source"] if isinstance(pattern, dict) else pattern)
     return ""
+
+
+def describe_figures(parts: Mapping[str, float]) -> str:
+    """Return what a proposal would have done, for the list."""
+    stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
+    stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
+    return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"

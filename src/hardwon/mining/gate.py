@@ -122,13 +122,6 @@ def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
     return "block" if is_certain else "hold"
 
 
-def describe_figures(parts: Mapping[str, float]) -> str:
-    """Return what a proposal would have done, for the list."""
-    stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
-    stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
-    return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"
-
-
 def step_down_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
     """Retire lessons that came from a scan, and that the calls recorded since speak against; return a line for each.
 

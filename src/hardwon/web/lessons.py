@@ -11,6 +11,7 @@ from hardwon.actions import candidates
 from hardwon.actions.lessons import accept_candidate, edit_lesson, restore_lesson, retire_lesson, undo_decision
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
+from hardwon.lessons.candidate_record import describe_figures
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.store import injections, views
@@ -317,6 +318,7 @@ def _build_candidate_page(
         "title": f"Candidate {candidate.number}",
         "proposal": candidate,
         "proposed": review_queue.is_proposed_by_agent(candidate),
+        "figures": describe_figures(candidate.parts) if "repeats" in candidate.parts else "",
         "seen": _fingerprint_candidate(candidate),
         "place": waiting_numbers.index(candidate.number) + 1 if candidate.number in waiting_numbers else None,
         "total": len(waiting_numbers),

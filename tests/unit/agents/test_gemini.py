@@ -34,7 +34,7 @@ NO_OLD = (
 CALLS: dict[str, dict[str, Any]] = {
     "glob": {"tool": "Glob", "content": "*.txt", "input": {"pattern": "*.txt"}},
     "grep_search": {"tool": "Grep", "content": "hello", "input": {"pattern": "hello"}},
-    "invoke_agent": {"tool": "Task", "content": "SUBTASK go", "input": ERRAND},
+    "invoke_agent": {"tool": "Task", "content": "generalist\nSUBTASK go", "input": ERRAND},
     "list_directory": {"tool": "LS", "path": ".", "input": {"path": "."}},
     "mcp_memory_search_lessons": {
         "tool": "mcp__memory__search_lessons",

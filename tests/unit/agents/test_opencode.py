@@ -27,7 +27,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "bash": {"tool": "Bash", "tool_use_id": "call_0_0", "command": "echo one", "input": ECHO},
     "edit": {"tool": "Edit", "tool_use_id": "call_4_0", "path": NEW, "content": "ho", "input": EDIT},
     "read": {"tool": "Read", "tool_use_id": "call_2_0", "path": NONE, "input": {"file_path": NONE}},
-    "task": {"tool": "Task", "tool_use_id": "call_6_0", "content": "do it", "input": ERRAND},
+    "task": {"tool": "Task", "tool_use_id": "call_6_0", "content": "general\ndo it", "input": ERRAND},
     "write": {"tool": "Write", "tool_use_id": "call_3_0", "path": NEW, "content": "hi\n", "input": WRITE},
 }
 SUB = {

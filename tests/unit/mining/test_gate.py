@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from hardwon import settings
+from hardwon.lessons.candidate_record import describe_figures
 from hardwon.mining import gate
 from hardwon.mining.episodes import find_episodes
-from hardwon.mining.gate import ReplayFigures, choose_delivery, describe_figures, replay_records
+from hardwon.mining.gate import ReplayFigures, choose_delivery, replay_records
 from hardwon.mining.proposals import mine_episode, refresh_candidates
 from hardwon.store import candidates, db
 from hardwon.store.candidates import Candidate
