@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ import pytest
 from tests.support import agent_stand_in
 from tests.support.house_of_one import GIT_STASH, HOOK, House, bash, lesson, prompt, wait_for
 
-DECISION = "hardwon memory add feedback the tide is high at noon"
+DECISION = "hardwon memory approve 1"
 LESSON = """#lesson
 tool: Bash
 trigger: terraform apply
@@ -23,29 +24,39 @@ problem: terraform apply without a plan file applies whatever changed since the 
 solution: run terraform plan -out plan.bin and apply plan.bin
 #/lesson"""
 HOSTS = ("claude-code", "codex", "gemini", "opencode")
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def attacked(shared_house: House) -> House:
     """A home in which nothing that is tried takes effect, so that one serves for all."""
-    shared_house.add(lesson(r"\bmake\b"))
+    propose_memory(shared_house)
     shared_house.ok("start")
     return shared_house
 
 
 @pytest.fixture
 def manned(house: House) -> House:
-    house.add(lesson(r"\bmake\b"))
+    propose_memory(house)
     house.ok("start")
     return house
 
 
+def propose_memory(house: House) -> None:
+    """Have an agent propose a memory: number 1, which nobody has approved."""
+    house.add(lesson(r"\bmake\b"))
+    house.ok("memory", "add", "feedback", "the tide is high at noon", env={"CLAUDECODE": "1"})
+    assert memories(house) == []
+
+
 def payload(text: str, host: str = "claude-code") -> bytes:
-    wire = {**prompt(text), "session_id": "s1"}
+    """A prompt in a session of its own: the same words twice in one session are answered once."""
+    session = f"s{next(_numbers)}"
+    wire = {**prompt(text), "session_id": session}
     if host == "gemini":
         wire["hook_event_name"] = "BeforeAgent"
     if host == "opencode":
-        wire = {"sessionID": "s1", "directory": "/home/dev/project", "messageID": "m1", "prompt": text}
+        wire = {"sessionID": session, "directory": "/home/dev/project", "messageID": "m1", "prompt": text}
     return json.dumps(wire).encode()
 
 
@@ -107,10 +118,6 @@ def test_a_lesson_that_a_program_sends_is_proposed(manned: House) -> None:
     assert written["status"] == "candidate"
 
 
-def test_a_question_is_answered_whoever_asks(attacked: House) -> None:
-    assert send(attacked, "hardwon memory list") == "hardwon: no memories here yet"
-
-
 COMMANDS = {
     "plain": "{hook} < {payload}",
     "piped": "cat {payload} | {hook}",
@@ -144,7 +151,7 @@ def run_command(house: House, tmp_path: Path, form: str, text: str, host: str = 
 def test_the_hook_run_by_a_command_of_the_agents_decides_nothing(
     attacked: House, tmp_path: Path, form: str, host: str
 ) -> None:
-    said = run_command(attacked, tmp_path, form, f"{DECISION} {host} {form}", host).decode()
+    said = run_command(attacked, tmp_path, form, DECISION, host).decode()
     assert is_refused(said) and memories(attacked) == []
 
 
@@ -153,7 +160,7 @@ def test_a_command_that_looks_like_the_agents_own_call_has_another_input(
     attacked: House, tmp_path: Path, host: str
 ) -> None:
     form = "unset CLAUDECODE GEMINI_CLI; exec sh -c {command} < <(cat {payload}) > >(cat)"
-    run_command(attacked, tmp_path, form, f"{DECISION} {host}", host)
+    run_command(attacked, tmp_path, form, DECISION, host)
     doubt = f"a decision was not carried out: the hook's input does not come from {host}"
     log = Path(attacked.home, "logs", "hook.log")
     wait_for(lambda: log.exists() and doubt in log.read_text())
@@ -176,7 +183,7 @@ def test_a_block_is_not_lifted_by_a_command_of_the_agents(house: House, tmp_path
 
 def test_an_agent_that_another_agents_command_started_is_not_a_person(attacked: House, tmp_path: Path) -> None:
     file = tmp_path / "payload"
-    file.write_bytes(payload(f"{DECISION} from below"))
+    file.write_bytes(payload(DECISION))
     inner = [agent_stand_in.program("claude-code"), "-S", "-c", "import os, sys; sys.exit(os.system(sys.argv[1]))"]
     started = shlex.join([*inner, f"{shlex.join(hook_words(attacked))} || :"])
     script = f"PYTHONHOME={shlex.quote(sys.base_prefix)} {started} < {file}"
@@ -193,7 +200,7 @@ def spool(house: House, text: str) -> None:
 
 
 def test_a_decision_in_the_spool_is_not_carried_out_and_doctor_shows_it(house: House) -> None:
-    house.add(lesson(r"\bmake\b"))
+    propose_memory(house)
     spool(house, DECISION)
     house.ok("start")
     house.ok("stop")

@@ -30,7 +30,7 @@ def test_an_export_into_a_folder_that_is_not_there_names_the_folder(house: House
 
 def test_one_is_one(house: House) -> None:
     ran = house.cli("lessons", "add", "--summary", "x", "--problem", "p" * 30, "--solution", "s" * 30)
-    assert "summary has 1 character, but" in ran.err
+    assert "summary is too short (1 character, at least 20)" in ran.err
     house.ask("s1", prompt("about a kumquat", cwd="/home/dev/kumquat"))
     house.deliveries()
     assert "sessions (cut out) 1" in house.ok("purge", "--text", "kumquat", "--dry-run").out

@@ -11,6 +11,7 @@ from hardwon.lessons.record import PATTERN_FIELDS
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private
 from hardwon.privacy.redaction import redact_text
+from hardwon.text.excerpts import pluralize
 from hardwon.text.placeholders import PROSE_PATTERN, is_placeholder
 from hardwon.types import Lesson, Pattern, replace
 
@@ -59,7 +60,8 @@ def _check_texts(lesson: Lesson) -> list[str]:
     for name, hint in _HINTS.items():
         text = getattr(lesson, name).strip()
         if len(text) < MIN_TEXT_CHARS:
-            faults.append(f"{name} is too short ({len(text)} characters, at least {MIN_TEXT_CHARS}): write {hint}")
+            length = pluralize(len(text), "character")
+            faults.append(f"{name} is too short ({length}, at least {MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):
             faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")
         elif placeholder := _PLACEHOLDER.search(text[:MAX_LESSON_CHARS]):

@@ -83,7 +83,8 @@ def _select_observations(connection: Connection, condition: str, *values: object
 
 def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
     """Return all that was observed in a session, in order, with ids and turns."""
-    query = f"select id, prompt, {', '.join(_NAMES)} from observations where session = ? order by at, key"
+    columns = ", ".join(f"{TITLE_OR_FACT} as title" if name == "title" else name for name in _NAMES)
+    query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
     return [
         row | {name: list(parse_json_list(row[name])) for name in _LIST_COLUMNS}
         for row in fetch_dicts(connection, query, session)
@@ -92,8 +93,9 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
 
 def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
     """Return what was observed since this one, in short; if that is much, the latest."""
-    query = """
-        select observations.id, host, sessions.session, observations.at, type, title, made from observations
+    query = f"""
+        select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT} as title, made
+        from observations
         join sessions on sessions.id = observations.session where observations.id > ?
         order by observations.id desc limit ?
         """

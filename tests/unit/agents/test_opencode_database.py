@@ -77,7 +77,7 @@ def test_a_mistake_is_found_with_its_session_and_its_message(house: House, kept:
         kept.mistake(kept.session(session))
     assert scan(house)["files"] == 2
     [found] = house.ok("scan", "candidates", "--json").json()["candidates"]
-    assert "American way" in found["solution"] and found["sessionCount"] == 2
+    assert "git log --color=always" in found["solution"] and found["sessionCount"] == 2
     where = {(one["path"], one["line"], one["kind"]) for one in found["evidence"]}
     assert {(kept.at("ses_1"), 2, "error"), (kept.at("ses_2"), 2, "error")} < where
     [shown] = house.ok("review", "--json").json()["candidates"]
