@@ -16,10 +16,10 @@ from hashlib import sha256
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
-from hardwon.handoff import memory_files as files
+from hardwon.handoff import memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, rejections
-from hardwon.store import memories as kept
+from hardwon.store import memories as memory_table
 from hardwon.store.db import Connection, transaction
 from hardwon.text.printable import make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
@@ -48,13 +48,13 @@ def propose(
         raise UserError(f"{memory_type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
     text = _clean_memory_text(text)
     project = "" if memory_type == "user" else project
-    if len(kept.list_memories(connection, "candidate")) >= MAX_WAITING:
+    if len(memory_table.list_memories(connection, "candidate")) >= MAX_WAITING:
         raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
     refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
     memory = Memory(
         0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
     )
-    return kept.insert(connection, memory)
+    return memory_table.insert(connection, memory)
 
 
 def _clean_memory_text(text: str) -> str:
@@ -70,7 +70,9 @@ def _clean_memory_text(text: str) -> str:
 
 def refuse_duplicate(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
     """UserError if one of these statuses, or of all but retired ones, says the same."""
-    for other in kept.list_memories(connection, *(statuses or ("candidate", "active", "rejected")), project=project):
+    for other in memory_table.list_memories(
+        connection, *(statuses or ("candidate", "active", "rejected")), project=project
+    ):
         page = read_page(home, other) if other.status == "active" else None
         if other.status == "active" and page is None:
             continue
@@ -84,7 +86,11 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 def find_memory(connection: Connection, name: str) -> Memory:
     """By its number, which may stand behind `M:`."""
     number = name.removeprefix("M:")
-    memory = kept.get(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
+    memory = (
+        memory_table.get(connection, int(number))
+        if number.isascii() and number.isdigit() and len(number) < 16
+        else None
+    )
     if memory is None:
         raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
     return memory
@@ -92,7 +98,7 @@ def find_memory(connection: Connection, name: str) -> Memory:
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write its file, or if it has one let count what that says now; gives the file's path too."""
-    folder, file = files.get_memory_folder(home, memory), memory.file
+    folder, file = memory_files.get_memory_folder(home, memory), memory.file
     page = read_page(home, memory) if file else None
     if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
@@ -102,15 +108,15 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
     else:
         if memory.status == "candidate":
             refuse_duplicate(connection, home, memory.text, memory.project, "active")
-        file = files.choose_file_name(folder, memory)
+        file = memory_files.choose_file_name(folder, memory)
         paths.write_document(
-            home, os.path.join(folder, file), files.render_memory(home, replace(memory, file=file), now)
+            home, os.path.join(folder, file), memory_files.render_memory(home, replace(memory, file=file), now)
         )
     try:
         with transaction(connection):
             _record_decision(connection, memory, "active", file, now)
             if page:
-                kept.reword(connection, memory.id, page.text)
+                memory_table.reword(connection, memory.id, page.text)
     except BaseException:
         if not has_file:
             os.unlink(os.path.join(folder, file))
@@ -128,14 +134,14 @@ def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
 
 def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
     """Add a memory to the list that people keep beside the files."""
-    if path := files.find_index_file(folder):
+    if path := memory_files.find_index_file(folder):
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as index_file:
             index_text = index_file.read().rstrip("\n")
         if f"({file})" not in index_text:
-            paths.write_document(home, path, files.add_index_entry(index_text, file, text))
+            paths.write_document(home, path, memory_files.add_index_entry(index_text, file, text))
 
 
-def adopt_file(connection: Connection, page: files.MemoryPage, now: float) -> Memory:
+def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float) -> Memory:
     """Let a file count that somebody else put there."""
     file = os.path.basename(page.path)
     memory = Memory(
@@ -152,7 +158,7 @@ def adopt_file(connection: Connection, page: files.MemoryPage, now: float) -> Me
         now,
         now,
     )
-    return kept.insert(connection, memory)
+    return memory_table.insert(connection, memory)
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
@@ -166,10 +172,11 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
         if page is None:
             raise UserError(f"the file of memory {memory.id} is gone", f"hardwon memory approve {memory.id}")
         with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
-            fields, _ = files.split_front_matter(file.read())
-        paths.write_document(home, page.path, files.render_memory(home, replace(reworded, type=page.type), now, fields))
+            fields, _ = memory_files.split_front_matter(file.read())
+        document = memory_files.render_memory(home, replace(reworded, type=page.type), now, fields)
+        paths.write_document(home, page.path, document)
     with transaction(connection):
-        kept.reword(connection, memory.id, text)
+        memory_table.reword(connection, memory.id, text)
     return reworded
 
 
@@ -184,28 +191,29 @@ def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memo
 
 
 def _record_decision(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
-    if not kept.record_decision(connection, memory, status, file, now):
+    if not memory_table.record_decision(connection, memory, status, file, now):
         raise UserError(f"somebody decided about memory {memory.id} meanwhile", f"hardwon memory show {memory.id}")
 
 
-def read_page(home: str, memory: Memory) -> files.MemoryPage | None:
+def read_page(home: str, memory: Memory) -> memory_files.MemoryPage | None:
     """What the file of an approved memory says now; None if it is gone or cannot be read."""
-    if not memory.file.endswith(files.MEMORY_SUFFIX) or os.path.basename(memory.file) != memory.file:
+    if not memory.file.endswith(memory_files.MEMORY_SUFFIX) or os.path.basename(memory.file) != memory.file:
         return None  # an import may say anything
-    page = files.read_memory_file(files.get_memory_path(home, memory), memory.project)
+    page = memory_files.read_memory_file(memory_files.get_memory_path(home, memory), memory.project)
     if page is None:
         return None
-    return replace(page, number=memory.id, is_edited=files.hash_content(page.text) != files.hash_content(memory.text))
+    is_edited = memory_files.hash_content(page.text) != memory_files.hash_content(memory.text)
+    return replace(page, number=memory.id, is_edited=is_edited)
 
 
-def list_approved_pages(connection: Connection, home: str, project: str | None = None) -> list[files.MemoryPage]:
+def list_approved_pages(connection: Connection, home: str, project: str | None = None) -> list[memory_files.MemoryPage]:
     """What counts, of every project, or of one and everywhere: what is about the user first.
 
     A file that was changed since it was approved does not: somebody else may have changed it.
     """
     approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
-    pages = list[files.MemoryPage]()
-    for memory in kept.list_memories(connection, "active", project=project):
+    pages = list[memory_files.MemoryPage]()
+    for memory in memory_table.list_memories(connection, "active", project=project):
         page = read_page(home, memory)
         if page and page.text and approved_hashes.get(str(memory.id)) == compute_approval_hash(memory.type, page.text):
             pages.append(page)
@@ -217,7 +225,7 @@ def compute_approval_hash(memory_type: str, text: str) -> str:
     return sha256(json.dumps([memory_type, text.strip()]).encode()).hexdigest()
 
 
-def is_approved(connection: Connection, memory: Memory, page: files.MemoryPage) -> bool:
+def is_approved(connection: Connection, memory: Memory, page: memory_files.MemoryPage) -> bool:
     """Return whether a person approved what the memory's file says now."""
     approval = approvals.find_live(connection, approvals.MEMORY, str(memory.id))
     is_same = approval is not None and approval.hash == compute_approval_hash(memory.type, page.text)
@@ -233,35 +241,35 @@ def fingerprint_approved(connection: Connection, home: str) -> str:
             memory.type,
             memory.project,
             approved_hashes.get(str(memory.id)),
-            files.read_file_stamp(files.get_memory_path(home, memory)),
+            memory_files.read_file_stamp(memory_files.get_memory_path(home, memory)),
         )
-        for memory in kept.list_memories(connection, "active")
+        for memory in memory_table.list_memories(connection, "active")
     ]
     return sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
 
 
-def list_unapproved_pages(connection: Connection, home: str, project: str) -> list[files.MemoryPage]:
+def list_unapproved_pages(connection: Connection, home: str, project: str) -> list[memory_files.MemoryPage]:
     """The files in a project's repository that nobody approved here."""
-    folder = files.get_project_folder(home, project)
+    folder = memory_files.get_project_folder(home, project)
     if paths.is_inside(home, folder):
         return []
     known_files = {
-        memory.file for memory in kept.list_memories(connection, project=project) if memory.project == project
+        memory.file for memory in memory_table.list_memories(connection, project=project) if memory.project == project
     }
-    names = [name for name in sorted(files.list_file_names(folder)) if name not in known_files]
-    pages = [files.read_memory_file(os.path.join(folder, name), project) for name in names]
+    names = [name for name in sorted(memory_files.list_file_names(folder)) if name not in known_files]
+    pages = [memory_files.read_memory_file(os.path.join(folder, name), project) for name in names]
     return [page for page in pages if page and page.text]
 
 
 def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
     """What is wrong with the memories that count here: whose, what, and what mends it."""
-    faults, checked_pages = list[tuple[str, str, str]](), list[files.MemoryPage]()
-    for memory in kept.list_memories(connection, "active", project=project):
+    faults, checked_pages = list[tuple[str, str, str]](), list[memory_files.MemoryPage]()
+    for memory in memory_table.list_memories(connection, "active", project=project):
         name, page = f"M:{memory.id}", read_page(home, memory)
         if page is None:
             missing_file = (
                 "its file is gone, a link or too large: "
-                f"{os.path.join(files.get_memory_folder(home, memory), memory.file)}"
+                f"{os.path.join(memory_files.get_memory_folder(home, memory), memory.file)}"
             )
             faults.append((name, missing_file, f"hardwon memory approve {memory.id}, or retire {memory.id}"))
             continue
@@ -286,18 +294,18 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
     for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)
         faults.append((file, "nobody approved it here, so it is not told", f"hardwon memory approve {file}"))
-    return [*faults, *_find_index_faults(files.get_project_folder(home, project))]
+    return [*faults, *_find_index_faults(memory_files.get_project_folder(home, project))]
 
 
 def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
     """Files that the list beside them does not have, and lines of it that lead nowhere."""
-    path = files.find_index_file(folder)
+    path = memory_files.find_index_file(folder)
     if not path:
         return
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         listed = set(re.findall(r"\]\(([\w.-]+\.md)\)", file.read()))
-    names = set(files.list_file_names(folder))
+    names = set(memory_files.list_file_names(folder))
     for name in sorted(names - listed):
         yield name, f"it is not in {os.path.basename(path)}", f"add a line: - [name]({name})"
-    for name in sorted(listed - names - set(files.INDEX_FILES)):
+    for name in sorted(listed - names - set(memory_files.INDEX_FILES)):
         yield os.path.basename(path), f"it lists {name}, which is not there", "take the line out"

@@ -30,9 +30,9 @@ from hardwon.handoff.handoffs import (
     read_page_text,
 )
 from hardwon.privacy.cleaning import clean_text
-from hardwon.store import memories as proposed
 from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection, transaction
+from hardwon.store.memories import list_memories, record_decision, reword
 from hardwon.store.reflections import DISCARDED, DRAFT, MOOT, RATIFIED, Reflection, WrittenFile
 from hardwon.text.printable import to_printable_line
 from hardwon.text.similarity import is_same_statement
@@ -208,7 +208,7 @@ def plan_memories(
     connection: Connection, reflection: Reflection, page: HandoffPage, now: float
 ) -> tuple[list[Memory], list[Memory]]:
     """The memories that a draft names, those without a number not proposed yet; and what it proposed and took out."""
-    candidates, planned = proposed.list_memories(connection, "candidate", project=reflection.project), list[Memory]()
+    candidates, planned = list_memories(connection, "candidate", project=reflection.project), list[Memory]()
     for memory_type, text, evidence in parse_memories(page.sections.get(MEMORIES_HEADING, "")):
         proposal = next((memory for memory in candidates if is_same_statement(memory.text, text)), None)
         candidates = [memory for memory in candidates if memory is not proposal]
@@ -243,7 +243,7 @@ def _approve_memories(
     for memory in planned:
         try:
             if memory.id:
-                proposed.reword(connection, memory.id, memory.text)
+                reword(connection, memory.id, memory.text)
             candidate = (
                 memory
                 if memory.id
@@ -453,19 +453,19 @@ def retire_undone_memories(connection: Connection, home: str, reflection: Reflec
     )  # of one that found its file there already
     approved = [
         memory
-        for memory in proposed.list_memories(connection, "active")
+        for memory in list_memories(connection, "active")
         if memory_files.get_memory_path(home, memory) in written_paths
         or (memory.session, memory.source, memory.decided_at) == decision_key
     ]
     waiting = [
         memory
-        for memory in proposed.list_memories(connection, "candidate")
+        for memory in list_memories(connection, "candidate")
         if memory.session == reflection.session and memory.source == REFLECTION_SOURCE
         if not reflections.list_reflections(connection, DRAFT, session=reflection.session)
     ]
     with transaction(connection):
         for memory in (*approved, *waiting):
-            proposed.record_decision(connection, memory, "retired", memory.file, now)
+            record_decision(connection, memory, "retired", memory.file, now)
     return len(approved) + len(waiting)
 
 

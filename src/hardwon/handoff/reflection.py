@@ -31,9 +31,9 @@ from hardwon.handoff.draft import (
 from hardwon.handoff.findings import MENU, detect_findings
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.handoff.transcript_story import Story
-from hardwon.store import memories as remembered
 from hardwon.store import reflections
 from hardwon.store.db import Connection, read_epoch, transaction
+from hardwon.store.memories import list_memories
 from hardwon.store.purge_lock import hold_write_lock
 from hardwon.store.reflection_types import Finding, SuggestedMemory
 from hardwon.store.reflections import Reflection, WrittenFile
@@ -112,7 +112,7 @@ def _write_reflection(
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
     queued = memory_queue.read_queue(queue_folder, story.session)
     # One that another session's draft proposes is listed there; this session's own belong on its new page as well.
-    listed = remembered.list_memories(connection, "active", "rejected", "candidate", project=story.project)
+    listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
     known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
     memories = drop_known_memories(_suggest_memories(story, queued, findings), known_texts)
     draft, fallback_reason, log = build_draft(story, findings, memories), "", dict[str, Any]()

@@ -60,8 +60,8 @@ def _check_texts(lesson: Lesson) -> list[str]:
     for name, hint in _HINTS.items():
         text = getattr(lesson, name).strip()
         if len(text) < MIN_TEXT_CHARS:
-            length = pluralize(len(text), "character")
-            faults.append(f"{name} is too short ({length}, at least {MIN_TEXT_CHARS}): write {hint}")
+            size = pluralize(len(text), "character")
+            faults.append(f"{name} is too short ({size}, at least {MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):
             faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")
         elif placeholder := _PLACEHOLDER.search(text[:MAX_LESSON_CHARS]):
