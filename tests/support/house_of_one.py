@@ -158,6 +158,8 @@ def run_in_process(words: Sequence[str], stdin: str, environment: dict[str, str]
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     streams = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"), out, err
     kept = sys.argv, dict(os.environ), os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
+    gc.collect(0)
+    gc.disable()  # so that all that the command makes is young, and one cheap collection finds it
     try:
         sys.argv = ["hardwon", *words]
         set_environment(environment)
@@ -168,7 +170,8 @@ def run_in_process(words: Sequence[str], stdin: str, environment: dict[str, str]
         sys.argv, (sys.stdin, sys.stdout, sys.stderr) = kept[0], kept[3]
         set_environment(kept[1])
         os.chdir(kept[2])
-    gc.collect()  # a command that failed leaves its connection in the traceback
+        gc.enable()
+    gc.collect(0)  # a command that failed leaves its connection in the traceback
     out.flush()
     err.flush()
     return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
