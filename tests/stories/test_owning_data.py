@@ -387,13 +387,13 @@ def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: st
     waits = memory_queue.queue_statements(
         memory_queue.get_queue_folder(), Turn(1, 1, 0.0, name="s1", prompt="From now on always use pnpm.")
     )
-    sockets = lifecycle.get_socket_path(full.home).removesuffix("sock")
-    wait_for(lambda: os.path.exists(f"{sockets}sock"))
+    socket_path = lifecycle.get_socket_path(full.home)
+    wait_for(lambda: os.path.exists(socket_path))
     full.kill()
-    assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [True, True]
+    assert os.path.exists(socket_path)
     said = full.ok("uninstall", "--all", "--yes").out
     assert memory_queue.get_queue_folder() in said
-    assert [os.path.exists(f"{sockets}{end}") for end in ("sock", "api")] == [False, False]
+    assert not os.path.exists(socket_path)
     assert not os.path.exists(settings)
     left = sorted(os.listdir(full.home))
     assert left == [name for name in left if name.startswith(("hardwon.db", "lessons.json", "backups", "token"))]
