@@ -16,6 +16,7 @@ from hardwon.store import db, jobs, set_up
 from hardwon.types import Event
 from hardwon.worker import job_process
 from tests.support.house_of_one import House
+from tests.support.told import Told
 from tests.support.written import launch
 
 
@@ -94,3 +95,11 @@ def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> 
         job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=lambda: time.time() + 3600)
         assert connection.execute("select count(*) from summaries").fetchone()[0] == 0
         assert connection.execute("select count(*) from observations").fetchone()[0] == 0
+
+
+def test_a_sensitive_session_is_not_drafted_on_demand_either(house: House, tmp_path: Any) -> None:
+    told = Told(str(tmp_path), project=str(tmp_path))
+    told.person("move the kite to pnpm #private").mistake().write()
+    refused = house.cli("reflect", str(told.path))
+    assert refused.code == 1 and "is marked as sensitive" in refused.err
+    assert house.ok("handoff", "list", "--json").json() == []

@@ -31,6 +31,7 @@ from hardwon.handoff.draft import (
 from hardwon.handoff.findings import MENU, detect_findings
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.handoff.transcript_story import Story
+from hardwon.privacy.sensitive_sessions import has_sensitive_word
 from hardwon.store import reflections
 from hardwon.store.db import Connection, read_epoch, transaction
 from hardwon.store.memories import list_memories
@@ -70,6 +71,7 @@ def reflect(
     max_turns: int = model_draft.MAX_TURNS,
     queue_folder: str = "",
     is_denied: Callable[[str], bool] = lambda cwd: False,
+    sensitive_words: Sequence[str] = (),
 ) -> ReflectionResult:
     """Draft a handoff of the session in a transcript; UserError if somebody is at it, or it says nothing.
 
@@ -79,6 +81,9 @@ def reflect(
     story = transcript_story.read_story(transcript, agent)
     if not story.steps:
         raise UserError(f"{transcript} holds nothing that may be told of", "a session that is private is left alone")
+    if has_sensitive_word((step.text for step in story.steps if step.kind == "person"), sensitive_words):
+        message = f"session {story.session} is marked as sensitive, so nothing is drafted from it"
+        raise UserError(message, "hardwon config get sensitiveWords shows the words that mark a session")
     with alone(home, story.session) as is_alone:
         if not is_alone:
             raise UserError(f"session {story.session} is being reflected on already", "wait a moment, then try again")

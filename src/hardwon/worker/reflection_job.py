@@ -46,6 +46,7 @@ def reflect_on_session(
         propose=propose,
         max_turns=values["reflectTurns"],
         is_denied=is_denied,
+        sensitive_words=values["sensitiveWords"],
     )
 
 
