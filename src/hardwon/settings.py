@@ -71,7 +71,7 @@ SETTINGS = (
     Setting("rememberInTurn", True, "queue a person's lasting instructions for the next reflection"),
     Setting("autoReflect", True, "draft a handoff when a session ends or is idle"),
     Setting("idleMinutes", 15, "minutes without activity until a session is idle; 0: only draft at its end", 0, 1440),
-    Setting("reflectMinPrompts", 2, "minimum prompts for a handoff draft, unless the session made many calls", 1, 100),
+    Setting("reflectMinPrompts", 2, "minimum prompts for a draft, unless files changed or 10 calls were made", 1, 100),
     Setting("reflectTurns", 40, "number of last turns sent to a model for a handoff", 1, 1000),
     Setting("handoffCommit", False, "commit a handoff's files, and only those, when it is ratified; never push"),
     Setting("ratifyAfterDays", 0, "days after which an unreviewed draft is ratified; 0: never", 0, 3650),
