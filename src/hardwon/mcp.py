@@ -234,7 +234,7 @@ def propose_lesson(
     tags: Annotated[tuple[str, ...], Field(max_length=20, description="category:value, such as tool:git")] = (),
     only_here: Annotated[bool, Field(description="only in this project")] = False,
 ) -> str:
-    """Propose a lesson: a mistake, its cause, and what to do instead, told when it is about to be repeated."""
+    """Propose a lesson: a mistake, its cause, and what to do instead, shown when it is about to be repeated."""
     record: dict[str, Any] = {"delivery": delivery, "priority": priority, "tags": list(tags)}
     record |= {"summary": summary, "problem": problem, "solution": solution}
     if command:
@@ -354,8 +354,8 @@ def _is_project_name(project: str, folder: str, name: str) -> bool:
 
 def _refuse_other(context: ServerContext, record_id: str) -> str:
     if context.is_open:
-        return f'{record_id} is of another project: get(ids=["{record_id}"], project="*") reads it'
-    return f"{record_id} is of another project"
+        return f'{record_id} belongs to another project: get(ids=["{record_id}"], project="*") reads it'
+    return f"{record_id} belongs to another project"
 
 
 def _open_store(home: str) -> AbstractContextManager[db.Connection]:
