@@ -1,20 +1,20 @@
 #!/bin/sh
-# Finds the hardwon that is installed here and becomes its hook, or its MCP server. Where it is stands in a file of
-# hardwon's home, so that no other process is started on the way. Whatever is missing, no call of an agent is stopped.
+# Find the installed hardwon and exec its hook or its MCP server. Its path is in a file in hardwon's home, so no other
+# process needs to be started. Whatever is missing, never stop a call of the agent.
 #
 #   door.sh HOST EVENT    with the payload on stdin
-#   door.sh HOST mcp      (Codex fills in no path of a plugin where it starts a server, so .mcp.json has this in short)
+#   door.sh HOST mcp      (Codex does not expand the plugin's path in server commands, so .mcp.json has a short form of this)
 
 host=$1 event=$2 home=${HARDWON_HOME:-$HOME/.hardwon}
-# Codex takes Claude Code's plugins as they are, and tells by this that it is another.
+# Codex runs Claude Code's plugins unchanged and sets PLUGIN_ROOT.
 if [ "$host" = claude-code ] && [ "${0%/*}" -ef "${PLUGIN_ROOT-}" ]; then host=codex; fi
 
 found() {
     { IFS= read -r python && IFS= read -r hook; } 2>/dev/null <"$home/front-door" && [ -x "$python" ] && [ -r "$hook" ]
 }
 
-# Whether the agent's own settings have our hooks, the person's or this project's: then those answer. They may have been
-# edited since that was noted; two answers do no harm, none does.
+# Return whether the user's or project's settings already have our hooks; those then answer. The settings may have changed
+# since they were listed, so read them: answering twice is harmless, not answering is not.
 in_settings() {
     [ -s "$home/hooked/$host" ] || return 1
     case $host in
@@ -48,7 +48,7 @@ if [ "${HARDWON_OFF:-0}" != 0 ] || in_settings; then
     echo '{}'
     exit 0
 fi
-# An agent that was started from another's shell has guards all the same, but what it is told is no person's word.
+# Keep the guards active in an agent that was started from another agent's shell, but do not trust its prompts as a person's.
 if [ "$event" != UserPromptSubmit ]; then export AI_AGENT="${host}_hook"; fi
 if ! found && [ "$event" = SessionStart ] && command -v hardwon >/dev/null; then
     hardwon start </dev/null >/dev/null 2>&1

@@ -1,3 +1,3 @@
-"""hardwon keeps what coding agents learned the hard way."""
+"""Memory and lessons for coding agents."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m hardwon`"""
+"""Run the command line with `python -m hardwon`."""
 
 from hardwon.cli import main
 

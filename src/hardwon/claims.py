@@ -1,7 +1,8 @@
-"""Claim files: who may deliver a lesson to a session.
+"""Claim files, which ensure that a lesson is delivered to a session only once.
 
-Warm and cold hooks race for the same lesson. Whoever creates the file has it; the file says when and for whom, so
-that the same hook, asking again after its worker died, is still the owner and the lesson is not lost.
+The worker and the hook's fallback may race for the same lesson. The process that creates the file owns the claim. The
+file holds the time and the owner's token, so a hook that asks again after its worker died still owns the claim, and the
+lesson is not lost.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONG_AGO = 0.0
-# Markers of a session, each kind in a folder of its own: a session that starts frees its claims.
+# Markers of a session. Each kind has its own folder, because starting a session releases its claims.
 PAUSED_PREFIX, PRIVATE_PREFIX = "paused-", "private-"
-LATEST_MARKER = "+latest"  # among the private ones: the last prompt was private as a whole
-HARDWON_TURN_PREFIX = "ours-"  # holds LATEST while the last prompt was for hardwon and not for the agent
+LATEST_MARKER = "+latest"  # in the private folder: the last prompt was wholly private
+HARDWON_TURN_PREFIX = "ours-"  # its folder has LATEST_MARKER if the last prompt was meant for hardwon, not the agent
 
 
 def get_claim_folder(home: str, session: str, kind: str = "") -> str:
@@ -26,15 +27,15 @@ def get_claim_folder(home: str, session: str, kind: str = "") -> str:
 
 
 def build_claim_name(subagent: str, lesson_id: str) -> str:
-    """A sub-agent has a context of its own, so what the main agent was told it was not."""
+    """Return the file name of a claim. Sub-agents have their own context, so they have their own claims."""
     return f"{to_safe_name(subagent) if subagent else 'main'}.{to_safe_name(lesson_id)}"
 
 
 def take(path: str, token: str, now: float) -> float | None:
-    """None if the claim is this token's, now or already; else the time at which another took it.
+    """Take a claim. Return None if this token owns it, now or already, else the time at which another took it.
 
-    What stands where the folder should be is moved aside. If even that fails, nothing in the home can be written; then
-    it counts as claimed long ago: better silent than the same words, or the same hold, at every call.
+    Anything in the folder's place is moved aside. If that fails too, the home is not writable, and the result is
+    LONG_AGO: silence is better than the same note, or the same hold, at every call.
     """
     try:
         descriptor = _create_claim(path)
@@ -58,8 +59,8 @@ def take(path: str, token: str, now: float) -> float | None:
 
 
 def _move_obstacles(path: str) -> None:
-    """Move aside what keeps a claim from being made: a file or a broken link in a folder's place, or a folder that
-    cannot be written."""
+    """Rename anything that prevents creating the claim: a file or broken link in a folder's place, or a folder that is
+    not writable."""
     session_folder = os.path.dirname(path)
     for folder in (os.path.dirname(session_folder), session_folder):
         if os.path.lexists(folder) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
@@ -82,14 +83,14 @@ def _find_claim_time(path: str, token: str) -> float | None:
             text = file.read()
         if f" {token}\n" in text:
             return None
-        # Empty between another's creating and writing: then the file's own time stands in.
+        # Another process has created the file but not written it yet: use the file's own time.
         return float(text.split(" ", 1)[0]) if text else os.stat(path).st_mtime
     except (OSError, ValueError):
         return LONG_AGO
 
 
 def join(path: str, token: str) -> None:
-    """Let this token share the claim, so that it gets the same answer if it asks again."""
+    """Add a token as an owner of the claim, so that it gets the same answer if it asks again."""
     try:
         with open(path, "a", encoding="utf-8", errors="replace") as file:
             file.write(f" {token}\n")
@@ -105,7 +106,7 @@ def release(path: str) -> None:
 
 
 def release_matching(home: str, session: str, should_release: Callable[[str], bool]) -> None:
-    """Free those of the session's claims whose names are chosen."""
+    """Release the session's claims whose names `should_release` accepts."""
     folder = get_claim_folder(home, session)
     try:
         names = os.listdir(folder)
@@ -117,7 +118,7 @@ def release_matching(home: str, session: str, should_release: Callable[[str], bo
 
 
 def prune_old(home: str, cutoff: float) -> None:
-    """Forget sessions whose last claim is older than this, but not that they were paused: transcripts stay longer."""
+    """Delete claims of sessions without a claim since `cutoff`. Pause and privacy markers stay."""
     claims_folder = os.path.join(home, "claims")
     try:
         sessions = os.listdir(claims_folder)
@@ -135,7 +136,7 @@ def prune_old(home: str, cutoff: float) -> None:
 
 
 def mark_paused(home: str, session: str, now: float) -> None:
-    """Part of this session was paused, so its transcript holds what was not to be recorded."""
+    """Record that part of this session was paused: its transcript contains things that must not be recorded."""
     if session:
         take(os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX), PAUSED_PREFIX, now)
 
@@ -145,5 +146,5 @@ def has_been_paused(home: str, session: str) -> bool:
 
 
 def is_last_prompt_private(home: str, session: str) -> bool:
-    """Whether hooks told that the session's last prompt was private as a whole."""
+    """Return whether hooks reported the session's last prompt as wholly private."""
     return os.path.exists(os.path.join(get_claim_folder(home, session, PRIVATE_PREFIX), LATEST_MARKER))

@@ -1,4 +1,4 @@
-"""Time and fresh names come in here and are handed down, so that what decides can be tested without waiting."""
+"""The clock and random ids. Callers pass the values down, so that code can be tested without waiting."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def format_iso(at: float) -> str:
-    """2026-03-29T00:00:00Z"""
+    """Return the time in the form 2026-03-29T00:00:00Z."""
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at))
 
 
 def create_ulid(at: float) -> str:
-    """26 characters that sort by time and do not collide."""
+    """Return a ULID: 26 characters that sort by time and do not collide."""
     number = (int(at * 1000) << 80) | int.from_bytes(urandom(10), "big")
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
 def create_suffix(length: int = 4) -> str:
-    """A few random characters that tell two slugs apart."""
+    """Return a few random characters that make a slug unique."""
     return "".join(_CROCKFORD[byte & 31] for byte in urandom(length)).lower()

@@ -1,10 +1,10 @@
-"""What goes wrong in a way a person can mend."""
+"""The exception for errors that a person can fix."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """The fact with the wrong value, then the command that mends it; said once, at the border of the program."""
+    """An error message with the invalid value, and the command that fixes it. Printed once, at the program's entry."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)

@@ -1,15 +1,15 @@
-"""The front door: bytes go to the worker untouched, its answer goes back untouched, the exit code is always 0.
-A script is never byte-compiled, so each line is paid for at every tool call."""
+"""The hook: pass stdin to the worker and print its answer, both unchanged. The exit code is always 0.
+Scripts are not byte-compiled, so every line costs time at every tool call."""
 
 import _socket
 import posix
 import sys
 
-SECONDS = {"SessionStart": 3.0, "UserPromptSubmit": 0.5, "PreToolUse": 0.5, "SubagentStart": 0.5}  # else a tell
+SECONDS = {"SessionStart": 3.0, "UserPromptSubmit": 0.5, "PreToolUse": 0.5, "SubagentStart": 0.5}  # others: 0.25
 
 
 def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> bytes | None:
-    """The worker's answer, or None if it is away, mute, or died before its last byte."""
+    """Return the worker's answer, or None if it is not running, too slow, or died early."""
     try:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         sock.settimeout(SECONDS.get(event, 0.25))
@@ -28,7 +28,7 @@ try:
     host, event, home = sys.argv[1:4]
     payload, event_id = sys.stdin.buffer.read(), posix.urandom(16).hex()
     off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
-    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # an agent's shell plays its own hook
+    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # run by an agent in its shell
     answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, event_id, payload)
     if answer is None:
         sys.path.append(__file__.rsplit("/", 2)[0])

@@ -1,7 +1,7 @@
-"""The MCP server: agents search what is recorded and propose memories and lessons. Nothing here approves.
+"""The MCP server: agents search records and propose memories and lessons. No tool approves anything.
 
-It reads the store itself, so it needs no worker. It answers about the project in whose folder it was started, and about
-others only with --all-projects. An error is one sentence without internals.
+It reads the store directly, so it needs no worker. It answers about the project of the folder it was started in, and
+about others only with --all-projects. An error is one sentence without internals.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KindName = Literal["", "observation", "summary", "prompt", "event", "lesson", "m
 
 @frozen
 class ServerContext:
-    """The home, the folder that the agent works in, and whether it may ask about other projects."""
+    """The home, the agent's working directory, and whether the agent may query other projects."""
 
     home: str
     folder: str
@@ -234,7 +234,7 @@ def propose_lesson(
     tags: Annotated[tuple[str, ...], Field(max_length=20, description="category:value, such as tool:git")] = (),
     only_here: Annotated[bool, Field(description="only in this project")] = False,
 ) -> str:
-    """Propose a lesson: a mistake, its cause, and what to do instead, told when it is about to be repeated."""
+    """Propose a lesson: a mistake, its cause, and what to do instead, shown when it is about to be repeated."""
     record: dict[str, Any] = {"delivery": delivery, "priority": priority, "tags": list(tags)}
     record |= {"summary": summary, "problem": problem, "solution": solution}
     if command:
@@ -298,7 +298,7 @@ class HardwonServer(MCPServer):
 
 
 def _describe_cause(name: str, cause: BaseException | None) -> str:
-    """Return the error in a sentence; nothing for an unexpected one."""
+    """Return the error as one sentence, or an empty string for an unexpected one."""
     if isinstance(cause, ValidationError):
         fault = cause.errors(include_url=False, include_input=False)[0]
         argument = ".".join(str(part) for part in fault["loc"][:1])
@@ -315,7 +315,7 @@ def _describe_cause(name: str, cause: BaseException | None) -> str:
 
 
 def build_server(home: str, folder: str, *, all_projects: bool = False) -> MCPServer:
-    """Build the server for an agent that works in this folder; `all_projects` opens the other projects too."""
+    """Build the server for an agent in this folder. With `all_projects` it answers about other projects too."""
     instructions = INSTRUCTIONS.format(others=OTHERS if all_projects else "")
     server = HardwonServer(
         "hardwon", version=__version__, instructions=instructions, log_level="WARNING", subscriptions=False
@@ -331,9 +331,9 @@ def build_server(home: str, folder: str, *, all_projects: bool = False) -> MCPSe
 
 
 def _resolve_scope(connection: db.Connection, context: ServerContext, project: str) -> str:
-    """Return the project that is asked about, empty for all; UserError if the server may not answer about it.
+    """Return the requested project, empty for all; raise UserError if the server may not answer about it.
 
-    The caller is an agent, so only the person who sets the server up can open other projects.
+    The caller is an agent, so only the person who configures the server can open other projects.
     """
     if context.is_open:
         return query_scope.resolve_project(connection, project, context.folder)
@@ -345,7 +345,7 @@ def _resolve_scope(connection: db.Connection, context: ServerContext, project: s
 
 
 def _is_project_name(project: str, folder: str, name: str) -> bool:
-    """Return whether a caller means this project: by nothing, by its name, or by a path in it."""
+    """Return whether a name means this project: it is empty, the project's name, or a path inside it."""
     if name.strip() in ("", os.path.basename(project)):
         return True
     is_path = (os.sep in name or name in (".", "..")) and "\0" not in name
@@ -354,8 +354,8 @@ def _is_project_name(project: str, folder: str, name: str) -> bool:
 
 def _refuse_other(context: ServerContext, record_id: str) -> str:
     if context.is_open:
-        return f'{record_id} is of another project: get(ids=["{record_id}"], project="*") reads it'
-    return f"{record_id} is of another project"
+        return f'{record_id} belongs to another project: get(ids=["{record_id}"], project="*") reads it'
+    return f"{record_id} belongs to another project"
 
 
 def _open_store(home: str) -> AbstractContextManager[db.Connection]:

@@ -1,4 +1,4 @@
-"""Where hardwon keeps things. The home is private to its owner: 0700, files 0600."""
+"""Paths in hardwon's home, and private files. Folders have mode 0700, files 0600."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOOK_LOG = "logs/hook.log"
 
 
 def get_home() -> str:
-    """The home that `HARDWON_HOME` names, else `~/.hardwon`."""
+    """Return `HARDWON_HOME` if it is set, else `~/.hardwon`."""
     return os.path.abspath(os.path.expanduser(os.environ.get("HARDWON_HOME") or "~/.hardwon"))
 
 
@@ -32,7 +32,7 @@ def is_inside(folder: str, path: str) -> bool:
 
 
 def make_private_folder(path: str) -> str:
-    """The folder, made if need be with those above it, readable by its owner alone."""
+    """Create a folder and its parents with mode 0700 if they are missing, and return its path."""
     if not os.path.isdir(path):
         if parent := os.path.dirname(path):
             make_private_folder(parent)
@@ -44,16 +44,16 @@ def make_private_folder(path: str) -> str:
 
 
 def open_plain_file(path: str, flags: int) -> int:
-    """Open a file for `open(…, opener=plain_file)`; OSError at once if it is a pipe or a device.
+    """Open a file for `open(…, opener=open_plain_file)`; raise OSError at once if it is a pipe or a device.
 
-    Anything may lie where a person's file is expected, and a pipe that nobody writes to would be waited for.
+    Opening a pipe without a writer would block.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return descriptor
     os.close(descriptor)
-    import errno  # every hook imports this module, and few come here
+    import errno  # every hook imports this module, and few need errno
 
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -61,13 +61,13 @@ def open_plain_file(path: str, flags: int) -> int:
 
 
 def write_private(path: str, content: bytes) -> None:
-    """Replace a file of ours whole or not at all; a reader never sees half of it."""
+    """Replace a file in the home atomically, with mode 0600."""
     make_private_folder(os.path.dirname(path))
     replace_file(path, content, 0o600)
 
 
 def write_document(home: str, path: str, text: str) -> None:
-    """Replace what people read: private in the home, and elsewhere as their own files are."""
+    """Replace a document atomically: private in the home, with mode 0644 elsewhere."""
     content = text.encode("utf-8", "replace")
     if is_inside(home, path):
         write_private(path, content)
@@ -77,7 +77,7 @@ def write_document(home: str, path: str, text: str) -> None:
 
 
 def replace_file(path: str, content: bytes, mode: int) -> None:
-    """The file itself, where the path leads: one that a person keeps elsewhere stays a link."""
+    """Replace a file atomically. If the path is a link, replace its target and keep the link."""
     path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.new"
     try:
@@ -86,14 +86,14 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:  # also when a signal ends us: what was to be written may be private
+    except BaseException:  # also on a signal: the content may be private
         if os.path.lexists(temporary):
             os.unlink(temporary)
         raise
 
 
 def to_safe_name(text: str) -> str:
-    """The text as a file name: itself if it is tame, else its hash, so that no id from outside can name a path."""
+    """Return the text if it is a safe file name, else its hash, so that an id from outside cannot name a path."""
     if 0 < len(text) <= 80 and text.replace("-", "").replace("_", "").isalnum() and text.isascii():
         return text
     from hashlib import sha256
@@ -102,6 +102,6 @@ def to_safe_name(text: str) -> str:
 
 
 def build_draft_name(project: str, session: str) -> str:
-    """Return the name of a draft's file without its end: the project's folder, then the session."""
+    """Return the name of a draft's file without its extension: the project's folder, then the session."""
     folder = os.path.basename(project.rstrip(os.sep))[:40]
     return "-".join(filter(None, (folder and to_safe_name(folder), to_safe_name(session or "session"))))

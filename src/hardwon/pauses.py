@@ -1,6 +1,6 @@
-"""The off switches. `hook.py` reads HARDWON_OFF itself; a pause is one small file that everybody can look at.
+"""Pauses, kept in one small file that hooks can check cheaply. `hook.py` itself reads HARDWON_OFF.
 
-One line per pause: the time it ends (0: until lifted), a blank, and the project's real path or `*`.
+The file has one line per pause: its end time (0: until lifted), a space, and the project's real path or `*`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from hardwon.projects import is_in_scope, list_equivalent_folders
 EVERYWHERE = "*"
 LATEST_END = 253_402_300_799.0  # the end of the year 9999
 NAN = float("nan")
-_MAX_FILE_CHARS = 1_000_000  # characters
+_MAX_FILE_CHARS = 1_000_000
 
 
 def read_pauses(home: str) -> list[tuple[float, str]]:
-    """The pauses in the file, ended ones too; lines that make no sense are passed over, and named by `faults`.
+    """Return the pauses in the file, including ended ones. Invalid lines are skipped; `find_pause_faults` reports them.
 
-    A file that cannot be read counts as a pause everywhere: somebody wanted quiet, and nobody can tell where.
+    A file that cannot be read counts as a pause everywhere: somebody paused hardwon, but it is unknown where.
     """
     return _parse_file(home)[0]
 
 
 def find_pause_faults(home: str) -> list[str]:
-    """What is wrong with the file of pauses: a sentence each."""
+    """Return the errors in the file of pauses, one sentence each."""
     return _parse_file(home)[1]
 
 
@@ -47,7 +47,7 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
         except ValueError:
             end = NAN
         if end > LATEST_END:
-            end = 0.0  # later than any clock goes: until it is lifted
+            end = 0.0  # too late for a date: treat it as until lifted
         if end >= 0 and where:
             pauses.append((end, where))
         elif line.strip():
@@ -60,7 +60,7 @@ def list_active_pauses(home: str, now: float) -> list[tuple[float, str]]:
 
 
 def is_paused(home: str, cwd: str, now: float) -> bool:
-    """Whether hardwon is to keep quiet in this folder."""
+    """Return whether hardwon is paused in this folder."""
     current = list_active_pauses(home, now)
     if not current:
         return False
@@ -69,10 +69,10 @@ def is_paused(home: str, cwd: str, now: float) -> bool:
 
 
 def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
-    """Exactly these pauses; with none the file goes, so that the hook's warm path is taken again."""
+    """Replace all pauses. Without any, delete the file, so that hooks ask the worker directly again."""
     path = os.path.join(home, paths.PAUSES)
     if os.path.isdir(path) and not os.path.islink(path):
-        os.rename(path, f"{path}.{os.getpid()}.old")  # a folder in the file's place; nothing of it is lost
+        os.rename(path, f"{path}.{os.getpid()}.old")  # a folder in the file's place: keep it
     if pauses:
         lines = "".join(f"{until:.0f} {where}\n" for until, where in pauses)
         paths.write_private(path, lines.encode("utf-8", "surrogateescape"))
@@ -81,15 +81,15 @@ def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
 
 
 def remove_ended_pauses(home: str, now: float) -> None:
-    """Take pauses that are over out of the file: while it is there, hooks look into it first, which costs."""
+    """Remove ended pauses. While the file exists, every hook has to read it first."""
     current = list_active_pauses(home, now)
     if current != read_pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSES))):
         write_pauses(home, current)
 
 
 def describe_pauses(home: str, now: float) -> list[str]:
-    """Say of each pause in force where and until when; nothing without one."""
-    from hardwon import clock  # no hook comes here
+    """Describe each active pause: where, and until when."""
+    from hardwon import clock  # not needed by hooks
 
     lines = []
     for until, where in list_active_pauses(home, now):

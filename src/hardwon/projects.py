@@ -1,7 +1,6 @@
-"""Which project a folder belongs to, and which of them are denied. A linked worktree belongs to the repository it was
-made from.
+"""Find the project of a folder, and check denied folders and paths. A linked worktree belongs to its main repository.
 
-Plain files are read instead of asking git: a hook has no time to start a process.
+This reads git's files instead of running git: a hook has no time to start a process.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 SESSIONS_FOLDER = os.path.join("docs", "sessions")
 _CONFIG_PATH, _DRAFTS_SETTING = os.path.join(".hardwon", "config.json"), "sessionDrafts"
-_MAX_LINKS, _MAX_PATH_LENGTH = 2_000, 4_096  # words of a call that are looked up as paths, and how long one may be
+_MAX_LINKS, _MAX_PATH_LENGTH = 2_000, 4_096  # words of a call resolved as paths, and the longest such path
 _SEPARATORS = "'\"`=<>()[]{}|&;:,@\0"
 
 
 def find_git_root(folder: str) -> str:
-    """The nearest folder at or above this one that git knows, else the folder itself."""
+    """Return the nearest folder at or above this one that has a `.git`, else the folder itself."""
     current = folder
     while current not in ("", "/"):
         if os.path.lexists(os.path.join(current, ".git")):
@@ -31,15 +30,15 @@ def find_git_root(folder: str) -> str:
 
 
 def find_project_path(folder: str) -> str:
-    """The real path that stands for the project: for a worktree that of the repository it was made from."""
+    """Return the real path of the project: for a linked worktree, that of its main repository."""
     if not os.path.isabs(folder):
-        return folder  # of another system, or made up: it is below no folder of ours
+        return folder  # from another system, or made up: not a local folder
     root = find_git_root(os.path.realpath(folder))
     return find_main_worktree(root) or root
 
 
 def list_equivalent_folders(folder: str) -> list[str]:
-    """The real paths at which what happens in this folder counts as happening."""
+    """Return the real path of a folder and, in a linked worktree, also its place in the main repository."""
     if not folder:
         return []
     real_folder = os.path.realpath(folder)
@@ -49,7 +48,7 @@ def list_equivalent_folders(folder: str) -> list[str]:
 
 
 def find_main_worktree(top: str) -> str:
-    """For the top folder of a linked worktree, the folder of the repository it belongs to; else nothing."""
+    """Return the main repository for the top folder of a linked worktree, else an empty string."""
     try:
         with open(
             os.path.join(top, ".git"), encoding="utf-8", errors="surrogateescape", opener=open_plain_file
@@ -68,7 +67,7 @@ def find_main_worktree(top: str) -> str:
 
 
 def find_sessions_folder(cwd: str) -> str:
-    """Where handoffs go in the repository that this folder is in; nothing if there is none, or it must not be."""
+    """Return the folder for handoffs in this folder's repository, or an empty string if there is no usable one."""
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return ""
     top = find_git_root(os.path.realpath(cwd))
@@ -97,7 +96,7 @@ def _can_hold_drafts(top: str) -> bool:
 
 
 def read_remote_url(project_path: str) -> str:
-    """Where a repository says it comes from, without the credentials that may stand in it; nothing if it does not."""
+    """Return the remote URL of a repository, origin first and without credentials, or an empty string."""
     folder = os.path.join(project_path, ".git")
     try:
         config_path = os.path.join(folder if os.path.isdir(folder) else project_path, "config")
@@ -124,7 +123,7 @@ def strip_credentials(remote: str) -> str:
 
 
 def is_below(cwd: str, folders: Sequence[str]) -> bool:
-    """Whether a folder is one of these or lies in one; links and worktrees are seen through."""
+    """Return whether a folder is one of these or inside one. Links and worktrees are resolved."""
     if not cwd or not folders:
         return False
     real_folders = [os.path.realpath(os.path.expanduser(folder)) for folder in folders]
@@ -139,13 +138,13 @@ def is_below(cwd: str, folders: Sequence[str]) -> bool:
 def has_denied_path(
     denied_paths: Sequence[str], cwd: str, tool: str, command: str, content: str, paths: Sequence[str]
 ) -> bool:
-    """Whether a call is about a path that is denied, by what it names or in its command; links are seen through."""
+    """Return whether a call names a denied path in its arguments or its command. Links are resolved."""
     expanded_paths = [os.path.expanduser(path) for path in denied_paths]
     real_paths = [os.path.realpath(path) if path.startswith("/") else path for path in expanded_paths]
-    # What a tool of another server calls a path nobody knows, so each of its lines may be one.
+    # The argument names of MCP tools are unknown, so any line of their content may be a path.
     texts = [*paths, *(content.split("\n") if tool.startswith("mcp__") else ())]
     words = [word for word in {*texts, *_split_path_words(command)} if word]
-    # To see through links costs far more than to compare; a longer call is compared by what looks like a path first.
+    # Resolving links is far slower than comparing and is limited to _MAX_LINKS words: take those with a slash first.
     words.sort(key=lambda word: "/" not in word)
     for index, word in enumerate(words):
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
@@ -159,15 +158,18 @@ def has_denied_path(
 
 
 def _split_path_words(command: str) -> set[str]:
-    """What may be a path in a command."""
+    """Return the words of a command that may be paths."""
     for separator in _SEPARATORS:
         command = command.replace(separator, " ")
     return {word.replace("$HOME", "~", 1) for word in command.split()}
 
 
 def _is_denied(path: str, denied: str) -> bool:
-    """`*.pem` is meant by its end, `/home/dev/key*` by its beginning; any other is a file, or a folder and all below,
-    wherever it is if it does not say."""
+    """Return whether a path matches a denied one.
+
+    `*.pem` matches the end of a path, `/home/dev/key*` its beginning. Anything else is a file, or a folder with
+    everything below it; a relative one matches anywhere.
+    """
     if denied.startswith("*"):
         return path.endswith(denied[1:])
     if denied.endswith("*"):
@@ -178,5 +180,5 @@ def _is_denied(path: str, denied: str) -> bool:
 
 
 def is_in_scope(project: str, equivalent_folders: Sequence[str]) -> bool:
-    """Return whether one of the folders is the project or below it; everything is in scope of no project."""
+    """Return whether one of the folders is the project or inside it. An empty project includes everything."""
     return not project or any(folder == project or folder.startswith(project + "/") for folder in equivalent_folders)

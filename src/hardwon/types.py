@@ -1,7 +1,7 @@
-"""The nouns of the glossary, as frozen values.
+"""The terms of the glossary, as frozen classes.
 
-Every cold hook imports this module, so it imports nothing itself: `dataclasses` alone would cost three times an
-empty interpreter's start. `word` gives the part of it that we use, and type checkers read it as the real thing.
+Every hook without a worker imports this module, so it imports nothing itself: importing `dataclasses` takes three times
+as long as starting an empty interpreter. `frozen` provides the part that we use; type checkers treat both alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STATUSES = ("candidate", "active", "retired", "rejected")
 COMMAND_TARGETS = ("executable", "full")
 ANSWERED_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")  # the agent waits for an answer
 EMPTY_ANSWER = b"{}"
-# The names that all agents' tools are turned into, and the program's own.
+# All agents' tools are mapped to these names.
 SHELL_TOOL = "Bash"
 GLOB_TOOL = "Glob"
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
@@ -38,7 +38,7 @@ PROGRAM_NAME = "hardwon"
 
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[T]) -> type[T]:
-    """A frozen value class from annotations: positional or keyword fields, equality, hash, repr."""
+    """Make a class frozen, like a dataclass: positional or keyword fields, equality, hash, repr."""
     fields = tuple(cls.__annotations__)
     defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
     field_names = frozenset(fields)
@@ -81,7 +81,7 @@ def replace(value: T, **changes: object) -> T:
 
 @frozen
 class Event:
-    """An immutable fact that a hook or a transcript reported; `kind` is Claude Code's name for it on every host."""
+    """An immutable fact that a hook or a transcript reported; `kind` is Claude Code's name for it, for every agent."""
 
     host: str
     kind: str
@@ -98,20 +98,20 @@ class Event:
     path: str = ""
     content: str = ""
     transcript: str = ""
-    prompt_name: str = ""  # the host's own id of the prompt
-    input: Any = None  # of a tool, as the host sent it
+    prompt_name: str = ""  # the agent's own id of the prompt
+    input: Any = None  # of a tool, as the agent sent it
     response: Any = None
     failed: bool = False
     interrupted: bool = False
-    denied: bool = False  # we forbade the call: it did not run, unless the agent went on all the same
+    denied: bool = False  # hardwon denied the call, so it did not run, unless the agent ignored that
     duration: float | None = None  # milliseconds
-    message: str = ""  # the last the agent said, or why something happened
-    parts: tuple[Event, ...] = ()  # a call that changes several files, as the calls that would change one each
+    message: str = ""  # the agent's last message, or the reason for the event
+    parts: tuple[Event, ...] = ()  # a call that changes several files, split into one call per file
 
 
 @frozen
 class Lesson:
-    """Problem, solution, triggers and delivery: the record a person approves; `extra` holds keys we do not know."""
+    """Problem, solution, triggers and delivery: the record a person approves. `extra` holds unknown keys."""
 
     id: str
     slug: str
@@ -145,7 +145,7 @@ class Lesson:
 
 @frozen
 class Pattern:
-    """A regular expression with its flags, by Python's `re`."""
+    """A regular expression with its flags, for Python's `re`."""
 
     source: str
     flags: int = 0
@@ -153,7 +153,7 @@ class Pattern:
 
 @frozen
 class Glob:
-    """A compiled glob; `source` matches a path from the root named by `is_absolute`, without a slash at its end."""
+    """A compiled glob. `source` matches a path without a trailing slash, absolute or relative to the project."""
 
     source: str
     flags: int
@@ -164,7 +164,7 @@ class Glob:
 
 @frozen
 class ManifestEntry:
-    """One active lesson in the manifest, compiled for matching; `number` is its place in the order of asking."""
+    """An active lesson in the manifest, compiled for matching. `number` is its place in the order of matching."""
 
     number: int
     id: str
@@ -186,7 +186,7 @@ class ManifestEntry:
 
 @frozen
 class Match:
-    """A lesson whose trigger a call fulfils, and the text in which it did."""
+    """A lesson whose trigger matches a call, and the matched text."""
 
     entry: ManifestEntry
     matched_text: str
@@ -211,14 +211,14 @@ class Delivery:
 
 @frozen
 class ReadPosition:
-    """How far a transcript was read, what tells that it is still the same file, and what its readers must remember."""
+    """How far a transcript was read, how to recognise the same file, and the state of its readers."""
 
     inode: int = 0
     size: int = 0
     modified: int = 0
     offset: int = 0
     line: int = 0
-    unended: bool = False  # the last line that was read had no end of line yet
+    unended: bool = False  # the last line read had no newline yet
     print: str = ""
     malformed: int = 0
     reader: str = ""
@@ -227,10 +227,10 @@ class ReadPosition:
 
 @frozen
 class MinedEpisode:
-    """Something found in a transcript by plain code: a `#lesson` tag, or an error and its correction.
+    """An episode that plain code found in a transcript: a `#lesson` tag, or an error and its correction.
 
-    `key` is the host's id of the step it begins with, equal in every copy of the session, so that a copy is not
-    counted again; `errors` are the ids of its failed results; `body` is what is shown of it.
+    `key` is the agent's id of its first step. It is the same in every copy of the session, so that copies are not
+    counted twice. `errors` are the ids of its failed results; `body` is the part shown to people.
     """
 
     key: str
@@ -249,7 +249,7 @@ class MinedEpisode:
 
 @frozen
 class Call:
-    """One tool call of a turn as it is stored; `outcome` is fine, failed, interrupted, refused or denied."""
+    """A stored tool call of a turn. `outcome` is fine, failed, interrupted, refused or denied."""
 
     key: str
     at: float
@@ -264,13 +264,13 @@ class Call:
 
 @frozen
 class Turn:
-    """What a person asked, every call that was made for it, and what the agent said at the end."""
+    """A person's prompt, the calls made for it, and the agent's final message."""
 
     session_row_id: int
     number: int
     at: float
     agent: str = ""
-    name: str = ""  # the host's id of the session
+    name: str = ""  # the agent's id of the session
     project: str = ""
     cwd: str = ""
     prompt: str = ""
@@ -280,7 +280,7 @@ class Turn:
 
 @frozen
 class Observation:
-    """What a stretch of events meant; `events` are the keys of those it came from, `made` says by whom."""
+    """The outcome of some events of a turn. `events` are their keys; `made` says what produced it."""
 
     key: str
     at: float
@@ -293,14 +293,14 @@ class Observation:
     files_read: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
-    tokens: int = 0  # that it cost to learn
+    tokens: int = 0  # cost of the source calls
     times: int = 1
     made: str = "plain"
 
 
 @frozen
 class Summary:
-    """What a session was about, so far."""
+    """What a session was about so far."""
 
     key: str
     at: float
@@ -314,7 +314,7 @@ class Summary:
 
 @frozen
 class Job:
-    """Distilling that waits, or is under way for whoever holds the lease."""
+    """A distilling job, waiting or running. The process that runs it holds the lease."""
 
     id: int
     kind: str
@@ -330,7 +330,7 @@ class Job:
 
 @frozen
 class Run:
-    """One model call: what it was for, what it used and cost, how it ended."""
+    """A model call: its purpose, usage, cost and outcome."""
 
     id: int
     at: float
@@ -353,9 +353,9 @@ MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 @frozen
 class Memory:
-    """An undated statement that a person approved, or may: then it is a file, and `text` is what was proposed.
+    """An undated statement, proposed or approved. An approved one is a file, and `text` is what was proposed.
 
-    `evidence` are ids of what it was learned from, `file` the file's name; `project` is empty if it counts everywhere.
+    `evidence` are the ids of its sources, `file` is the file's name; `project` is empty if it applies everywhere.
     """
 
     id: int
@@ -374,7 +374,7 @@ class Memory:
 
 @frozen
 class HookReply:
-    """What an agent is told: words for the model, a line for the person, and whether the call may run."""
+    """A reply to an agent: a denial, text for the model, a line for the person."""
 
     deny: str = ""
     context: str = ""
