@@ -146,7 +146,7 @@ def read_corpus() -> Iterator[str]:
             with open(path, "rb") as transcript:
                 lines = [transcript.read()] if is_single_document(name) else list(transcript)
             for number, line in enumerate(lines, 1):
-                for step in reader.read(number, line):
+                for step in reader.read_line(number, line):
                     yield from filter(None, (step.command, step.content, step.text if step.kind == "result" else ""))
 
 
