@@ -23,7 +23,7 @@ class OpenEpisode:
 
     def __init__(self, failing_call: Step, errors: list[Failure], last_call_number: int) -> None:
         self.failing_call, self.errors = failing_call, errors
-        self.last_call_number = last_call_number  # how many calls were made before the latest failure
+        self.last_call_number = last_call_number  # the call count at the latest failure
         self.is_refused = self.is_edited = False
         self.is_awaiting_words = False  # waiting for the person to say why they refused
         self.person_words, self.person_line = "", 0
