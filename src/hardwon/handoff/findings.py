@@ -161,7 +161,7 @@ def _is_change(step: Step) -> bool:
 
 
 def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
-    """Yield edits that were thrown away after the agent called them wrong or unnecessary."""
+    """Yield edits that were thrown away after the person or the agent called them wrong or unnecessary."""
     edited_names = frozenset(
         os.path.basename(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
     )

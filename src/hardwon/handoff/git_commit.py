@@ -17,9 +17,11 @@ from hardwon.errors import UserError
 from hardwon.types import frozen
 
 GIT_TIMEOUT_SECONDS = 30
+# Run no program of the repository, and let git not make up an identity from user and host name.
 _SAFE_SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "commit.gpgSign=false", "user.useConfigOnly=true")
 # Pass on only git's variables for identity and configuration; the others may point to another repository.
 _KEPT_VARIABLES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+# Names in the git directory that show an unfinished operation.
 _GIT_OPERATIONS = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
@@ -55,6 +57,7 @@ def commit_files(files: Sequence[str], message: str) -> Commit:
     if old_entries == new_entries:
         raise UserError("they are committed already", "git log -1")
     commit_id = _create_commit(top, head, new_entries, message)
+    # The index goes first: if HEAD moved meanwhile, update-ref fails and the index is put back.
     _update_index(top, new_entries)
     try:
         _run_git(top, "update-ref", "-m", f"commit: {message.splitlines()[0]}", "HEAD", commit_id, head)
@@ -116,7 +119,7 @@ def _read_committed(top: str, head: str, names: Sequence[str]) -> dict[str, str]
 
 
 def _to_literal_path(name: str) -> str:
-    return f":(literal){name}"
+    return f":(literal){name}"  # a name with `*` or `[` must not act as a pattern
 
 
 def _parse_entries(output: str, blob_index: int) -> dict[str, str]:
@@ -144,6 +147,7 @@ def _create_commit(top: str, head: str, entries: Mapping[str, str], message: str
 
 def _update_index(top: str, entries: Mapping[str, str], extra_env: Mapping[str, str] | None = None) -> None:
     """Set these entries in an index; remove names whose entry is empty."""
+    # Mode 0 removes a name; the null hash must be as long as the hashes of this repository (SHA-1 or SHA-256).
     removed_entry = "0 " + "0" * len(next(filter(None, entries.values()), "").partition(" ")[2] or "0" * 40)
     lines = "".join(f"{entry or removed_entry}\t{name}\0" for name, entry in entries.items())
     _run_git(top, "update-index", "-z", "--index-info", stdin_text=lines, extra_env=extra_env)

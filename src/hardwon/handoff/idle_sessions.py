@@ -20,7 +20,7 @@ MAX_PROMPT_GAP_SECONDS = HOUR  # a longer gap between two prompts counts as this
 # 15 minutes grow to 30 after four hours of work, and to 60 after ten.
 GROWTH_START_SECONDS, DOUBLING_SECONDS = HOUR, 3 * HOUR
 RETURN_FACTOR = 2.0  # for each reflection after which the session went on
-MAX_FACTOR = 4.0
+MAX_FACTOR = 4.0  # limit for growth and returns together
 UNDER_WAY_FACTOR = 4.0  # the agent may be waiting for a long command, or its stop was not reported
 MIN_CALLS = 10  # a session with few prompts and fewer calls is too short to reflect on
 MAX_AGE_SECONDS = 72 * HOUR  # covers a weekend
@@ -34,6 +34,7 @@ _HANDOFF_COMMIT = re.compile(
     re.I,
 )
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,200}\bcommit\b")
+# A page that somebody wrote, not one of our drafts.
 _HANDOFF_PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
 
 RECHECK_SECONDS = 600.0  # check sessions that were not due again after this time
@@ -54,6 +55,7 @@ def plan_check(
     """Return the check to make now; None if nothing changed and the last check is recent."""
     if not session_times and not has_overdue:
         return None
+    # A negative age means that the clock was set back.
     is_recent = 0 <= now - last_check.checked_at < RECHECK_SECONDS
     return (
         None if is_recent and tuple(session_times) == last_check.session_times else LastCheck(tuple(session_times), now)
@@ -120,6 +122,7 @@ def find_due_time(session: SessionActivity, values: Mapping[str, Any]) -> tuple[
     """Return when and why the session is due; None if it is skipped."""
     if find_skip_reason(session, values):
         return None
+    # A session that was resumed after its end has later prompts.
     if session.ended_at and session.ended_at >= max(session.prompt_times, default=0.0):
         return session.ended_at, "ended"
     patience = compute_idle_limit(session, values)

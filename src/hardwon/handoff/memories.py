@@ -119,6 +119,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
             if page:
                 memory_table.reword(connection, memory.id, page.text)
     except BaseException:
+        # Leave no file that the database does not know.
         if not has_file:
             os.unlink(os.path.join(folder, file))
         raise

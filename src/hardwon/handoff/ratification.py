@@ -147,6 +147,7 @@ def _write_page(
                 decision = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS_HEADING, "") else "dropped"
                 reflections.record_item_decision(connection, reflection, finding.item, decision, now)
     except BaseException:
+        # The decision was not recorded, so put back the page that was there before.
         paths.write_document(home, path, previous_text) if previous_text is not None else os.unlink(path)
         raise
     if path != reflection.draft:

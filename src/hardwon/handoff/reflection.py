@@ -75,6 +75,7 @@ def reflect(
 
     `propose` is called with each new memory. If `is_denied` holds for the session's folder, nothing is sent to a model.
     """
+    # If a purge runs while the draft is made, writing fails, so that deleted text does not come back.
     epoch = read_epoch(connection)
     story = transcript_story.read_story(transcript, agent)
     if not story.steps:
@@ -287,6 +288,7 @@ def undo(connection: Connection, home: str, number: int, now: float) -> Reflecti
         raise UserError(f"there is no reflection {number}", "hardwon handoff list")
     if not reflection.files:
         raise UserError(f"reflection {number} was undone already", "hardwon handoff list")
+    # Check all files before changing any.
     for file in reflection.files:
         current = _read_content(file.path)
         is_unchanged = not os.path.islink(file.path) and fingerprint_bytes(current or b"") == file.after

@@ -82,6 +82,7 @@ def _list_commit_files(project: str, started_at: float, ended_at: float) -> Iter
 
 def _run_git(project: str, *args: str) -> str:
     """Run git without executing anything the repository configures; return an empty text on failure."""
+    # An fsmonitor and the check of signatures would run programs that the repository names.
     options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
     try:
         result = subprocess.run(

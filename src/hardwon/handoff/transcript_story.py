@@ -41,7 +41,7 @@ from hardwon.types import Call, Turn, frozen, replace
 MAX_QUOTE_CHARS = 200
 MAX_TYPED_CHARS = 1_500  # a longer prompt was pasted, not typed
 _MAX_TEXT_CHARS = 20_000  # longer texts lose their middle
-_MAX_STEP_LINES = 400
+_MAX_STEP_LINES = 400  # lines of a single document in which the quote of a step is searched
 _MAX_JSON_DEPTH = 4  # nesting of JSON strings inside JSON strings
 # Quotes exclude these parts; a slash command and the words after it are separate in a transcript.
 _REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")

@@ -1,6 +1,6 @@
 """Answer hook events: what to tell an agent, and what a person typed to hardwon.
 
-The fallback imports this in every cold hook, so keep imports light.
+The fallback imports this module, so keep its imports light.
 """
 
 from __future__ import annotations
@@ -269,6 +269,7 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
     topic = _SHORT_FORMS.get(verb, "")
     if verb in _VERBS_BY_TOPIC:
         topic, verb, names = verb, names[0], names[1:]
+    # `reject` is about lessons unless every name has the letter of a memory.
     elif verb == "reject" and all(name.startswith("M:") for name in names):
         topic = "memory"
     is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))

@@ -23,7 +23,7 @@ from hardwon.text.case_folding import fold_case
 
 MAX_PATTERN_CHARS = 2000
 MAX_PARENTHESES = 100
-MAX_REPEAT_DEPTH = 8
+MAX_REPEAT_DEPTH = 8  # `regex` takes twice as long to compile for each level
 ops: Any = _constants
 REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 

@@ -32,6 +32,7 @@ _SKIPS_CHECK = re.compile(
     r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
     r"|--insecure\b|--break-system-packages\b"
 )
+# Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
 _ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|\b(?:man|which|type|command -v)\s|\bhelp\b")
 _NUMBER_OR_PATH = re.compile(r"^\d|/")

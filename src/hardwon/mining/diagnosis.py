@@ -210,7 +210,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     if call.tool != SHELL_TOOL:
         return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
     command = diagnosis.command
-    # Otherwise patterns see pieces of it.
+    # Patterns see a longer command only in pieces.
     is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
     if command is None or not is_seen_whole or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}

@@ -30,6 +30,7 @@ _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
 # If the error names the wrong word of the call, one occurrence is enough. Otherwise it may have been chance.
 NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
+# About how the agent's own tools work, so no lesson for a project.
 _MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
 
 

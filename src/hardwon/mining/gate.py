@@ -85,6 +85,7 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
             for entry in present
             if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
         ]
+        # A denied call did not run, so it says nothing about the trigger.
         if not possible or call.outcome == "denied":
             continue
         folders = list_folders(call.cwd)

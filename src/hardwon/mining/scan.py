@@ -289,6 +289,7 @@ def _read_portions(
             builder.add_step(step, tracker.process_step(step))
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
+        # The reader also remembers commands of hidden steps, which must not be stored.
         reader_state = {
             name: value
             for name, value in reader.dump_state().items()

@@ -40,6 +40,7 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
         return None
     url = _check_url(values["llm.baseUrl"].strip())
     model, variable = values["llm.model"].strip() or DEFAULT_MODELS[name], key_variable(values)
+    # `claude` would read it as an option.
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
     if name == "claude":

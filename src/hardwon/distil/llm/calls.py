@@ -75,6 +75,7 @@ def _attempt_call(
     read_clock: Callable[[], float],
 ) -> T:
     input_tokens = overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
+    # Book the most that the call can use; the real figures replace it afterwards.
     max_usage = Answer("", input_tokens, question.max_tokens)
     booking = runs.book(
         connection,
@@ -113,6 +114,7 @@ def _attempt_call(
         settle_run(answer or error.usage or (Answer("") if error.is_free else max_usage), error.outcome, error.reason)
         raise
     except BaseException:
+        # An interrupted call may have been charged, so it counts in full.
         settle_run(answer or max_usage, ABORTED)
         raise
     settle_run(answer, FINE)

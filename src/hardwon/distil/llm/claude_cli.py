@@ -37,6 +37,7 @@ from hardwon.privacy.limits import API_KEY_VARIABLES
 PROGRAM = "claude"
 TIMEOUT_SECONDS = 100.0  # including start-up; shorter than a job's lease
 KEY_VARIABLES = API_KEY_VARIABLES["claude"]
+# All other variables are dropped, so that nothing of a surrounding agent reaches the run.
 _PASSED_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "HOME",
@@ -119,7 +120,14 @@ def _run_program(
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, env=child_environ, cwd=folder, start_new_session=True
+            # A process group of its own, so that its children can be killed with it.
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=child_environ,
+            cwd=folder,
+            start_new_session=True,
         )
     except OSError as error:
         raise Denied(f"{PROGRAM} cannot be started: {error.strerror}", is_free=True) from None

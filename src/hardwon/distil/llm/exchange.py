@@ -152,6 +152,7 @@ def build_status_error(status: int, body: object, retry_after: str | None, now: 
     reason = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
     if status in _RETRY_STATUSES or status >= 500:
         return Busy(reason, parse_retry_after(retry_after, now), is_free=True)
+    # Redirects are not followed, so a person has to change the address.
     if status in _DENIED_STATUSES or status < 400:
         return Denied(reason, is_free=True)
     return Broken(reason, outcome="rejected", is_free=True)

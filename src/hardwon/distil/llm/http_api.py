@@ -177,6 +177,7 @@ def _exchange_json(
     try:
         return msgspec.json.decode(reply, type=reply_type)
     except (msgspec.DecodeError, RecursionError):
+        # An endpoint may report an error with a success status.
         error_text = find_error_text(_decode_error(reply), key)
         if error_text:
             raise Busy(f"an error for an answer: {error_text}") from None
@@ -215,7 +216,7 @@ class Deadline:
         return self
 
     def attach_socket(self, sock: socket.socket) -> None:
-        sock.settimeout(None)
+        sock.settimeout(None)  # the deadline takes over from here
         self._socket = sock
         if self._is_over:
             self._shut_socket()
@@ -266,6 +267,7 @@ def _read_body(response: HTTPResponse) -> bytes:
         size += len(chunk)
         if size > MAX_BODY_BYTES:
             raise Broken(f"the answer has more than {MAX_BODY_BYTES:,} bytes", outcome="malformed")
+    # `read1` returns nothing when the connection closes early; `length` is what is still missing.
     if response.length:
         raise IncompleteRead(b"", response.length)
     return b"".join(chunks)
