@@ -29,6 +29,7 @@ MAX_COMMAND_CHARS = 90  # shown part of a command
 _MAX_NAMES = 5  # names listed for an edit
 _MAX_INSPECTED_CHARS = 8_000
 
+# Programs that change nothing worth reporting.
 _QUIET_PROGRAM_WORDS = (
     "ps env printenv date whoami uname du df jq column basename dirname realpath test [ [[ command type read xxd"
     " md5sum sha256sum lsof mkdir touch chmod kill pkill wait true false : local return exit source . unset shopt"
@@ -37,6 +38,7 @@ _QUIET_PROGRAM_WORDS = (
 )
 _QUIET_COMMANDS = failures.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
 _GIT_SAVE_COMMANDS = frozenset(["commit", "push", "tag"])
+# Git commands that only look or prepare: they leave no commit.
 _GIT_LOOK_WORDS = (
     "status diff log show branch blame remote rev-parse ls-files fetch config describe reflog grep add check-ignore"
     " rev-list merge-base ls-tree cat-file ls-remote shortlog diff-tree name-rev symbolic-ref for-each-ref var"
@@ -50,12 +52,14 @@ _CHECK_WORDS = (
     " bench"
 )
 _CHECK_COMMANDS = frozenset(_CHECK_WORDS.split())
+# With a check word among their arguments these run a check: `npm test`, `docker compose run lint`.
 _RUNNER_WORDS = (
     "npm npx pnpm yarn bun bunx deno node go cargo make just mise task gradle gradlew mvn mvnw dotnet swift"
     " xcodebuild docker python python3 uv uvx poetry pdm hatch bundle rake php composer turbo nx bazel cmake ninja"
     " rush lerna moon dart flutter mix sbt lein zig tsx pre-commit"
 )
 _CHECK_RUNNERS = frozenset(_RUNNER_WORDS.split())
+# Tools of the agents' own bookkeeping.
 _SILENT_TOOL_WORDS = (
     "TodoWrite TodoRead TaskCreate TaskUpdate TaskList TaskGet TaskStop KillShell KillBash TaskOutput"
     " Skill SlashCommand AskUserQuestion ExitPlanMode EnterPlanMode ListMcpResourcesTool ToolSearch LS update_topic"
@@ -255,6 +259,7 @@ def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind,
     kinds = {kind for _, kind in parts}
     kind: ActionKind = next((ordered_kind for ordered_kind in _KIND_ORDER if ordered_kind in kinds), "noise")
     written_paths = _find_written_paths(command, roots)
+    # `cat > file <<EOF` looks like reading but writes a file.
     if written_paths and kind in ("looked", "noise"):
         return "changed", written_paths[0], written_paths
     return (
@@ -264,6 +269,7 @@ def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind,
     )
 
 
+# The most important part of a compound command decides its kind: `cd x && git commit` saves.
 _KIND_ORDER: tuple[ActionKind, ...] = ("saved", "check", "ran", "looked")
 
 

@@ -77,6 +77,7 @@ def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix
             runs_by_label.setdefault(action.label, []).append(action)
     facts = list[str]()
     for label, runs in sorted(runs_by_label.items(), key=lambda item: -item[1][-1].call.at):
+        # Failing checks are reported by the caller, with their error.
         if label in unfixed_labels or runs[-1].failed:
             continue
         tally = runs[-1].tally

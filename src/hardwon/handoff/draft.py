@@ -35,11 +35,15 @@ MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = 5, 0.9
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
 _MIN_TOPIC_WORDS = 5  # a request with fewer topic words says little without its context
 _SECOND_TOPIC_SHARE = 0.4  # name a second topic if it has at least this share of the main topic's weight
+# A file below one of these folders names its workstream: plans/billing/notes.md.
 _WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
 _COMPARED_CHARS = 60  # skip a lesson whose problem and solution repeat each other in their first characters
+# Folders that every project has, so they name no workstream.
 _GENERIC_NAMES = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
 _GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
+# The home folder of a user, which would show whose machine it was.
 _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
+# A permission prompt, or a refusal that ends in a question, is no mistake.
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 

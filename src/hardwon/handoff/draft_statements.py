@@ -43,10 +43,13 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 _MIN_CAUSE_WORDS = 7
+# An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
+# "let's do 2", "option b": only the question before says what was picked.
 _PICKS_OPTION = re.compile(
     r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I
 )
+# "ok, continue", "commit and push": goes on with the topic before.
 _KEEPS_GOING = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|great|good|nice|cool|perfect|thanks|please|now|then|and|so)[\s,.!]+)*"
     r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it"
@@ -67,21 +70,26 @@ _GENERIC_TEXT = """
     committed push pushed pr prs open merge merged ahead everything
 """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+# A line that only introduces the next: "Context: …", "Do the following:".
 _INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
 _REQUESTS = re.compile(
     r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
     r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find)\b",
     re.I,
 )
+# The label of a pasted review finding: "1. High severity: …".
 _SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|Step|Phase|Change|Part)[^\n]*)", re.M | re.I)
+# The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
+# A check that a person has to make: "click", "in the browser".
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)
+# A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
     r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
@@ -90,15 +98,18 @@ _VAGUE = re.compile(
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
 _TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # holds only at that moment
+# Commands that make or move commits, so that the last reported hash may be outdated.
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script typed inline, too specific to report
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+# The agent says that a check passes: "all tests pass", "lint is clean".
 _CLAIMS_CLEAN = re.compile(
     r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
 )
+# The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"

@@ -54,7 +54,9 @@ _MAX_AREAS = 3
 _MIN_DOUBTED_WORDS = 2  # an objection must share this many words with the memory
 
 _POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
+# Files made to try something out, such as tmp/x.py or repro_login.py: deleting them undoes no work.
 _SCRATCH = re.compile(r"(?:^|[/_.-])(?:tmp|temp|scratch|repro|probe|debug|demo|playground|zz)(?:[/_.-]|$)", re.I)
+# The agent calls its work wrong: "that did not work", "reverting".
 _TAKES_BACK = re.compile(
     r"\b(?:revert(?:ed|ing)?|redundant|undo(?:ing)?|mistake|roll(?:ed|ing)? (?:it )?back|discard(?:ing)?|wrong"
     r"|(?:did|does|do)(?:n't| not) work|not needed|no longer need\w*|unnecessary|instead|from scratch|already built"
@@ -63,23 +65,27 @@ _TAKES_BACK = re.compile(
 )
 _DISCARD_ALL_COMMANDS = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
 _DISCARD_FILE_COMMANDS = (("rm",), ("git", "restore"), ("git", "checkout"), ("git", "stash"), ("git", "rm"))
+# The person asks to undo something: "revert that", "change it back".
 _ASKS_BACK = re.compile(
     r"\b(?:revert (?:your|that|this|it|the|those|these|all|my|to)|undo (?:your|that|this|it|the|those|these|all)"
     r"|(?:put|change|switch|roll|bring) (?:it|that|this|them|everything) back|go back to (?:the|how|what)"
     r"|start (?:over|again|from scratch)|(?:do|try) (?:that|this|it) from scratch|throw (?:that|this|it) away)\b",
     re.I,
 )
+# A short yes to the agent's choice: "ok, do it".
 _ACCEPTS = re.compile(
     r"\W*(?:ok(?:ay)?|yes|yeah|yep|yup|sure|fine|good|great|perfect|cool|agreed?|alright|lgtm|go (?:ahead|for it)"
     r"|do (?:it|that|so)|let'?s (?:do (?:it|that|this)|go)|proceed|sounds good|makes sense|works for me"
     r"|(?:that'?s|it'?s|this is) (?:fine|good|ok(?:ay)?)|apply (?:it|that)|implement (?:it|that))\b[^?]*",
     re.I,
 )
+# A condition or another task in a yes, so that it accepts nothing: "ok but not the tests", "yes, push".
 _OBJECTS = re.compile(
     r"\b(?:but|instead|however|not|don'?t|rather|option|only|except|no|maybe|first|commit|push|prs?|merge"
     r"|delete|next)\b|\d",
     re.I,
 )
+# The agent states its choice: "I recommend …", "the simplest option is …".
 _CHOOSES = re.compile(
     r"\b(?:I(?:'d| would)? (?:recommend|suggest|propose|lean|go with|prefer)|my (?:recommendation|suggestion"
     r"|pick|vote)"
@@ -88,12 +94,14 @@ _CHOOSES = re.compile(
     r"|here))\b",
     re.I,
 )
+# The agent compares: "… instead of …", "cleaner".
 _WEIGHS = re.compile(
     r"\b(?:instead of|rather than|compromise|trade-?off|(?:clean|simpl|saf)(?:er|est)"
     r"|the (?:approach|plan) (?:is|would be)|would be (?:better|enough)|worth doing|no need (?:to|for)"
     r"|skip(?:ping)? (?:the|an?))\b",
     re.I,
 )
+# Putting something off: "let's leave that for a later PR", "out of scope".
 _POSTPONES = re.compile(
     r"\b(?:(?:let'?s )?(?:skip|leave|drop|defer|postpone) (?:that|this|it|the \w+)"
     r"|(?:do|fix|handle|address|tackle|add|test|try) (?:that|this|it|them) (?:later|another time|in (?:a|another"
@@ -104,6 +112,7 @@ _POSTPONES = re.compile(
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
+# "Drop it" alone does not count; one of these words must say that it is meant for later.
 _POSTPONE_WORDS = re.compile(
     r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I
 )
@@ -289,6 +298,7 @@ def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator
             f"{_end_line(line)}"
             f" It failed {pluralize(sum(counts), 'time')} before, in {len(counts)} of the last {len(recent)} sessions."
         )
+        # More sessions and more failures make it more telling, up to a limit.
         score = min(0.5 + 0.06 * len(counts) + 0.03 * len(failed_calls), 0.95)
         evidence = tuple(quote_step(story, step, line) for _, step in failed_calls[:2])
         yield Finding("recurring failures", text, score, "memory", evidence)
@@ -350,6 +360,7 @@ def detect_stale_resume(story: Story, past: ReflectionContext) -> Iterator[Findi
     if handoff is None or not first or not edits or len(_find_plan_words(handoff.resume)) < _MIN_PLAN_WORDS:
         return
     is_old = story.started_at - handoff.at > _FRESH_SECONDS
+    # Only the first session after a recent handoff is compared with it.
     if is_old or any(handoff.at < session.at < story.started_at for session in past.sessions):
         return
     activity = " ".join([*(item.text for item in prompts), *(f"{item.path} {item.command}" for item in story.steps)])

@@ -138,6 +138,7 @@ def _parse_answer(
     claims = _Claims(plain_draft.story, entries)
     sections = {name: _read_statements(wire, name, claims) for name in _SECTIONS}
     findings, memories = _read_findings(wire, claims), _read_memories(wire, claims)
+    # If most quotes are false, the rest of the answer is not trusted either.
     if claims.rejected_count > claims.verified_count:
         raise Broken(f"{claims.rejected_count} of its claims quote what is not there", outcome="untrue")
     if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE_NAMES:
@@ -161,6 +162,7 @@ def _parse_answer(
 def _parse_object(text: str) -> dict[str, Any]:
     if len(text) > MAX_ANSWER_CHARS:
         raise _build_error(f"{len(text):,} characters")
+    # Models often put a code fence or a sentence around the JSON.
     body = text[text.find("{") : text.rfind("}") + 1]
     try:
         wire = json.loads(body)

@@ -14,6 +14,7 @@ from hardwon.text.lesson_tags import find_lesson_blocks
 
 MAX_PROMPT_CHARS = 20_000
 _MAX_PARAGRAPH_CHARS = 900
+# A slash command other than a handoff command.
 _COMMAND = re.compile(r"\A/(?!\S*hand-?off)[\w:.-]+\s+", re.I)
 _MIN_SENTENCE_WORDS = 6
 _WRAP_WIDTH = 60  # a line at least this long was wrapped if the next one starts in lower case
@@ -28,6 +29,7 @@ _PASTED_LINE = re.compile(
 )
 _PAGE_START = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|(?:---+|===+|\*\*\*+)\s*$)|diff --git ", re.I)
 _LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)")
+# "Rules for this repo:", "From now on:": the list below is the person's own.
 _RULES_HEADING = re.compile(
     r"\b(?:rules?|conventions?|preferences?|guidelines?|from now on|going forward|remember|in (?:the )?future)\b"
     r".{0,60}:\s*$",

@@ -27,7 +27,9 @@ from hardwon.text.similarity import tokenize
 from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
 MIN_AIM_OVERLAP, MIN_NAME_SIMILARITY = 0.7, 0.6
+# The error itself offers a name: "did you mean 'stash'?".
 _SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.I)
+# Getting past a check teaches nothing good: `--no-verify`, `push -f`.
 _SKIPS_CHECK = re.compile(
     r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
     r"|--insecure\b|--break-system-packages\b"
@@ -40,6 +42,7 @@ _NUMBER_OR_PATH = re.compile(r"^\d|/")
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
 _ARGUMENT = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s\"']+")
+# Shell commands that change files: `sed -i`, `> out.txt`, `eslint --fix`.
 _WRITING_COMMAND = re.compile(
     r"\bsed\s+(?:-\w+\s+)*-i|\bperl\s+-\w*i|[^2&]>>?\s*[\w./~$-]+\.\w+|\btee\s|[-:]fix\b|--write\b|\bfmt\b|\bgofmt\b.*\s-w\b"
 )

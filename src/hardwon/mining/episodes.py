@@ -223,6 +223,7 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
     for episode in ended:
         episode.working_call = episode.working_call or call
     _remove_episodes(thread, ended)
+    # Later edits may be what makes the call work, so the call itself may not have been wrong.
     unedited = [
         episode for episode in thread.open_episodes if episode.failing_call.tool == SHELL_TOOL and not episode.is_edited
     ]
