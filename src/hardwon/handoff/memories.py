@@ -164,7 +164,7 @@ def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
-    """Change the text: a proposal keeps waiting, an approved memory gets a new file content."""
+    """Change the text; for an approved memory this rewrites its file, a proposal keeps waiting."""
     text = _clean_memory_text(text)
     if memory.status not in ("candidate", "active"):
         raise UserError(f"memory {memory.id} is {memory.status}", f"hardwon memory show {memory.id}")

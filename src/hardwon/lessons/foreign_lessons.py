@@ -81,6 +81,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
         doubts.append(f"its status {describe_value(fields['status'])} is unknown here")
     if fields.get("disabled"):
         status = "retired"
+    # It could fire on more calls than before, so a person decides.
     if doubts and status not in ("retired", "rejected"):
         status = "candidate"
     record |= {"status": status, "importedFrom": ORIGIN}

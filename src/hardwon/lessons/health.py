@@ -141,6 +141,7 @@ def _describe_missing_pattern(lesson: Lesson) -> str:
 
 def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
     eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
+    # Firing often is fine as long as at least half of these calls did not succeed.
     if replay.fires <= MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""
     sample = ""
@@ -183,6 +184,7 @@ def _parse_creation_time(lesson: Lesson, now: float) -> float:
     try:
         return datetime.fromisoformat(lesson.created_at).timestamp()
     except (ValueError, OverflowError, OSError):
+        # A lesson with an unreadable date counts as new.
         return now
 
 

@@ -135,6 +135,7 @@ def build(
 
 
 def _pack_numbers(numbers: Iterable[int]) -> bytes:
+    # A fixed width, so that a memory view can search the table in place.
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
 

@@ -139,6 +139,7 @@ def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: Patte
 
 
 def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
+    # Blocks and holds must not stop hardwon's own commands.
     call_views = call.guarded_views if entry.delivery in ("block", "hold") else call.views
     is_full = entry.target == "full"
     for view in call_views.full if is_full else call_views.executable:
@@ -300,6 +301,7 @@ def _iter_prefixes(path: str) -> Iterator[str]:
 
 def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -> Glob | None:
     """Compile a glob; None for blanks, comments, and globs that match nothing, such as an unclosed class."""
+    # Imported here because `re` costs a cold hook 14 ms.
     from re import IGNORECASE
 
     body = "" if glob.startswith("#") else _strip_trailing_blanks(glob)
@@ -315,6 +317,7 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
         return None  # the glob ends inside an escape or a class, or names an unknown class
     if not all(segments):
         return None  # a double slash or an empty glob matches no path
+    # As in gitignore, a glob without a slash matches at any depth.
     if "/" not in body:
         segments.insert(0, "**")
     root = "/" if is_absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
@@ -324,6 +327,7 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
 
 def _strip_trailing_blanks(glob: str) -> str:
     stripped = glob.rstrip(" ")
+    # As in gitignore, a trailing blank stays if it is escaped.
     escaped = (len(stripped) - len(stripped.rstrip("\\"))) % 2
     return glob[: len(stripped) + escaped]
 
@@ -361,6 +365,7 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
     first_pos = pos = pos + negated
     items: list[str] = []
     low = ""
+    # A `]` directly after the opening bracket is a member of the class.
     while (char := body[pos]) != "]" or pos == first_pos:
         if char == "-" and low and body[pos + 1] != "]":
             pos += 2 if body[pos + 1] == "\\" else 1
@@ -376,6 +381,7 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
             items.append(escape(low))
         pos += 1
     class_body = "".join(items)
+    # No class matches a slash.
     if negated:
         return f"[^/{class_body}]", pos + 1
     return f"(?!/)[{class_body}]" if match(f"[{class_body}]", "/") else f"[{class_body}]", pos + 1
@@ -392,6 +398,7 @@ def _compile_segment(tokens: Sequence[str]) -> str:
 
 def _compile_path(segments: list[str]) -> str:
     if segments[-1] == "**":
+        # A trailing `/**` matches what is inside the folder, not the folder.
         segments = [*segments, _GLOB_NAME]
     *leading, last = _split_at(segments, "**")
     return _join_with_gaps(["".join(f"{name}/" for name in part) for part in leading] + ["/".join(last)], _GLOB_FOLDER)

@@ -345,6 +345,7 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
     if op is ops.IN:
         is_plain = all(kind is ops.LITERAL for kind, _ in value)
         return (_merge_spellings(_spell_char(code, ignore_case) for _, code in value) if is_plain else None), []
+    # Anchors and negative lookarounds consume nothing.
     if op in (ops.AT, ops.ASSERT_NOT):
         return _EMPTY, []
     if op is ops.ASSERT:
@@ -362,6 +363,7 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
         combined: set[str] = set()
         for _, literal_sets in branches:
             combined.update(*choose_longest(literal_sets))
+        # A branch without literals could match a text that has none of the others.
         is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= MAX_SPELLINGS
         return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
     return None, []

@@ -204,6 +204,7 @@ def build_bundle(
         if room < _MIN_ENTRY_CHARS:
             break
         bundle["candidates"].append(_build_entry(candidate, episodes, min(max_candidate_chars, room), is_excluded))
+        # A candidate with long texts of its own may exceed its room.
         if _measure_json(bundle) > max_bundle_chars:
             bundle["candidates"].pop()
             break
@@ -231,6 +232,7 @@ def _build_entry(
     for remaining, episode in zip(range(len(shown_episodes), 0, -1), shown_episodes, strict=True):
         episode_entry: dict[str, Any] = {"session": episode.session, "project": episode.project, "at": episode.at}
         entry["episodes"].append(episode_entry)
+        # Share what is left evenly among the remaining episodes.
         room = (max_chars - _measure_json(entry, 2)) // remaining
         excerpt = build_excerpt(episode, max_chars=room, is_excluded=is_excluded)
         episode_entry["steps"] = list(excerpt.steps)
