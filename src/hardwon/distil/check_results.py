@@ -1,4 +1,4 @@
-"""What the output of a program says in numbers: tests passed and failed, commits made, where an error is."""
+"""Parse program output: test counts, commits, and the line that explains an error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hardwon.shell.failures import cut_middle, find_failure_line
 from hardwon.text.excerpts import shorten_line, to_plain_line
 from hardwon.types import frozen
 
-MAX_ERROR_CHARS = 200  # characters of an error that are shown
+MAX_ERROR_CHARS = 200  # shown part of an error
 _COUNT = (
     r"\d+ (?:passed|failed|failures?|errors?|passing|failing|pass|fail|skipped|pending|todo|flaky|ignored|issues?"
     r"|problems?|warnings?|tests?|examples?|xfailed|xpassed)"
 )
-# A line that sums a run up, as the runners write it.
+# Matches the line in which a test runner sums up its run.
 _SUMMARY_LINE = re.compile(
     rf"^[^\w\n]{{0,40}}(?:Tests:?\s{{1,10}}|test result: \w+\. )?{_COUNT}\b"
     rf"(?:[,;|\s(]{{1,12}}(?:{_COUNT}|\d+ total|\d+ (?:measured|filtered out))\b)*\)?"
@@ -39,7 +39,7 @@ _SOURCE_LOCATION = re.compile(
     r"^(?:\[[\w:.-]+\] )?[^\s:(]*\w\.\w{1,5}(?::\d+(?::\d+)?:?|\(\d+,\d+\):)\s+\S[^\n]*", re.M
 )
 _PYTEST_ERROR = re.compile(r"^E  +(\w*(?:Error|Exception|Exit|assert)\b[^\n]*)", re.M)
-# What those say that started the failing program, and what was fine.
+# Lines of the wrapper that started the failing program, and lines about success.
 _RUNNER_NOISE = re.compile(
     r"^(?:\[\S+\] )?(?:(?:ERROR )?(?:\[\S+\] )?task failed.*|.*\brun with -\S+ .*for more (?:information|details).*"
     r"|make(?:\[\d+\])?: \*\*\*.*|error: Recipe .*|.*ELIFECYCLE.*|ok\s+\S+.*"
@@ -55,14 +55,14 @@ _PULL_REQUEST = re.compile(r"https?://[^\s/]+/[^\s]+?/(?:pull|merge_requests)/\d
 
 @frozen
 class CheckResult:
-    """How a check came out, in the runner's words."""
+    """The result of a check, in the runner's words."""
 
     text: str
     has_failed: bool
 
 
 def parse_check_result(text: str) -> CheckResult | None:
-    """Return what the run of a check says of itself; None if it sums nothing up."""
+    """Parse the summary of a check's output; None if it has none."""
     excerpt = cut_middle(text)
     summary_lines = [to_plain_line(match[0]).lstrip("=-✖×✓ℹ# ") for match in _SUMMARY_LINE.finditer(excerpt)]
     test_lines = [line for line in summary_lines if line.startswith("Tests")] or summary_lines
@@ -85,7 +85,7 @@ def parse_check_result(text: str) -> CheckResult | None:
 
 
 def _sum_crate_results(test_lines: list[str]) -> str:
-    """Return one line for all crates: Cargo sums up each by itself."""
+    """Add up the results of all crates, because Cargo reports each separately."""
     totals = dict[str, int]()
     for line in test_lines:
         for count, label in _COUNT_PARTS.findall(line):
@@ -105,7 +105,7 @@ def _summarize_go_results(go_results: list[tuple[str, str]]) -> CheckResult:
 
 
 def find_error_line(text: str, *, is_shell: bool) -> str:
-    """Return the line that tells most about a failure: the place in a file and what is wrong there, else its first."""
+    """Return the most informative error line: one with a file position and a message, else the first."""
     excerpt = cut_middle(text)
     if is_shell:
         program_output = _RUNNER_NOISE.sub("", excerpt)
@@ -127,7 +127,7 @@ def find_exit_code(text: str) -> str:
 
 
 def parse_commits(text: str) -> list[tuple[str, str, str, str]]:
-    """Return branch, hash, subject and size of each commit that git reports."""
+    """Parse the commits that git reports: branch, hash, subject and size."""
     matches = list(_COMMIT.finditer(text))
     ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
     return [

@@ -1,4 +1,4 @@
-"""What failed in a turn: what then worked, after which edits or in which other form, and what fails still."""
+"""Find the failures of a turn and what fixed them: edits, or another form of the command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
 
-_MAX_END_CHARS = 1_000  # characters from each end of a failed result, by which it is compared with others
-MAX_CALLS_TO_FIX = 40  # calls after a failure in which it may be put right
-# A slip that the next call mends by itself teaches nobody anything.
+_MAX_END_CHARS = 1_000  # compare failed results by this much of each end
+MAX_CALLS_TO_FIX = 40  # a later success no longer counts as the fix
+# Slips that the agent corrects in its next call teach nothing.
 _SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition", "path", "refused"))
 _LOOK_KINDS = frozenset(("looked", "noise"))
 _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
@@ -22,13 +22,13 @@ _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", 
 
 @frozen
 class FailureFix:
-    """A failure with every attempt, and the action that worked; none if it stands."""
+    """A failure with every attempt, and the action that worked; None if nothing did."""
 
     failed_actions: tuple[ToolAction, ...]
     failure_kind: FailureKind
     signature: str
     worked: ToolAction | None
-    edits: tuple[ToolAction, ...]  # in between
+    edits: tuple[ToolAction, ...]  # between the first failure and the action that worked
 
     @property
     def actions(self) -> tuple[ToolAction, ...]:
@@ -36,7 +36,7 @@ class FailureFix:
 
 
 def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """Return every failure that says something, in the order in which they began."""
+    """Return every failure that is not a mere slip, in the order they began."""
     first_failure = next((position for position, action in enumerate(actions) if action.failed), len(actions))
     actions = actions[first_failure:]
     positions = {action.call.key: position for position, action in enumerate(actions)}
@@ -49,7 +49,8 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
     for episode in sorted(episodes, key=lambda item: item.errors[0].line):
         errors = earlier_errors.get(episode.errors[0].id, ()) + episode.errors
         working_action = actions[positions[episode.working_call.call]] if episode.working_call else None
-        if working_action and working_action.failed:  # it got further, and failed there
+        # It got further and failed at another point, so the next episode continues this one.
+        if working_action and working_action.failed:
             earlier_errors[working_action.call.key] = errors
         elif not _is_slip(episode) and actions[positions[errors[0].id]].kind not in _LOOK_KINDS:
             fix = _build_fix(
@@ -60,12 +61,12 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
 
 
 def _is_only_dodged(fix: FailureFix) -> bool:
-    """Return whether the code was at fault and stayed as it was: another passing check, or a look, mends nothing."""
+    """Return whether the code was at fault and nothing fixed it: another check passed, or the agent only looked."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
     if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
         return True
-    # That the linter runs says nothing of tests that do not.
+    # A passing linter says nothing about failing tests.
     return not find_check_words(fix.failed_actions[-1].label) <= find_check_words(fix.worked.label)
 
 
@@ -77,7 +78,7 @@ def _build_fix(
     positions: Mapping[str, int],
 ) -> FailureFix:
     edits = list[ToolAction]()
-    # A missing program or network is not put right by the files that happened to be edited meanwhile.
+    # Edits made meanwhile do not fix a missing program or network.
     if working_action and episode.errors[0].kind != "environment":
         between = actions[positions[failed_actions[0].call.key] + 1 : positions[working_action.call.key]]
         edits = [
@@ -108,9 +109,9 @@ def _is_slip(episode: Episode) -> bool:
 
 
 def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAction]) -> list[FailureFix]:
-    """Return the failures of checks and commits that nothing put right, each command once.
+    """Return the failed checks and commits that nothing fixed, each command once.
 
-    One after which another check passed and the work was committed counts as overtaken: it failed for itself.
+    A failure is superseded if another check passed later and the work was committed after that.
     """
     all_fixes = list(fixes)
     fixed_signatures = {fix.signature for fix in all_fixes if fix.worked}
@@ -145,12 +146,12 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
 
 
 def _parse_check_targets(command: str) -> frozenset[str]:
-    """Return what a check is about: one that names less looks at more, and at all that the longer one looks at."""
+    """Return the targets of a check; a check with fewer targets covers more, including all of a longer one's."""
     return frozenset(word for word in command.split() if not word.startswith("-") and word not in (".", "./..."))
 
 
 def _build_steps(actions: Iterable[ToolAction]) -> Iterable[Step]:
-    """Yield the actions as the tracker of failures reads them, without results of those that only look."""
+    """Yield the actions as steps for the episode tracker, without the results of read-only ones."""
     for number, action in enumerate(actions):
         call = action.call
         arguments = call.input if isinstance(call.input, dict) else {}
@@ -178,7 +179,7 @@ def _keep_ends(text: str) -> str:
 
 
 def describe_failure(action: ToolAction) -> str:
-    """Return what a failed action says, with the exit code where it says little."""
+    """Return the error of a failed action, with the exit code if it says little."""
     line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
     exit_code = check_results.find_exit_code(action.text)
     if action.tally and action.tally.has_failed:

@@ -1,8 +1,8 @@
-"""Read a model's answer: the elements we asked for, cut to their sizes, and nothing else.
+"""Parse a model's answer into the requested elements, each cut to its limit.
 
-The form is forgiven, since the answer was paid for: a code fence, words around the elements, a tag or `&` that was not
-escaped, a list that is too long. An element that has no end is left out, and the others stay. The content is not
-forgiven: `refinement` checks it against what was sent. Elements are cut out by their tags; no document is parsed.
+Errors of form are tolerated, because the answer was paid for: a code fence, text around the elements, an unescaped tag
+or `&`, a list that is too long. An element without an end is dropped and the others are kept. Content is checked
+elsewhere, by `refinement`. Elements are found by their tags, without parsing a document.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.text.excerpts import shorten_line
 from hardwon.types import frozen
 
-MAX_ANSWER_CHARS = 40_000  # characters
+MAX_ANSWER_CHARS = 40_000  # longest answer accepted
 MAX_OBSERVATIONS = 4
 MIN_QUOTE_CHARS = 5
-# How many of an element there may be at most, and how long the text of each.
+# The most items of each element, and the longest text of each.
 _MAX_TEXT_CHARS = {"type": 40, "title": 120, "subtitle": 240, "narrative": 2_000}
 _LIST_LIMITS = {
     "facts": ("fact", 15, 400),
@@ -35,12 +35,12 @@ _FALLBACK_TYPE = "discovery"
 _TAG_NAMES = "|".join(
     [*_MAX_TEXT_CHARS, *_LIST_LIMITS, *_MAX_SUMMARY_CHARS, *{row[0] for row in _LIST_LIMITS.values()}]
 )
-_OWN_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:\s[^<>]*)?/?>|<!\[CDATA\[|\]\]>")  # may stand where text is wanted
+_OWN_TAG = re.compile(rf"</?(?:{_TAG_NAMES})(?:\s[^<>]*)?/?>|<!\[CDATA\[|\]\]>")  # models write these inside text
 
 
 @frozen
 class ModelObservation:
-    """One observation as a model told it, not yet checked against the events."""
+    """An observation from a model, not checked against the events yet."""
 
     type: str
     title: str
@@ -55,7 +55,7 @@ class ModelObservation:
 
 @frozen
 class ModelSummary:
-    """A summary as a model told it, not yet checked against what it was given."""
+    """A summary from a model, not checked yet."""
 
     request: str
     investigated: str = ""
@@ -66,7 +66,7 @@ class ModelSummary:
 
 
 def parse_observations(text: str, types: Collection[str], concepts: Collection[str]) -> tuple[ModelObservation, ...]:
-    """Return the observations of an answer, none for `<skip/>`; Broken if it holds nothing that can be used."""
+    """Parse the observations, none for `<skip/>`; Broken if the answer has nothing usable."""
     _check_size(text)
     observations = list[ModelObservation]()
     for element in _find_elements(text, "observation"):
@@ -74,7 +74,7 @@ def parse_observations(text: str, types: Collection[str], concepts: Collection[s
         if not parts.get("title") or not parts.get("quotes"):
             continue  # without a quote nothing can be checked
         if parts.get("type") not in types:
-            parts["type"] = _FALLBACK_TYPE  # the label is wrong, which is no reason to lose what was found out
+            parts["type"] = _FALLBACK_TYPE  # a wrong label is no reason to drop the content
         parts["concepts"] = tuple(name for name in parts.get("concepts", ()) if name in concepts)
         observations.append(ModelObservation(**parts))
     if not observations and ("<observation>" in text or not _SKIP.search(text)):
@@ -83,7 +83,7 @@ def parse_observations(text: str, types: Collection[str], concepts: Collection[s
 
 
 def parse_summary(text: str) -> ModelSummary | None:
-    """Return the summary of an answer, None for `<skip/>`; Broken if it holds none that can be used."""
+    """Parse the summary, None for `<skip/>`; Broken if the answer has nothing usable."""
     _check_size(text)
     for element in _find_elements(text, "summary"):
         parts = _read_parts(element, _MAX_SUMMARY_CHARS, {"quotes": _LIST_LIMITS["quotes"]})
@@ -100,7 +100,7 @@ def _check_size(text: str) -> None:
 
 
 def _find_elements(text: str, name: str) -> Iterator[str]:
-    """Yield what stands in each element of this name that has an end; attributes are let pass."""
+    """Yield the content of each closed element of this name; attributes are ignored."""
     opening, closing = re.compile(rf"<{name}(?:\s[^<>]*)?>"), re.compile(rf"</{name}\s*>")
     position = 0
     while (start := opening.search(text, position)) and (end := closing.search(text, start.end())):
@@ -111,7 +111,7 @@ def _find_elements(text: str, name: str) -> Iterator[str]:
 def _read_parts(
     element: str, text_limits: Mapping[str, int], list_limits: Mapping[str, tuple[str, int, int]]
 ) -> dict[str, Any]:
-    """Return the texts and the lists of texts in an element; of one that comes twice the first."""
+    """Parse the texts and lists in an element; if one occurs twice, the first counts."""
     parts = dict[str, Any]()
     for name, max_chars in text_limits.items():
         if content := next(_find_elements(element, name), ""):
@@ -129,7 +129,7 @@ def _to_clean_text(content: str) -> str:
 
 
 def _fit_text(name: str, text: str, max_chars: int) -> str:
-    """Return a text of a list at its size; a quote and a path stay letter by letter, since both are looked up."""
+    """Shorten a list item; quotes and paths stay exact because they are looked up."""
     if name == "quote":
         return text[:max_chars].rstrip() if len(text) >= MIN_QUOTE_CHARS else ""
     if name == "file":

@@ -1,4 +1,4 @@
-"""Find what a message says is still to be done: under a heading, behind a label, or in a sentence of its own."""
+"""Find the steps that a message says remain: below a heading, after a label, or in a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_STEP_CHARS = 300
 _MAX_MESSAGE_CHARS = 12_000
 _MAX_LISTED = 5
 _MIN_WORDS = 2
-_MIN_OWN_WORDS = 6  # "Push whenever ready." does not say what to push: the sentence before does
+_MIN_OWN_WORDS = 6  # "Push whenever ready." does not say what to push; the sentence before it does
 
 _LABELS = (
     r"(?:(?:suggested|recommended|possible|immediate|your|the|my|concrete) )?next (?:steps?|actions?|up|tasks?)"
@@ -25,7 +25,7 @@ _LABELS = (
 _LABEL_LINE = re.compile(
     rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I
 )
-# "Remaining files are pre-existing" and "the next commit" only look like a label: without a colon nothing may follow.
+# "Remaining files are pre-existing" and "the next commit" only look like labels: without a colon nothing may follow.
 _BARE_LABEL_REST = re.compile(r"\W*(?:\([^)]*\)\W*|(?:for|in|on|from|per|before|after|to|you|we|if)\b.*)?", re.I)
 _DESCRIBES = re.compile(
     r"^\W*(?:pending|deferred|left out|unfinished|outstanding)\b", re.I
@@ -85,7 +85,7 @@ _GAPS = (
 )
 _INSTRUCTS = re.compile("|".join(_INSTRUCTIONS), re.I)
 _HAS_GAP = re.compile("|".join(_GAPS), re.I)
-# Where the work stands, which leaves something to do but does not say what: told after what does.
+# Describes a state with work left but does not say what, so these come last.
 _IS_STATE = re.compile(r"\b(?:not|nothing|unpushed|uncommitted|waiting)\b", re.I)
 _OFFERS = re.compile(
     r"\b(?:want me to|would you like (?:me )?to|shall I|should I|do you want (?:me )?to"
@@ -93,7 +93,7 @@ _OFFERS = re.compile(
     r"if you(?:'d| would)? (?:want|like))\b(?P<work>.*)",
     re.I,
 )
-# An offer of talk, or to go on with nothing named, leaves no work.
+# An offer to talk, or to continue with nothing named, leaves no work.
 _EMPTY_OFFER = re.compile(
     r"^\W*(?:also |then |just )?(?:watch|monitor|explain|show|sketch|summari[sz]e|walk|elaborate|help|proceed|continue"
     r"|go (?:ahead|on|deeper)|keep (?:going|an eye)|wait|clarify|describe|dig|look at (?:anything|something)"
@@ -106,7 +106,7 @@ _NO_WORK = re.compile(
     r"|as expected|no action|not needed|not required|none)\b|→",
     re.I,
 )
-# What holds only for somebody in some case, or what the agent is about to do itself.
+# Conditions for some readers only, and what the agent is about to do itself.
 _NOT_FOR_LATER = re.compile(
     r"^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^(?:now )?(?:let me|I'll|I will)\b",
     re.I,
@@ -115,16 +115,16 @@ _NOT_FOR_LATER = re.compile(
 
 @frozen
 class NextStep:
-    """A thing to do; an offer is the agent's question whether it should do it."""
+    """A step to do; an offer is a question of the agent whether to do it."""
 
     text: str
     is_offer: bool = False
-    is_firm: bool = False  # it stood under a label such as "Next:", or tells somebody what to do
-    is_state: bool = False  # it says where the work stands, such as "not pushed"
+    is_firm: bool = False  # below a label such as "Next:", or an instruction
+    is_state: bool = False  # describes the state of the work, such as "not pushed"
 
 
 def find_next_steps(message: str) -> list[NextStep]:
-    """Return what an agent's message says is still to be done, what it labels so before what it mentions."""
+    """Return the remaining steps that a message names, labelled ones first."""
     message = message[-_MAX_MESSAGE_CHARS:].replace("’", "'")
     labelled = _find_labelled_steps(message)
     paragraphs = [split_sentences(line) for line in list_prose_lines(message)]
@@ -169,7 +169,7 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
 
 
 def _read_listed_steps(lines: list[str]) -> list[NextStep]:
-    """Return the items below a label: a list, a command in a fence, or the sentence that follows."""
+    """Return the items below a label: a list, a command in a code fence, or the next sentence."""
     steps, is_list = list[NextStep](), False
     for line in lines:
         text = line.strip()
@@ -182,7 +182,7 @@ def _read_listed_steps(lines: list[str]) -> list[NextStep]:
         is_item = bool(_LIST_ITEM.match(line))
         if steps and is_list and not is_item:
             if line[:1].isspace():
-                continue  # the continuation of an item
+                continue  # continues the item above
             break
         is_list = is_list or is_item
         if not _DONE_ITEM.search(line):
@@ -208,7 +208,7 @@ def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
 
 
 def _join_previous(sentences: list[str], index: int) -> str:
-    """Return a sentence, after up to two before it in the paragraph if it is too short to say what it is about."""
+    """Return a sentence, with up to two before it in the paragraph if it is too short to stand alone."""
     start = index
     while start and index - start < 2 and len(sentences[index].split()) < _MIN_OWN_WORDS:
         if len(" ".join(sentences[start - 1 : index + 1])) > MAX_STEP_CHARS:

@@ -1,4 +1,4 @@
-"""The types of observations and the concepts they are about, read from `kinds.json` with the signs that tell them."""
+"""Load the types and concepts of observations from `kinds.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS, _PATHS, _COMMANDS = r"\b(?:{})\b", "(?:{})", r"(?:^|\s)(?:{})(?:\s|$)"
 
 
 class ObservationLabel(msgspec.Struct, frozen=True):
-    """A type or concept. It fits if all of `when` hold and, where it names patterns, one of them is found."""
+    """A type or concept; it fits if all of `when` hold and, if it has patterns, one of them matches."""
 
     name: str
     meaning: str
@@ -31,7 +31,7 @@ class _Table(msgspec.Struct):
 
 @lru_cache(maxsize=1)
 def load_labels() -> tuple[tuple[ObservationLabel, ...], tuple[ObservationLabel, ...]]:
-    """Return the types, of which the first that fits counts, and the concepts, of which several may fit."""
+    """Return the types, of which the first that fits applies, and the concepts, of which several may apply."""
     table = msgspec.json.decode(files("hardwon.distil").joinpath("kinds.json").read_bytes(), type=_Table)
     return table.types, table.concepts
 

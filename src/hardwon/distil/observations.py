@@ -1,9 +1,8 @@
-"""What a turn meant, by plain code: one observation for its work, one for each failure that was put right.
+"""Derive observations from a turn without a model: one for its work and one for each fixed failure.
 
-Nothing is invented and little is judged. Facts are names and numbers that stand in the events. The title is the most
-informative sentence that is true: the subject of a commit, the agent's words about a cause or a result that name
-something of the turn, or the failure that was fixed. Work with none of these is kept without a title, and what was only
-read or searched is not kept at all.
+Nothing is invented. Facts are names and numbers from the events. The title is the most informative true sentence: a
+commit's subject, the agent's words about a cause or result that name something of the turn, or the fixed failure. Work
+without any of these has no title, and a turn that only read or searched gives no observation.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from hardwon.text.excerpts import is_informative, select_fitting, shorten_line, 
 from hardwon.types import Observation, Turn
 
 MAX_TITLE_CHARS, MAX_SUBTITLE_CHARS = 140, 160
-# A longer stretch of calls ends with the next commit, or at last here.
+# A longer run of calls is split at its next commit, or at the maximum.
 LONG_STRETCH_CALLS, MAX_STRETCH_CALLS, _MIN_REST_CALLS = 40, 80, 15
-# Characters of facts per token that was spent, and for one observation: they stay a small part of what they stand for.
+# Facts get this many characters per token spent, within limits, so that they stay much shorter than the work itself.
 _FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = 0.14, 320, 1_600
 _MAX_NARRATIVE_CHARS = 320
 _MAX_FILES_READ = 15
@@ -36,7 +35,7 @@ _MAX_FIXES = 6
 
 
 def observe_turn(turn: Turn) -> list[Observation]:
-    """Return the observations of a turn, in the order in which their work began."""
+    """Return the observations of a turn in the order their work began."""
     actions = classify_calls(turn)
     if all(action.kind == "noise" for action in actions):
         return _observe_chat(turn)
@@ -50,9 +49,9 @@ def observe_turn(turn: Turn) -> list[Observation]:
 
 
 def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: str) -> list[Observation]:
-    """Return what one agent did; a single failure that is the whole story is told as the work itself."""
+    """Return the observations of one agent; if all work went into one failure, that is the observation."""
     fixes = find_failure_fixes(actions)
-    # Failures of one kind of check, or of one other command, are told together.
+    # Failures of the same kind of check, or of the same other command, are grouped.
     fixes_by_command = dict[frozenset[str], list[FailureFix]]()
     for fix in fixes:
         if fix.worked and not _is_retry(fix):
@@ -78,7 +77,7 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
 
 
 def _is_retry(fix: FailureFix) -> bool:
-    """Return whether the same call worked the next time: nothing is learned from that."""
+    """Return whether the same call simply worked the next time, which teaches nothing."""
     return fix.worked is not None and not fix.edits and fix.worked.call.input == fix.failed_actions[-1].call.input
 
 
@@ -94,7 +93,7 @@ def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
 
 
 def _is_only_work(group: list[FailureFix], actions: Sequence[ToolAction]) -> bool:
-    """Return whether every change of the turn was made to put this right."""
+    """Return whether every change of the turn was made to fix this failure."""
     changed_keys = {action.call.key for action in actions if action.kind == "changed" and not action.failed}
     edited_keys = {action.call.key for fix in group for action in fix.edits}
     return bool(edited_keys) and changed_keys <= edited_keys and not any(action.kind == "saved" for action in actions)
@@ -141,7 +140,7 @@ def _observe_work(
 def _choose_title(
     actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: list[FailureFix], final_message: str
 ) -> str:
-    """Return the most informative sentence that is true; a check that still fails goes before a claim of success."""
+    """Return the most informative true sentence; a check that still fails comes before a claim of success."""
     candidates = (
         write_commit_title(actions, MAX_TITLE_CHARS),
         _pick_naming_sentence(phrasing.find_causes(final_message), actions),
@@ -153,7 +152,7 @@ def _choose_title(
 
 
 def _pick_naming_sentence(sentences: Sequence[str], actions: Sequence[ToolAction]) -> str:
-    """Return the sentence that names most of the turn; one that must be cut counts for less."""
+    """Return the sentence that names most things of the turn; one that must be cut ranks lower."""
     best, best_score = "", 0
     for sentence in sentences:
         count = phrasing.count_names(sentence, actions)
@@ -166,7 +165,7 @@ def _pick_naming_sentence(sentences: Sequence[str], actions: Sequence[ToolAction
 def _collect_signs(
     actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: object, has_changes: bool, final_message: str
 ) -> frozenset[str]:
-    """Return what the types and concepts of `kinds.json` may ask for."""
+    """Return the signs that the `when` conditions in `kinds.json` refer to."""
     signs = {
         "changed": has_changes,
         "unchanged": not has_changes,
@@ -216,7 +215,7 @@ def _write_request_line(request: str, max_chars: int, agent: str) -> str:
 
 
 def _write_narrative(final_message: str, title: str) -> str:
-    """Return the agent's own last words in short, without what the title says."""
+    """Return the agent's last message in short, without the title's sentence."""
     sentences = list[str]()
     for sentence in filter(is_informative, split_sentences(phrasing.strip_opener(final_message[:4_000]))):
         if sum(map(len, sentences)) + len(sentence) > _MAX_NARRATIVE_CHARS or len(sentences) == 3:
@@ -227,7 +226,7 @@ def _write_narrative(final_message: str, title: str) -> str:
 
 
 def _observe_chat(turn: Turn) -> list[Observation]:
-    """Return what words alone decide; other talk is not kept."""
+    """Return an observation for a decision made in a turn without calls; other talk is dropped."""
     decision = phrasing.find_decision(turn.final_message) if turn.prompt else ""
     if not decision:
         return []

@@ -1,4 +1,4 @@
-"""Sentences and names for people: what was asked, what an agent says it did, found and decided, which files it was."""
+"""Pick sentences and names to show: requests, results, causes and decisions of an agent, and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DECISION = re.compile(
     r"|let's go with|the (?:best|right|correct|cleanest) (?:way|approach|choice|option|fix) (?:is|would be))\b",
     re.I,
 )
-# An answer that only takes note settles nothing, though it says "I will keep".
+# An acknowledgement decides nothing, even if it says "I will keep".
 _ACKNOWLEDGEMENT = re.compile(
     r"^\W*(?:noted|understood|got it|acknowledged|okay|ok|sure|will do|remembered|thanks|thank you)\b"
     r"[^.!?]{0,30}[.!?:,;–—-]*\s*$"
@@ -27,7 +27,7 @@ _ACKNOWLEDGEMENT = re.compile(
     r"|\bI(?:'ll| will|'ve| have)(?: now)? (?:remember(?:ed)?|noted?|made a note|keep (?:you|an eye|a note|track))\b",
     re.I,
 )
-# What people paste in front of what they ask: prompts of shells, tags, logs.
+# Shell prompts, tags and logs that people paste before their request.
 _PASTED_TEXT = re.compile(
     r"^(?:[❯$%>✗✓×●⎿\[{<|]|[=-]{2,}|\S+@\S+|.* took \d|\d{4}-\d\d|[\w./-]{1,200}\.\w{1,9}:\d+|error\b|Traceback"
     r"|(?![\w“‘])[^\x00-\x7f])",
@@ -54,13 +54,13 @@ _CAUSE = re.compile(
     r"|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b",
     re.I,
 )
-# Causes that tell something even if they name nothing of the turn.
+# Causes worth telling even if they name nothing of the turn.
 _FAILURE_CAUSE = re.compile(
     r"\b(?:root cause|turns out|caused by)\b|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
     r"|\bthe (?:real |actual )?(?:problem|bug|cause|culprit) (?:is|was)\b",
     re.I,
 )
-# Said as a question, a guess, an offer or advice: it is not known.
+# Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
     r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
@@ -86,7 +86,7 @@ _RESULT = re.compile(
     r"|\bnow (?:[a-z]+s|[a-z]+ed|have|use|show|stream|run|pass|work)\b|\bno longer\b",
     re.I,
 )
-# In short, these say no more than the calls: that it was committed or that checks pass.
+# Short sentences like these only repeat what the calls show: a commit, or passing checks.
 _PROVEN = re.compile(
     r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
     r"|tests|lint|all (?:\d+ )?(?:tests|checks))\b",
@@ -102,13 +102,13 @@ _NAME = re.compile(
 
 
 def shorten_path(path: str) -> str:
-    """Return a path outside the project by its last parts."""
+    """Shorten a path outside the project to its last parts."""
     parts = path.split("/")
     return f"…/{'/'.join(parts[-3:])}" if path.startswith("/") and len(parts) > 5 else path
 
 
 def list_files_read(actions: Iterable[ToolAction]) -> list[str]:
-    """Return the files that were read, those read most often first."""
+    """Return the files that were read, the most often read first."""
     counts = Counter(path for action in actions if action.kind == "read" and not action.failed for path in action.paths)
     return [path for path, _ in counts.most_common()]
 
@@ -119,7 +119,7 @@ def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths below the project; all of them if none is."""
+    """Return the paths inside the project, or all if there are none."""
     all_paths = list(paths)
     inside = [path for path in all_paths if not path.startswith(("/", "~", "..")) and ":" not in path]
     return inside or all_paths
@@ -131,7 +131,7 @@ def list_commit_subjects(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
-    """Return the first sentence that somebody typed, with the next while it is a word or two or points at it."""
+    """Return the first typed sentence, with the next one while it is too short or refers to it."""
     sentences = split_sentences(text[:4_000])
     typed = [sentence for sentence in sentences if not _PASTED_TEXT.match(sentence)] or sentences
     typed = typed[next((index for index, line in enumerate(typed) if not _BARE_NAME.match(line)), 0) :]
@@ -146,18 +146,18 @@ def pick_first_sentence(text: str, max_chars: int) -> str:
 
 
 def is_telling_request(line: str) -> bool:
-    """Return whether a request names what it is about, and is not understood by its context alone."""
+    """Return whether a request names its subject and is clear without context."""
     words = [word for word in re.findall(r"[^\W_]{2,}", line.lower()) if word not in _GENERIC_WORDS]
     return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not _PASTED_TEXT.match(line)
 
 
 def strip_opener(text: str) -> str:
-    """Return an answer without the "Great! Now" that it begins with."""
+    """Remove an opening such as "Great! Now"."""
     return _OPENERS.sub("", text.lstrip())
 
 
 def find_decision(final_message: str) -> str:
-    """Return the sentence of an answer that settles something; nothing if none does."""
+    """Return the sentence that makes a decision; empty if there is none."""
     for sentence in split_sentences(final_message[:_MAX_MESSAGE_CHARS]):
         is_decision = _DECISION.search(sentence) and not sentence.endswith(("?", ":"))
         if is_decision and not is_acknowledgement(sentence):
@@ -166,12 +166,12 @@ def find_decision(final_message: str) -> str:
 
 
 def is_acknowledgement(sentence: str) -> bool:
-    """Return whether a sentence only says that something was heard."""
+    """Return whether a sentence only acknowledges something."""
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
 
 
 def find_causes(message: str) -> list[str]:
-    """Return the sentences of an answer that give a cause as known."""
+    """Return the sentences that state a cause as a fact."""
     return [
         sentence
         for sentence in _list_statements(message)
@@ -180,25 +180,25 @@ def find_causes(message: str) -> list[str]:
 
 
 def is_failure_cause(sentence: str) -> bool:
-    """Return whether a cause says why something failed, and so tells something without naming it."""
+    """Return whether a cause says why something failed, which is worth telling even without a name."""
     return _FAILURE_CAUSE.search(sentence) is not None
 
 
 def find_results(message: str) -> list[str]:
-    """Return the sentences of an answer that tell finished work."""
+    """Return the sentences that report finished work."""
     return [
         sentence
         for sentence in _list_statements(message)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
         and not _NOT_DONE.search(sentence)
         and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
-        # Items of lists without an end are often names of things, not reports.
+        # List items without punctuation are often names, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
     ]
 
 
 def _list_statements(message: str) -> list[str]:
-    """Return what an answer states as a fact: no questions, plans, headings or texts that it quotes."""
+    """Return the factual statements of an answer, without questions, plans, headings and quotations."""
     spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
     return [
         sentence
@@ -215,7 +215,7 @@ def _list_statements(message: str) -> list[str]:
 
 
 def count_names(sentence: str, actions: Sequence[ToolAction]) -> int:
-    """Return how many files, symbols, errors or numbers of these calls a sentence names."""
+    """Count the files, symbols, errors and numbers of these calls that a sentence names."""
     names = {match.strip("`") for match in _NAME.findall(sentence)}
     return sum(any(_has_name(action, name) for action in actions) for name in names)
 

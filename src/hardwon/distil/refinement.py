@@ -1,10 +1,9 @@
-"""Plain observations made better by a model, where its answer holds; where it does not, the plain ones stay.
+"""Improve plain observations with a model; where its answer fails the checks, the plain ones stay.
 
-A turn's calls go out in groups, each call once: nothing that was sent is sent again, a later group is told only what
-was asked and the titles noted so far. The events stand between marks made from a hash of themselves, which no text can
-hold beforehand, so nothing in them can end the data and go on as instructions. Every quote and every file has to stand
-in the events it describes: one that does not is left out, and an observation goes if most of its quotes are false. What
-is left of the answer counts. It is not asked for again: a second answer costs as much and is no more likely to hold.
+A turn's calls are sent in groups, each call once; later groups get only the request and the titles so far. The events
+are enclosed in markers made from a hash of their own text, so nothing in them can end the data and continue as
+instructions. Every quote and file must occur in the events: a false one is dropped, and an observation is dropped if
+most of its quotes are false. There is no second attempt: it would cost as much and be no more likely to hold.
 """
 
 from __future__ import annotations
@@ -28,14 +27,12 @@ from hardwon.text.excerpts import collapse_spaces
 from hardwon.text.light_json import dumps
 from hardwon.types import Observation, Summary, Turn, frozen, replace
 
-MAX_GROUP_CHARS = 24_000  # characters of calls in one prompt
-MAX_INPUT_CHARS, MAX_RESPONSE_CHARS = 3_000, 3_000  # characters of each call
+MAX_GROUP_CHARS = 24_000  # calls in one prompt
+MAX_INPUT_CHARS, MAX_RESPONSE_CHARS = 3_000, 3_000  # limits for one call
 MAX_PROMPT_CHARS, MAX_FINAL_MESSAGE_CHARS = 2_000, 2_000
-MAX_CONTEXT_CHARS = 400  # of what was asked, and of what is noted, in the later prompts
+MAX_CONTEXT_CHARS = 400  # limits for the request and for the notes in later prompts
 MAX_SUMMARISED_CHARS = 24_000
-READ_ONLY_KINDS = frozenset(
-    {"read", "searched", "fetched", "looked", "noise", "agent"}
-)  # kinds of calls that change no file
+READ_ONLY_KINDS = frozenset({"read", "searched", "fetched", "looked", "noise", "agent"})  # these change no file
 _TEMPLATE_SLOT = re.compile(r"\{\{(\w+)\}\}")
 _MIN_FILE_CHARS = 2
 
@@ -43,14 +40,14 @@ T = TypeVar("T")
 
 
 class AskModel(Protocol):
-    """Sends a question and gives what `read` makes of the answer."""
+    """Send a question and return what `read` makes of the answer."""
 
     def __call__(self, question: Question, read_answer: Callable[[Answer], T], /) -> T: ...
 
 
 @frozen
 class SentCall:
-    """A call as the model sees it: its text, the part of it that the agent wrote, and whether it can change files."""
+    """A call as the model sees it: its text, the part the agent wrote, and whether it can change files."""
 
     key: str
     text: str
@@ -61,11 +58,11 @@ class SentCall:
 
 
 def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list[Observation] | None:
-    """Return the observations with the model's in place of the plain ones it covers; None if it gave none.
+    """Replace plain observations by the model's where those cover them; None if the model gave none.
 
-    Where the model is busy or a cap is reached, what was answered before is not thrown away.
+    If the model is busy or a cap is reached, earlier answers are kept.
     """
-    # Plain code says nothing of what was only read; a model may find something in it.
+    # Plain code ignores calls that only read; a model may find something in them.
     if not plain and all(action.kind == "noise" for action in classify_calls(turn)):
         return None
     refined, covered = list[Observation](), set[str]()
@@ -87,7 +84,7 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
         if observations and is_complete:
             covered |= {call.key for call in group}
         else:
-            # The plain observations stand in for the ones that did not hold.
+            # Keep the plain observations for the calls that no accepted observation covers.
             covered |= {key for observation in observations for key in observation.events}
         is_fully_refined = is_fully_refined and bool(observations) and is_complete
     if not refined:
@@ -97,7 +94,7 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
 
 
 def _group_calls(turn: Turn) -> list[list[SentCall]]:
-    """Return the calls in order, cut where a prompt would get too long; one group even without calls."""
+    """Group the calls in order, so that each group fits a prompt; without calls there is one empty group."""
     groups, size = [list[SentCall]()], 0
     for call in map(_build_sent_call, classify_calls(turn)):
         if groups[-1] and size + len(call.text) > MAX_GROUP_CHARS:
@@ -118,7 +115,7 @@ def _build_sent_call(action: ToolAction) -> SentCall:
 
 
 def _format_input(call_input: object) -> str:
-    """Return a call's input with its texts as they are: escaped, they could not be quoted."""
+    """Format a call's input without escaping its texts, so that they can be quoted exactly."""
     trimmed = trim_value(call_input, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
     if isinstance(trimmed, dict):
         return "\n".join(
@@ -155,9 +152,9 @@ def _build_question(
 
 
 def _drop_untrue(parsed: ModelObservation, group: Sequence[SentCall], events: str) -> ModelObservation | None:
-    """Return an observation without the quotes and files that stand nowhere in what was sent.
+    """Return the observation without quotes and files that do not occur in what was sent.
 
-    None if fewer than half of its quotes are true: what is left would rest on too little.
+    None if fewer than half of its quotes are true: the rest would have too little support.
     """
     quotes = _select_true_quotes(parsed.quotes, events)
     if 2 * len(quotes) < len(parsed.quotes):
@@ -174,7 +171,7 @@ def _select_true_quotes(quotes: Iterable[str], sent: str) -> tuple[str, ...]:
 
 
 def _is_path_in(file: str, text: str) -> bool:
-    """Return whether the path stands in a text as a whole, not as a part of another name."""
+    """Return whether the path occurs in a text as a whole, not as part of another name."""
     return len(file) >= _MIN_FILE_CHARS and bool(re.search(rf"(?<![\w.-]){re.escape(file)}(?![\w/-]|\.\w)", text))
 
 
@@ -187,7 +184,7 @@ def _build_observation(
     answer: Answer,
     verified: Sequence[ModelObservation],
 ) -> Observation:
-    """Return the observation with the calls that it quotes or names files of; all of the group if those are none."""
+    """Build the observation with the calls it quotes or whose files it names, or else all of the group."""
     texts = [(call, collapse_spaces(call.text)) for call in group]
     quoting_keys = {call.key for call, text in texts for quote in parsed.quotes if collapse_spaces(quote) in text}
     modifying_keys = {
@@ -219,7 +216,7 @@ def _build_observation(
 def refine_summary(
     turns: Sequence[Turn], observations: Sequence[Observation], plain: Summary, ask: AskModel
 ) -> Summary | None:
-    """Return the session's summary in a model's words; None if the plain one stays."""
+    """Rewrite the session's summary with a model; None if the plain one stays."""
     sent = _describe_session(turns, observations)
     question = Question(_load_template("summary"), _wrap_in_marks(sent), "summary", 2_000)
 
@@ -248,7 +245,7 @@ def refine_summary(
 
 
 def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
-    """Return what is known of a session in one prompt; of a long one the beginning and the end."""
+    """Describe a session in one prompt; a long one is cut in the middle."""
     requests = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
     notes = [
         "\n".join(
@@ -290,7 +287,7 @@ def _list_label_names() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _collect_meanings(rows: Iterable[ObservationLabel]) -> dict[str, str]:
-    """Return names with what they mean; one that stands in the table twice has both meanings."""
+    """Return names with their meanings; a name that occurs twice gets both."""
     meanings = dict[str, str]()
     for row in rows:
         meanings[row.name] = f"{meanings[row.name]}; or {row.meaning}" if row.name in meanings else row.meaning
@@ -311,7 +308,7 @@ def _build_mark(text: str) -> str:
 
 
 def _fill_template(template: str, **parts: str) -> str:
-    """Return the template with each slot filled once; a slot in what is filled in stays as it is."""
+    """Fill each slot of the template once; slots inside the inserted text are left alone."""
     return _TEMPLATE_SLOT.sub(lambda match: parts.get(match[1], ""), template)
 
 

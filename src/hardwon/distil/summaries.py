@@ -1,6 +1,6 @@
-"""What a session was about so far, by plain code: request, investigated, learned, completed, next steps.
+"""Summarise a session without a model: request, investigated, learned, completed, next steps.
 
-Each line is a person's or the agent's words, or what a call shows. What the events do not tell stays empty.
+Each line quotes the person or the agent, or states what a call shows. Parts without evidence stay empty.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from hardwon.text.similarity import tokenize
 from hardwon.types import Observation, Summary, Turn
 
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
-_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100  # characters of a part per token of the session
+# A part may have this many characters per token of the session, within the limits.
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100
 _MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 8, 3, 5, 6, 10, 3
-_RECENT_TURNS = 5  # turns whose failures may stand
-_SAME_SHARE = 0.6  # of a line's words in another, from which on it says nothing new
-_MIN_UNNAMED_WORDS = 8  # a shorter result that names nothing, such as "All tests pass.", tells no more than the checks
+_RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
+_SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
+_MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
 _ACTING_KINDS = ("saved", "check", "ran", "changed")
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
@@ -37,7 +38,7 @@ _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 
 
 def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> Summary:
-    """Return the summary of a session's turns and what was observed in them."""
+    """Summarise the turns of a session and their observations."""
     if not turns:
         return Summary(key="", at=0.0)
     actions_by_turn = [classify_calls(turn) for turn in turns]
@@ -63,7 +64,7 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
 
 
 def has_work(turns: Iterable[Turn]) -> bool:
-    """Return whether there is something to sum up: a person asked for something, or a call did something."""
+    """Return whether there is anything to summarise: a request, or a call that did something."""
     return any(turn.prompt or any(action.kind != "noise" for action in classify_calls(turn)) for turn in turns)
 
 
@@ -76,7 +77,7 @@ def _count_work(actions: Iterable[ToolAction]) -> int:
 
 
 def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
-    """Return what was asked, each topic once; of many the first, the last, and those that most was done for."""
+    """Return the requests, each topic once; of many the first, the last, and those that took most work."""
     requests = list[tuple[int, str]]()
     known_words, vague_lines = list[frozenset[str]](), list[str]()
     for turn, actions in zip(turns, actions_by_turn, strict=True):
@@ -93,12 +94,12 @@ def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Too
         busiest = sorted(range(1, len(requests) - 1), key=lambda index: -requests[index][0])
         kept = sorted({0, len(requests) - 1, *busiest[: _MAX_REQUESTS - 2]})
         requests = [requests[index] for index in kept]
-    # A request that names nothing is better than none.
+    # A vague request is better than none.
     return [line for _, line in requests] or [line for line in vague_lines if line][:1]
 
 
 def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
-    """Return the pages that were looked up and what sub-agents were sent for; lists of files read tell nobody much."""
+    """Return the pages looked up and the tasks of sub-agents; lists of files read tell little."""
     fetched = [action.label for action in actions if action.kind == "fetched" and action.label]
     described = (action for action in actions if action.kind == "agent" and isinstance(action.call.input, dict))
     agents = [text for action in described if (text := get_text(action.call.input, "description"))]
@@ -111,7 +112,7 @@ def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
 def _list_findings(
     turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], observations: Sequence[Observation]
 ) -> list[str]:
-    """Return causes that name something of their turn, failures with what put them right, and decisions."""
+    """Return causes that name something of their turn, fixed failures, and decisions."""
     causes = [
         f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
         for turn, actions in zip(turns, actions_by_turn, strict=True)
@@ -128,7 +129,7 @@ def _list_findings(
 
 
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
-    """Return what the agent said of its own work, quoted, in the turns where most was done and the last."""
+    """Quote what the agent says it did, from the turns with most work and the last one."""
     results = list[tuple[int, str]]()
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         work = _count_work(actions)
@@ -147,7 +148,8 @@ def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
     """Return what calls prove: commits, pull requests, changed files, checks that pass at the end."""
     saved = [action for action in actions if action.kind == "saved" and not action.failed]
     commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
-    by_subject = {subject: short_hash for _, short_hash, subject, _ in commits}  # amended, it is still one
+    # An amended commit keeps its subject and counts once.
+    by_subject = {subject: short_hash for _, short_hash, subject, _ in commits}
     pulls = dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action)))
     changed_paths = phrasing.select_project_paths(phrasing.list_files_modified(actions))
     checks = {action.label: action for action in actions if action.kind == "check"}
@@ -167,14 +169,14 @@ def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
 
 
 def _list_stated_steps(last_turn: Turn) -> list[str]:
-    """Return what the agent's last words say remains; an offer only if nothing else does."""
+    """Return the steps that the agent's last message leaves; an offer only if there is nothing else."""
     steps = find_next_steps(last_turn.final_message)
     firm_steps = [step for step in steps if not step.is_offer]
     return [shorten_line(step.text, _MAX_LINE_CHARS) for step in (firm_steps or steps)[:_MAX_STEPS]]
 
 
 def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
-    """Return what stands unfinished on the agent's own list, however the agent keeps one."""
+    """Return the unfinished tasks on the agent's own list, in whichever form it keeps one."""
     open_tasks: dict[str, str] = {}
     for action in actions:
         arguments = action.call.input if isinstance(action.call.input, dict) else {}
@@ -191,7 +193,7 @@ def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def _list_failing(recent_actions: Sequence[ToolAction]) -> list[str]:
-    """Return the checks that failed lately and were not seen to pass."""
+    """Return the recently failed checks that have not passed since."""
     standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions)
     failed_actions = [fix.failed_actions[-1] for fix in standing[-3:]]
     return [

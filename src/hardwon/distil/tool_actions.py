@@ -1,6 +1,6 @@
-"""What each call of a turn did: ran a check, changed a file, looked something up, or nothing worth a word.
+"""Classify the calls of a turn: ran a check, changed a file, looked something up, or nothing notable.
 
-A result is read here once; who writes about a session sees actions and never a payload.
+Results are read only here; other modules see actions and no raw payloads.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from hardwon.types import EDIT_TOOLS, Call, Turn
 ActionKind = Literal[
     "saved", "check", "ran", "changed", "read", "searched", "fetched", "agent", "used", "looked", "noise", "refused"
 ]
-# What a call does to the world: only one that ended can be said to have done it.
+# These change something, so they count only if the call is known to have ended.
 _ACTING_KINDS = frozenset(("saved", "check", "ran", "changed"))
-MAX_COMMAND_CHARS = 90  # characters of a command
-_MAX_NAMES = 5  # names of what an edit is about
+MAX_COMMAND_CHARS = 90  # shown part of a command
+_MAX_NAMES = 5  # names listed for an edit
 _MAX_INSPECTED_CHARS = 8_000
 
+# Programs that change nothing worth reporting.
 _QUIET_PROGRAM_WORDS = (
     "ps env printenv date whoami uname du df jq column basename dirname realpath test [ [[ command type read xxd"
     " md5sum sha256sum lsof mkdir touch chmod kill pkill wait true false : local return exit source . unset shopt"
@@ -37,6 +38,7 @@ _QUIET_PROGRAM_WORDS = (
 )
 _QUIET_COMMANDS = failures.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
 _GIT_SAVE_COMMANDS = frozenset(["commit", "push", "tag"])
+# Git commands that only look or prepare: they leave no commit.
 _GIT_LOOK_WORDS = (
     "status diff log show branch blame remote rev-parse ls-files fetch config describe reflog grep add check-ignore"
     " rev-list merge-base ls-tree cat-file ls-remote shortlog diff-tree name-rev symbolic-ref for-each-ref var"
@@ -50,12 +52,14 @@ _CHECK_WORDS = (
     " bench"
 )
 _CHECK_COMMANDS = frozenset(_CHECK_WORDS.split())
+# With a check word among their arguments these run a check: `npm test`, `docker compose run lint`.
 _RUNNER_WORDS = (
     "npm npx pnpm yarn bun bunx deno node go cargo make just mise task gradle gradlew mvn mvnw dotnet swift"
     " xcodebuild docker python python3 uv uvx poetry pdm hatch bundle rake php composer turbo nx bazel cmake ninja"
     " rush lerna moon dart flutter mix sbt lein zig tsx pre-commit"
 )
 _CHECK_RUNNERS = frozenset(_RUNNER_WORDS.split())
+# Tools of the agents' own bookkeeping.
 _SILENT_TOOL_WORDS = (
     "TodoWrite TodoRead TaskCreate TaskUpdate TaskList TaskGet TaskStop KillShell KillBash TaskOutput"
     " Skill SlashCommand AskUserQuestion ExitPlanMode EnterPlanMode ListMcpResourcesTool ToolSearch LS update_topic"
@@ -64,7 +68,8 @@ _SILENT_TOOL_WORDS = (
 _SILENT_TOOLS = frozenset(_SILENT_TOOL_WORDS.split())
 _POLL_TOOL = "BashOutput"
 _SEARCH_TOOLS = frozenset(("Grep", "Glob"))
-_EDITOR_TOOLS = {"FileSave": "Edit", "FileOpen": "Read"}  # what an editor's extension reports, as an agent's tool
+# Events of an editor extension, as the agent tools they correspond to.
+_EDITOR_TOOLS = {"FileSave": "Edit", "FileOpen": "Read"}
 _DEFINITION = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(?:default[ \t]+)?(?:abstract[ \t]+)?(?:pub(?:\(\w+\))?[ \t]+)?(?:static[ \t]+)?"
     r"(?:async[ \t]+)?"
@@ -90,19 +95,19 @@ _REFUSAL_NOTE = "Note: The user's next message"
 
 
 class ToolAction(NamedTuple):
-    """A call and what it came to; `label` names it for people, `paths` are relative to the project if they can."""
+    """A call and its effect; `label` names it for people, `paths` are relative to the project if possible."""
 
     call: Call
     kind: ActionKind
     label: str
     paths: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # what an edit is about
-    created: int = 0  # lines of a file that was not there
+    names: tuple[str, ...] = ()  # what an edit defines
+    created: int = 0  # line count of a new file
     text: str = ""
     failed: bool = False
     tally: CheckResult | None = None
     tokens: int = 0
-    refused: str = ""  # a person's words, or a blank
+    refused: str = ""  # the person's words, or a blank if they gave none
 
 
 def classify_calls(turn: Turn) -> list[ToolAction]:
@@ -116,14 +121,15 @@ def classify_calls(turn: Turn) -> list[ToolAction]:
     latest_positions = dict[str, int]()
     for position, action in enumerate(actions):
         command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
-        if action.call.tool == _POLL_TOOL and command in latest_positions:  # how it went is told by the last look at it
+        # Only the last poll of a command tells its result.
+        if action.call.tool == _POLL_TOOL and command in latest_positions:
             actions[latest_positions[command]] = actions[latest_positions[command]]._replace(kind="noise", tally=None)
         latest_positions[command] = position
     return actions
 
 
 def _drop_unfinished_effects(action: ToolAction) -> ToolAction:
-    """Return the action without what it would have done, if a person refused it or nobody knows how it ended."""
+    """Return the action without its effects if a person refused it or its outcome is unknown."""
     outcome = action.call.outcome
     if outcome == "refused":
         return action._replace(kind="refused", paths=(), names=(), created=0, tally=None, failed=False)
@@ -190,7 +196,7 @@ def _find_refusal_words(text: str) -> str:
 
 
 def _find_task_line(text: str) -> str:
-    """Return what a sub-agent is to do, past headings and the line that says where."""
+    """Return the task of a sub-agent, skipping headings and the line that names the folder."""
     lines = [line for line in text[:2_000].splitlines() if line.strip()]
     task_lines = (line for line in lines if not line.startswith("#") and not _PREAMBLE.match(line))
     return to_plain_line(next(task_lines, next(iter(lines), "").lstrip("# ")))
@@ -217,7 +223,7 @@ def _describe_edit(
 
 
 def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
-    """Return what is defined in the new text, without what was there before."""
+    """Return the names that the new text defines, preferably those that the old one does not."""
     defined_names = [definition or assignment for definition, assignment in _DEFINITION.findall(new_text)]
     old_names = (
         frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
@@ -233,7 +239,7 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
     text: str = fields["text"]
     may_be_check = kind == "check" or (kind == "ran" and find_check_words(label))
     tally = check_results.parse_check_result(text) if may_be_check and text else None
-    if tally:  # a wrapper that we do not know ran a check, as in `with-env npm test`
+    if tally:  # an unknown wrapper ran a check, as in `with-env npm test`
         kind = "check"
     failed = (
         fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
@@ -242,17 +248,18 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
 
 
 def find_check_words(command: str) -> frozenset[str]:
-    """Return the words of a command that name checks, as `test` and `lint`."""
+    """Return the words of a command that name checks, such as `test` and `lint`."""
     return _CHECK_COMMANDS.intersection(re.split(r"[\s:]+", command))
 
 
-@lru_cache(maxsize=4096)  # the same turns are read for their observations and for the summary
+@lru_cache(maxsize=4096)  # the same turns are read for observations and for the summary
 def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind, str, tuple[str, ...]]:
-    """Return what a command is, what it is called, and the files it writes by itself."""
+    """Return the kind of a command, its label, and the files it writes itself."""
     parts = [(part, _classify_simple_command(part)) for part in failures.list_simple_commands(command)]
     kinds = {kind for _, kind in parts}
     kind: ActionKind = next((ordered_kind for ordered_kind in _KIND_ORDER if ordered_kind in kinds), "noise")
     written_paths = _find_written_paths(command, roots)
+    # `cat > file <<EOF` looks like reading but writes a file.
     if written_paths and kind in ("looked", "noise"):
         return "changed", written_paths[0], written_paths
     return (
@@ -262,6 +269,7 @@ def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind,
     )
 
 
+# The most important part of a compound command decides its kind: `cd x && git commit` saves.
 _KIND_ORDER: tuple[ActionKind, ...] = ("saved", "check", "ran", "looked")
 
 
@@ -292,7 +300,7 @@ def _classify_simple_command(part: SimpleCommand) -> ActionKind:
 
 
 def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[str, ...]) -> str:
-    """Return the commands that matter, as a person would name them."""
+    """Format the notable parts of a command as a person would name them."""
     texts = list[str]()
     for part in parts:
         text = part.full_text
@@ -308,7 +316,7 @@ def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[st
 
 
 def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the files of the project that a command writes by itself."""
+    """Return the project files that a command writes itself."""
     written_paths = _REDIRECT_TARGET.findall(failures.get_command_code(command)) if ">" in command else []
     if "sed" in command or "perl" in command:
         for part in failures.list_simple_commands(command):

@@ -1,4 +1,4 @@
-"""What the calls of a turn show, as short sentences: changes, commits, checks, failures and what put them right."""
+"""Describe what the calls of a turn show in short sentences: changes, commits, checks, failures and fixes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
 
 
 def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
-    """Return what was changed, saved, checked or refused, what matters most first."""
+    """Describe changes, commits, checks and refusals, most important first."""
     standing = [
         f"{quote_code(fix.failed_actions[-1].label, 90)} still fails: {describe_failure(fix.failed_actions[-1])}"
         for fix in unfixed[-3:]
@@ -69,7 +69,7 @@ def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
 
 
 def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
-    """Return how each check came out last, the latest check first."""
+    """Return the last result of each check, the latest check first."""
     unfixed_labels = {fix.failed_actions[-1].label for fix in unfixed}
     runs_by_label: dict[str, list[ToolAction]] = {}
     for action in actions:
@@ -77,6 +77,7 @@ def _describe_checks(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix
             runs_by_label.setdefault(action.label, []).append(action)
     facts = list[str]()
     for label, runs in sorted(runs_by_label.items(), key=lambda item: -item[1][-1].call.at):
+        # Failing checks are reported by the caller, with their error.
         if label in unfixed_labels or runs[-1].failed:
             continue
         tally = runs[-1].tally
@@ -96,7 +97,7 @@ def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
 
 
 def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
-    """Return the subject of the last commit, else the pull request that was opened; nothing without either."""
+    """Return the subject of the last commit, or the opened pull request; empty without either."""
     saved = [action for action in actions if action.kind == "saved" and not action.failed]
     commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
     if commits:
@@ -109,7 +110,7 @@ def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
 
 
 def find_opened_pull(action: ToolAction) -> str:
-    """Return the address of the pull request that a call opened, with its title; comments on one print it too."""
+    """Return address and title of the pull request that a call opened; comments on one print its address too."""
     address = check_results.find_pull_request(action.text) if "create" in action.label.split() else ""
     command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
     title = _PULL_TITLE.search(command) if address else None
@@ -122,16 +123,16 @@ def write_failure_title(failure: FailureFix, max_chars: int) -> str:
 
 
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
-    """Return what failed and why, what was edited, and that it passes; or which other form of the command worked.
+    """Describe the failure, its cause and the edits that fixed it, or the form of the command that worked.
 
-    Nothing if the output gives no reason but a count, nobody sees what is different in the form that worked, or a hook
-    only sent a commit back.
+    Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
+    only rejected a commit.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
     first, working_action = failed_actions[0], group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
     label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
-    # What failed last was put right: at first the program itself may have been missing.
+    # Use the last failure: at first the program itself may have been missing.
     reason = describe_failure(failed_actions[-1])
     is_slip = first.kind == "saved" and bool(paths)
     if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
@@ -142,7 +143,7 @@ def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
 
 
 def describe_fix(group: Sequence[FailureFix]) -> list[str]:
-    """Return the first error with its command, what put it right, how it came out, then the errors in between."""
+    """Return the first error with its command, the fix, the result, then the errors in between."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
     edits, working_action = [action for fix in group for action in fix.edits], group[-1].worked
     first = failed_actions[0]

@@ -1,4 +1,4 @@
-"""The state of memories and handoffs in words, and their JSON records."""
+"""Describe the state of memories and handoffs in words, and build their JSON records."""
 
 from __future__ import annotations
 

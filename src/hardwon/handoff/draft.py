@@ -1,6 +1,6 @@
-"""Build the draft of a handoff: what a session came to, for whoever goes on, written to be read in a minute.
+"""Build the draft handoff of a session, written to be read in a minute.
 
-Every statement ends with the lines of the transcript that show it; a section with nothing to say is left out.
+Every statement cites the transcript lines behind it. Empty sections are left out.
 """
 
 from __future__ import annotations
@@ -27,25 +27,29 @@ from hardwon.text.similarity import find_negated_words, is_same_statement, token
 PLAIN = "plain"
 MIN_FINDINGS, MAX_FINDINGS, TELLING_SCORE, MIN_SCORE = 2, 4, 0.5, 0.25
 MAX_WORKSTREAMS, MAX_LESSONS, MAX_SOURCE_LINES, MAX_RESUME_FILES = 5, 2, 3, 4
-MIN_LESSON_SCORE = 0.5  # the score from which on a correction is worth a line here; a scan proposes more
+MIN_LESSON_SCORE = 0.5  # minimum score of a correction listed here; a scan proposes weaker ones too
 FAILED_HEADING, OPEN_HEADING = "What failed and was ruled out", "Open ends"
-FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # items of the menu that belong in a section
-# Two memories are one if the shorter has this many words and the longer has this share of them.
+FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # menu items that have a section of their own
+# Two memories count as one if the shorter has at least this many words and shares this much of them with the longer.
 MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = 5, 0.9
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
-_MIN_TOPIC_WORDS = 5  # words that name something; with fewer, a request says little without its context
-_SECOND_TOPIC_SHARE = 0.4  # of the main topic's weight, from which on a second one is named beside it
+_MIN_TOPIC_WORDS = 5  # a request with fewer topic words says little without its context
+_SECOND_TOPIC_SHARE = 0.4  # name a second topic if it has at least this share of the main topic's weight
+# A file below one of these folders names its workstream: plans/billing/notes.md.
 _WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
-_COMPARED_CHARS = 60  # characters, in which a way that fails must differ from the one that works
+_COMPARED_CHARS = 60  # skip a lesson whose problem and solution repeat each other in their first characters
+# Folders that every project has, so they name no workstream.
 _GENERIC_NAMES = "src lib libs app apps packages internal pkg cmd tests test docs crates modules"
 _GENERIC_FOLDERS = frozenset(_GENERIC_NAMES.split())
+# The home folder of a user, which would show whose machine it was.
 _HOME_FOLDER = re.compile(r"(?:\b[A-Z]:)?/(?:Users|home)/[^/\s\"'`]+(?=/)")
+# A permission prompt, or a refusal that ends in a question, is no mistake.
 _NO_LESSON = re.compile(r"requires? approval|permission to use|was refused:.*\?$", re.I)
 _TRUNK_BRANCHES = frozenset(("main", "master", "trunk", "develop", "dev", "next", "HEAD", "detached"))
 
 
 class SuggestedLesson(NamedTuple):
-    """What another session would be spared by knowing."""
+    """A mistake in the session that another session can avoid."""
 
     problem: str
     solution: str
@@ -54,7 +58,7 @@ class SuggestedLesson(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A handoff that nobody has read yet; `made_by` is plain or a model."""
+    """A handoff that nobody has read yet; `made_by` is "plain" or a model's name."""
 
     story: Story
     topic: str
@@ -74,7 +78,7 @@ class Draft(NamedTuple):
 
 
 def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
-    """Return what plain code has to say of a session."""
+    """Build the draft without a model."""
     facts = draft_statements.gather_facts(story)
     topics = draft_statements.list_topics(facts)
     results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
@@ -103,8 +107,8 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
 
 
 def next_step(draft: Draft) -> str:
-    """Return what was said to come first in the next session, or nothing if nobody said it."""
-    # A model names it in its resume prompt, and need not list anything as open beside that.
+    """Return the step to start the next session with; empty if nobody named one."""
+    # A model may name the next step only in its resume prompt, without listing it as an open end.
     if draft.made_by != PLAIN:
         return next((statement.text for statement in (*draft.open_ends, *draft.resume)), "")
     return next((statement.text for statement in draft.open_ends if statement.is_next_step), "")
@@ -115,7 +119,7 @@ def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement
 
 
 def _choose_topic(facts: SessionFacts) -> str:
-    """Return the request that most work went into, and a second one of about the same weight beside it."""
+    """Return the request that took most work, joined with a second one of similar weight."""
     ranked = sorted(facts.topics, key=lambda topic: -topic.weight)
     titles = {topic: title for topic in ranked[:3] if (title := _name_topic(facts, topic))}
     heaviest = ranked[0].weight if ranked else 0
@@ -128,7 +132,7 @@ def _choose_topic(facts: SessionFacts) -> str:
 
 
 def _name_topic(facts: SessionFacts, topic: Topic) -> str:
-    """Return a topic's request; if that says little without its context, also what it came to."""
+    """Return a topic's request, with its outcome if the request says little on its own."""
     words = draft_statements.find_topic_words(topic.request)
     if len(words) >= _MIN_TOPIC_WORDS:
         return topic.request
@@ -139,13 +143,13 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
 
 
 def _find_branch(facts: SessionFacts) -> str:
-    """Return the branch of the last commit, unless everything is done on it."""
+    """Return the branch of the last commit; empty for a trunk branch such as main."""
     branch = next((branch for _, (branch, *_) in reversed(draft_statements.list_commits(facts))), "")
     return "" if branch in _TRUNK_BRANCHES else branch
 
 
 def find_workstreams(paths: Iterable[str], branch: str = "") -> list[str]:
-    """Return the streams of work that changed files belong to: those named so, the branch, then the busiest areas."""
+    """Name the workstreams of the changed files: explicit ones, then the branch, then the busiest folders."""
     project_paths = draft_statements.select_project_paths(paths)
     named_streams = Counter(
         match[1].removesuffix(".md") for path in project_paths if (match := _WORKSTREAM_PATH.search(path))
@@ -164,7 +168,7 @@ def _get_area(path: str) -> str:
 
 
 def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[Statement]:
-    """Return what to say to the next session: where it stands, what comes first, what to look at."""
+    """Write the resume prompt: where the work stands, the first step, the files to look at."""
     last = draft_statements.describe_last_work(facts)
     statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
     if last_commit := draft_statements.find_last_commit(facts):
@@ -190,7 +194,7 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
 
 
 def _rate_confidence(facts: SessionFacts, open_ends: Sequence[Statement]) -> tuple[str, str]:
-    """Say how far the next step is known: by what is open, and whether a check or a commit shows where things stand."""
+    """Rate how certain the next step is, from the open ends and the last check or commit."""
     last_check = next((action for action in reversed(facts.actions) if action.kind == "check"), None)
     has_commit = any(action.kind == "saved" and not action.failed for action in facts.recent_actions)
     if draft_statements.is_unfinished(facts):
@@ -208,8 +212,11 @@ def _rate_confidence(facts: SessionFacts, open_ends: Sequence[Statement]) -> tup
 
 
 def select_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Two to four of what comes best first, each item of the menu once; what says little only to make it two, and what
-    people keep dropping not at all."""
+    """Select two to four findings, one per menu item, from a list sorted best first.
+
+    Findings below `TELLING_SCORE` only fill up to two. Those below `MIN_SCORE`, which people keep dropping, are left
+    out.
+    """
     best_by_item = dict[str, Finding]()
     for finding in findings:
         if finding.score >= MIN_SCORE:
@@ -223,7 +230,7 @@ def select_findings(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def find_stated_memories(story: Story) -> Iterator[SuggestedMemory]:
-    """What a person said that later sessions should know, by the turn in which they said it."""
+    """Yield the person's statements that later sessions should know, with the turn of each."""
     for number, exchange in enumerate(transcript_story.split_exchanges(story), 1):
         if exchange.prompt:
             for statement in find_lasting_statements(exchange.prompt.text):
@@ -232,7 +239,7 @@ def find_stated_memories(story: Story) -> Iterator[SuggestedMemory]:
 
 
 def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterable[str]) -> list[SuggestedMemory]:
-    """Each memory once, without those that are known already in nearly the same words, or among others."""
+    """Drop duplicates and memories that a known text already covers."""
     seen_texts, new_memories = list(known_texts), list[SuggestedMemory]()
     for memory in memories:
         if tokenize(memory.text) and not any(
@@ -244,7 +251,7 @@ def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterab
 
 
 def _is_within(text: str, other: str) -> bool:
-    """Whether the longer says all of the shorter, and speaks against none of it that the shorter speaks for."""
+    """Return whether one text contains nearly all words of the other without negating any of them."""
     words, other_words = tokenize(text), tokenize(other)
     shortest, shared_words = min(len(words), len(other_words)), words & other_words
     return (
@@ -255,7 +262,7 @@ def _is_within(text: str, other: str) -> bool:
 
 
 def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
-    """The corrections in the session that a scan would propose."""
+    """Return the best corrections of the session as suggested lessons."""
     episodes = sorted(
         (candidate for candidate in find_episodes(story.steps) if candidate.score >= MIN_LESSON_SCORE),
         key=lambda candidate: -candidate.score,
@@ -286,7 +293,6 @@ def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
 
 
 def list_statements(draft: Draft) -> list[Statement]:
-    """All that a draft says, each with its evidence."""
     statements = [*draft.summary, *draft.decisions, *draft.failed, *draft.open_ends, *draft.resume]
     statements += [Statement(entry.text, entry.evidence) for entry in draft.findings]
     statements += [Statement(entry.text, entry.evidence) for entry in draft.memories]
@@ -294,7 +300,7 @@ def list_statements(draft: Draft) -> list[Statement]:
 
 
 def render_draft(draft: Draft) -> str:
-    """The draft as the file that a person reads and edits; a finding that a section tells is named, not told twice."""
+    """Render the draft as Markdown; a finding that a section already tells is named but not repeated."""
     section_by_text = {
         entry.text: name
         for name, statements in ((FAILED_HEADING, draft.failed), (OPEN_HEADING, draft.open_ends))
@@ -339,7 +345,7 @@ def render_draft(draft: Draft) -> str:
 
 
 def _render_memory(memory: SuggestedMemory) -> str:
-    """Return a proposed memory with the person's words beside it, if they are others; ratifying leaves those out."""
+    """Render a proposed memory, followed by the person's own words if they differ; ratifying drops those."""
     quote = memory.evidence[0].quote if memory.evidence else ""
     if not quote or tokenize(quote) == tokenize(memory.text):
         return memory.text
@@ -347,7 +353,7 @@ def _render_memory(memory: SuggestedMemory) -> str:
 
 
 def anonymize_paths(text: str, story: Story) -> str:
-    """Paths from the project on, and without whose machine it was."""
+    """Make paths relative to the project and hide the user's home folder."""
     for folder in filter(None, (story.project, story.cwd)):
         text = text.replace(f"{folder}/", "")
     return _HOME_FOLDER.sub("…", text)
@@ -379,7 +385,7 @@ def _render_front_matter(draft: Draft) -> str:
 
 
 def _count_tokens(story: Story) -> dict[str, int]:
-    """The tokens as the transcript counts them; no field where it does not, rather than a guess."""
+    """Return the token counts of the transcript; empty if it has none, because a guess would mislead."""
     if story.usage is None:
         return {}
     total = story.usage.tokens_in + story.usage.tokens_out
@@ -401,5 +407,5 @@ def _cite_lines(text: str, evidence: Sequence[Evidence]) -> str:
 
 
 def _escape_markup(text: str) -> str:
-    """One line that is no markup for a page: tags and comments show as they are."""
+    """Return the text on one line with `<` escaped, so that tags and comments show as text."""
     return to_plain_line(text).replace("<", "\\<") if "<" in text else to_plain_line(text)

@@ -1,4 +1,4 @@
-"""Write the statements of a draft by plain code: each rests on lines of the transcript, and only the order is ours."""
+"""Write the statements of a draft without a model; each cites lines of the transcript."""
 
 from __future__ import annotations
 
@@ -34,18 +34,22 @@ _MAX_REMEMBERED_CHARS = 200
 _MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 1, 2, 5
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
-_RECENT_TURNS = 5  # turns whose failures may stand
+_RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_THRESHOLD = 0.6
-_MIN_CONTAINED_WORDS, _CONTAINED_SHARE = 4, 0.9  # from which on a statement stands within an earlier one
-_TAKEN_UP_SHARE = 0.4  # of a step's words in what was asked and run later, from which on it counts as taken up
-# A statement that only introduces what somebody said, such as: Left out, says the agent: “The cache is missing.”
+# An earlier statement with this share of its words makes a statement redundant.
+_MIN_CONTAINED_WORDS, _CONTAINED_SHARE = 4, 0.9
+_TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
+# Matches a statement that only introduces a quotation, such as: Left out, says the agent: “The cache is missing.”
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
-_SENTENCE_START_CHARS = 60  # a word of decision further on tells of something else
+_SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 _MIN_CAUSE_WORDS = 7
+# An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
+# "let's do 2", "option b": only the question before says what was picked.
 _PICKS_OPTION = re.compile(
     r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I
 )
+# "ok, continue", "commit and push": goes on with the topic before.
 _KEEPS_GOING = re.compile(
     r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|great|good|nice|cool|perfect|thanks|please|now|then|and|so)[\s,.!]+)*"
     r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it"
@@ -54,7 +58,7 @@ _KEEPS_GOING = re.compile(
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
-# Words of requests that name nothing: what is left of a request without them says what it is about.
+# Request words that name nothing; the remaining words say what the request is about.
 _GENERIC_TEXT = """
     can could would should you we i me my our it this that these those them please look take see check read use want
     need like let lets make makes do does did get go fix change update add implement create write find tell talk know
@@ -66,20 +70,26 @@ _GENERIC_TEXT = """
     committed push pushed pr prs open merge merged ahead everything
 """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+# A line that only introduces the next: "Context: …", "Do the following:".
 _INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
 _REQUESTS = re.compile(
     r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
     r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find)\b",
     re.I,
 )
+# The label of a pasted review finding: "1. High severity: …".
 _SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|Step|Phase|Change|Part)[^\n]*)", re.M | re.I)
+# The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
+# A check that a person has to make: "click", "in the browser".
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
-_OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)  # it tells nothing yet
+# Opens an answer without saying anything yet.
+_OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)
+# A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
     r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
@@ -87,16 +97,19 @@ _VAGUE = re.compile(
     re.I,
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
-_TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # said of the moment
+_TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # holds only at that moment
+# Commands that make or move commits, so that the last reported hash may be outdated.
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
-_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script that was typed for the moment
+_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script typed inline, too specific to report
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
-_TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a line of a trace, which gives no reason
+_TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+# The agent says that a check passes: "all tests pass", "lint is clean".
 _CLAIMS_CLEAN = re.compile(
     r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
 )
+# The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"
@@ -114,27 +127,27 @@ _CAUSE_WORDS = re.compile(
 
 @frozen
 class Statement:
-    """A sentence, and where the transcript shows it."""
+    """A sentence with its evidence in the transcript."""
 
     text: str
     evidence: tuple[Evidence, ...] = ()
-    is_next_step: bool = False  # somebody said that this is to be done next
+    is_next_step: bool = False  # somebody said to do this next
 
 
 @frozen
 class Topic:
-    """A stretch of the session about one request; `first` and `last` are the numbers of its exchanges."""
+    """A stretch of the session about one request; `first` and `last` are exchange numbers."""
 
     request: str
-    source: Step | None  # the prompt, or the plan that the session was started with
+    source: Step | None  # the prompt, or the plan that opened the session
     first: int
     last: int
-    weight: int  # how much was done for it
+    weight: int  # how much work it took
 
 
 @frozen
 class SessionFacts:
-    """A session as statements are made from it."""
+    """A session, prepared for writing statements."""
 
     story: Story
     exchanges: tuple[Exchange, ...]
@@ -145,11 +158,11 @@ class SessionFacts:
     calls: Mapping[str, tuple[Step, Step | None]]
     failure_fixes: tuple[FailureFix, ...]
     topics: tuple[Topic, ...]
-    last_working_exchange: int  # the exchange in which the last call was made
+    last_working_exchange: int  # the exchange with the last tool call
 
 
 def gather_facts(story: Story) -> SessionFacts:
-    """Read a session once for all statements."""
+    """Read the session once, so that every statement works from the same facts."""
     turns = transcript_story.build_turns(story)
     exchanges = transcript_story.split_exchanges(story)
     actions_by_turn = tuple(tuple(classify_calls(turn)) for turn in turns)
@@ -169,7 +182,7 @@ def gather_facts(story: Story) -> SessionFacts:
 
 
 def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Sequence[ToolAction]]) -> tuple[Topic, ...]:
-    """Begin a topic with each request that names something; what only keeps the work going goes with the one before."""
+    """Start a topic at each request that names something; "continue" and the like extend the previous topic."""
     topics = list[Topic]()
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
@@ -189,18 +202,18 @@ def _weigh_action(action: ToolAction) -> int:
 
 
 def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
-    """Return the sentence of a prompt that says most, or the title of the plan that a session was started with."""
+    """Return the most informative sentence of a prompt, or the title of the plan that opened the session."""
     if exchange.prompt is None:
         plan = next((step for step in exchange.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL), None)
         return (read_plan_title(plan.content), plan) if plan else ("", None)
     text = _SEVERITY.sub("", exchange.prompt.text)
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
-    # A prompt too long to be typed is a brief for the task: its first sentences say what it is about.
+    # A prompt too long to be typed is a task description: its first sentences say what it is about.
     sentences = sentences or split_sentences(text[:3_000])
     candidates = [line for line in sentences[:12] if not line.startswith(("@", "/")) and not _INTRODUCES.search(line)]
     if not candidates:
         return phrasing.pick_first_sentence(text, MAX_LINE_CHARS), exchange.prompt
-    # A later sentence must name clearly more than the first to be told in its place.
+    # Prefer a later sentence only if it names clearly more than the first.
     scores = [
         min(len(find_topic_words(line)), 9) + (3 if line is candidates[0] else 0) + (2 if _REQUESTS.search(line) else 0)
         for line in candidates
@@ -210,7 +223,7 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
 
 
 def find_topic_words(text: str) -> frozenset[str]:
-    """Return the words of a request that name something."""
+    """Return the words of a request that name something, without generic ones."""
     without_links = re.sub(r"https?://\S+", " ", text)
     return frozenset(word for word in tokenize(without_links) if word not in _GENERIC_WORDS and len(word) > 1)
 
@@ -221,7 +234,7 @@ def read_plan_title(plan: str) -> str:
 
 
 def is_trivial_request(request: str) -> bool:
-    """Return whether a request only nods, picks one of what was offered, keeps the work going, or is a word or two."""
+    """Return whether a request only agrees, picks an option, says to continue, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
     names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not request.endswith("?")
@@ -231,7 +244,7 @@ def is_trivial_request(request: str) -> bool:
 
 
 def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidence, ...]:
-    """Cite a step, quoting the one of its lines that has these words."""
+    """Cite a step, quoting its line that has these words."""
     start = to_plain_line(words)[:40]
     lines = (step.text or step.content).splitlines()
     raw_line = next((line for line in lines if start and start in " ".join(list_prose_lines(line))), words)
@@ -239,7 +252,7 @@ def cite_step(facts: SessionFacts, step: Step, words: str = "") -> tuple[Evidenc
 
 
 def cite_action(facts: SessionFacts, action: ToolAction, words: str = "") -> tuple[Evidence, ...]:
-    """Cite a call's result where there are words to quote, else the call."""
+    """Cite a call's result if it has these words, else the call itself."""
     call, result = facts.calls[action.call.key]
     if words and result:
         line = next((candidate for candidate in result.text.splitlines() if words[:60] in to_plain_line(candidate)), "")
@@ -249,14 +262,14 @@ def cite_action(facts: SessionFacts, action: ToolAction, words: str = "") -> tup
 
 
 def find_starting_call(story: Story, call: Step) -> Step:
-    """Return the call that has the command in its line: a later look at how it goes has not."""
-    start = call.command[:_MAX_REMEMBERED_CHARS]  # a reader remembers no more of a long one
+    """Return the call that started a command; a later poll of its output does not repeat the command."""
+    start = call.command[:_MAX_REMEMBERED_CHARS]  # the transcript reader keeps only this much of a long command
     matching_steps = (step for step in story.steps if step.command.startswith(start) and step.tool != POLL_TOOL)
     return next(matching_steps, call) if call.tool == POLL_TOOL and call.command else call
 
 
 def list_topics(facts: SessionFacts) -> list[Statement]:
-    """Say what was asked and what came of it, a line each; of very many those that took most work."""
+    """List each topic with its outcome; if there are too many, keep those that took most work."""
     described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
     described = [(topic, statement) for topic, statement in described if statement.text]
     heaviest = sorted(described, key=lambda entry: -entry[0].weight)[:_MAX_TOPICS]
@@ -264,7 +277,7 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
 
 
 def describe_last_work(facts: SessionFacts) -> Statement | None:
-    """Say what the last work was for and what came of it; None for a session in which nobody asked for anything."""
+    """Describe the last work and its outcome; None if nobody asked for anything."""
     described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
     finished = [statement for topic, statement in described if topic.weight > 1 and " → " in statement.text]
     statements = finished or [statement for _, statement in described if statement.text]
@@ -279,13 +292,13 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
 
 
 def quote_text(text: str, max_chars: int) -> str:
-    """Return a text in quotation marks, with none inside; empty if there is none."""
+    """Return the text in typographic quotation marks, without inner ones; empty stays empty."""
     line = shorten_line(text, max_chars).replace("“", '"').replace("”", '"')
     return f"“{line}”" if line else ""
 
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
-    """Say what a topic came to: its commits, else the agent's closing words, else what was changed."""
+    """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
     exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     commits = _list_commits(actions)
@@ -311,7 +324,7 @@ def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Sta
 
 
 def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
-    """List what the calls of the whole session show and was not told yet: commits, pull requests, files, checks."""
+    """List commits, pull requests, files and checks that `told_text` does not mention yet."""
     commits = [entry for entry in list_commits(facts) if entry[1][1] not in told_text]
     commit_statements = [
         Statement(f"Committed {commit_id}: {quote_text(subject, 100)}", cite_action(facts, action, commit_id))
@@ -334,7 +347,7 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
 
 
 def _list_lookups(facts: SessionFacts) -> list[Statement]:
-    """Where nothing was changed: what was read, or looked up."""
+    """List the files read or pages looked up, for sessions that changed nothing."""
     for kind, verb in (("read", "Read"), ("fetched", "Looked up")):
         actions = [action for action in facts.actions if action.kind == kind and action.label and not action.failed]
         if actions:
@@ -345,7 +358,7 @@ def _list_lookups(facts: SessionFacts) -> list[Statement]:
 
 
 def list_commits(facts: SessionFacts) -> list[tuple[ToolAction, tuple[str, str, str, str]]]:
-    """List each commit that git reported: branch, hash, subject and size."""
+    """List the commits that git reported: branch, hash, subject and size."""
     return _list_commits(facts.actions)
 
 
@@ -356,12 +369,13 @@ def _list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tuple
         if action.kind == "saved"
         for commit in check_results.parse_commits(action.text)
     ]
-    by_subject = {commit[2]: (action, commit) for action, commit in commits}  # amended, it is still one
+    # An amended commit keeps its subject and counts once.
+    by_subject = {commit[2]: (action, commit) for action, commit in commits}
     return list(by_subject.values())
 
 
 def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tuple[str, str, str, str]] | None:
-    """Return the last commit that git reported; None if a later command made or moved commits without saying which."""
+    """Return the last reported commit; None if a later command moved HEAD without saying where."""
     commits = list_commits(facts)
     if not commits:
         return None
@@ -371,14 +385,13 @@ def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tuple[str, str, s
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths inside the project."""
     return [path for path in paths if not path.startswith(("/", "~", "..")) and ":" not in path]
 
 
 def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | None:
-    """Return the sentence with which an exchange ended that says what came of it.
+    """Return the sentence of the exchange's last message that tells the outcome.
 
-    Answers open with agreement or praise, so the first sentence that names something is taken before the first one.
+    Answers often open with agreement or praise, so a sentence that names something is preferred.
     """
     message = _unwrap_json(facts.turns[number].final_message)
     sentences = split_sentences(phrasing.strip_opener(message)[:4_000])
@@ -395,7 +408,7 @@ def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | Non
 
 
 def _unwrap_json(message: str) -> str:
-    """Return the longest text of an answer that is a JSON object, as reviewers give it; other answers as they are."""
+    """Return the longest text inside a JSON answer, which reviewers give; return other answers unchanged."""
     if not message.startswith("{"):
         return message
     try:
@@ -406,13 +419,13 @@ def _unwrap_json(message: str) -> str:
 
 
 def is_unfinished(facts: SessionFacts) -> bool:
-    """Return whether the session ends with a request or a call, and not with the agent's words."""
+    """Return whether the session ends with a request or a call instead of an answer."""
     last_steps = facts.exchanges[-1].steps[-1:] if facts.exchanges else ()
     return bool(facts.exchanges) and (not last_steps or last_steps[0].kind in ("call", "result"))
 
 
 def _quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) -> Statement | None:
-    """Return words of the agent as a statement, where it said them."""
+    """Quote a line of the agent with its place in the transcript."""
     start = to_plain_line(line).rstrip(" …")[:40].replace("’", "'")
     for exchange in reversed(exchanges):
         for step in reversed(exchange.steps):
@@ -431,7 +444,7 @@ def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement
 
 
 def list_causes(facts: SessionFacts) -> list[Statement]:
-    """List sentences of the agent that give a cause."""
+    """List sentences in which the agent explains a cause."""
     causes = [
         Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
         for exchange in facts.exchanges
@@ -447,7 +460,7 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
 
 
 def list_decisions(facts: SessionFacts) -> list[Statement]:
-    """List what the person settled, in their words or by answering or refusing, and what the agent says was decided."""
+    """List decisions: the person's words, answers and refusals, and what the agent says was decided."""
     decisions = list[Statement]()
     for exchange, turn in zip(facts.exchanges, facts.turns, strict=True):
         if exchange.prompt:
@@ -467,7 +480,7 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
 
 
 def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:
-    """Yield an answer to a question of the agent's, or the words with which a call was refused."""
+    """Yield the person's answer to a question, or their words when they refused a call."""
     if step.kind == "result" and step.refused.strip() and not step.refused.rstrip().endswith("?"):
         yield Statement(
             f"You refused a call: {quote_text(step.refused, MAX_LINE_CHARS)}", cite_step(facts, step, step.refused)
@@ -480,12 +493,13 @@ def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statemen
 
 
 def list_failures(facts: SessionFacts) -> list[Statement]:
-    """List what failed and what put it right: another command, or edits after several attempts."""
+    """List failures and their fixes: another command, or edits after several attempts."""
     fixes_by_label = dict[str, list[FailureFix]]()
     for fix in facts.failure_fixes:
         if fix.worked and not _is_retry(fix) and not _INLINE_SCRIPT.search(fix.failed_actions[0].label):
             fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
-    # A failing run and an edit is how tests are used: it rules something out if it took several, and an error says why.
+    # A failing test followed by an edit is normal work. It is worth listing after several attempts, or if an error says
+    # why.
     groups = [
         group
         for group in fixes_by_label.values()
@@ -498,7 +512,7 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
 
 
 def _is_retry(fix: FailureFix) -> bool:
-    """Return whether the same command worked the next time, unchanged: nothing was ruled out."""
+    """Return whether the same command succeeded unchanged on the next run, which rules nothing out."""
     last_failure = fix.failed_actions[-1]
     return fix.worked is not None and not fix.edits and fix.worked.call.input == last_failure.call.input
 
@@ -527,7 +541,7 @@ def _find_reason(failing: ToolAction) -> str:
 
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
-    """List what is to be done next, most certain first: what was under way, said to remain, listed, or fails."""
+    """List what to do next, most certain first: unfinished work, stated steps, open tasks, failing checks."""
     statements = [
         *(_describe_pending_plan(facts) or _describe_interrupted_request(facts)),
         *_list_stated_steps(facts),
@@ -546,7 +560,7 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
 
 
 def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
-    """The plan with which the session ends: nothing was changed after it was shown to the person."""
+    """Describe a plan shown at the end of the session if nothing was edited afterwards."""
     if not facts.exchanges:
         return []
     plans = [step for step in facts.exchanges[-1].steps if step.tool == transcript_story.PLAN_TOOL]
@@ -566,7 +580,7 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
 
 
 def _list_unverified_steps(facts: SessionFacts) -> list[Statement]:
-    """What a plan that the session was started with wants to be tried by hand, which an agent seldom does."""
+    """List manual checks from the plan that opened the session; agents seldom do them."""
     plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
     section = _VERIFICATION.search(plans[-1].content) if plans else None
     items = [to_plain_line(item) for item in _LIST_ITEM.findall(section[1])] if section else []
@@ -578,7 +592,7 @@ def _list_unverified_steps(facts: SessionFacts) -> list[Statement]:
 
 
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
-    """The request that was under way when the session ended, with what the agent said it was doing."""
+    """Describe the request that was unfinished at the end, with the agent's last announcement."""
     if not facts.exchanges or not is_unfinished(facts):
         return []
     last = facts.exchanges[-1]
@@ -597,7 +611,7 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
         evidence = cite_step(facts, last.prompt, request) if last.prompt else evidence
         return [Statement(f"Not answered: {quote_text(request, 140)}", evidence)] if request else []
     if not announced and last.prompt and is_trivial_request(last.prompt.text):
-        # Of "let's do 2" only the agent says what it was about.
+        # A prompt such as "let's do 2" names nothing; only the agent's answer does.
         messages = [step for step in last.steps if step.kind == "agent"]
         announced = [(phrasing.pick_first_sentence(step.text, 140), step) for step in messages[-1:]]
         request = ""
@@ -610,7 +624,7 @@ def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
 
 
 def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
-    """What was said to remain with the last words, and if only talk followed, when the last work ended."""
+    """List steps named in the last message and, if only talk followed it, in the message that ended the last work."""
     last = len(facts.exchanges) - 1
     numbers = sorted({facts.last_working_exchange, last, *([last - 1] if is_unfinished(facts) else [])}, reverse=True)
     if is_unfinished(facts):
@@ -620,7 +634,7 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
         statement
         for number in numbers
         for step in find_next_steps(_unwrap_json(facts.turns[number].final_message))
-        if not is_unfinished(facts) or step.is_firm or step.is_offer  # the rest is overtaken by what was asked then
+        if not is_unfinished(facts) or step.is_firm or step.is_offer  # later requests supersede the other steps
         if (statement := _cite_next_step(facts, step, number))
     ]
     return drop_near_duplicates(statements)[:4]
@@ -635,9 +649,9 @@ def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Stateme
 
 
 def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
-    """Next steps that were stated shortly before the last work, if nothing asked or committed since took them up.
+    """List steps stated shortly before the last work that no later request or commit took up.
 
-    Further back too much was done since to be sure that they are open.
+    Older ones are skipped: too much was done since to be sure that they are still open.
     """
     statements = list[Statement]()
     later_stems, has_later_commit = frozenset[str](), False
@@ -675,7 +689,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
 
 
 def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
-    """Return whether a check passed or was said to pass later, so that this failure does not stand."""
+    """Return whether a check passed later, or was said to pass, so that this failure no longer counts."""
     keys = [action.call.key for action in facts.actions]
     later_actions = facts.actions[keys.index(failing.call.key) + 1 :]
     passed = [action for action in later_actions if action.kind == "check" and not action.failed]
@@ -688,7 +702,7 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
 
 
 def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
-    """Files that were changed after the last commit, in a session that commits."""
+    """List files changed after the last commit, in a session that commits."""
     saves = [index for index, action in enumerate(facts.actions) if action.kind == "saved" and not action.failed]
     if not saves or not list_commits(facts):
         return []
@@ -702,7 +716,7 @@ def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
 
 
 def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
-    """Leave out what was said already in nearly the same words, as a statement or in quotes."""
+    """Drop statements that repeat an earlier one in nearly the same words, also inside quotes."""
     unique_statements, known_word_sets = list[Statement](), list[frozenset[str]]()
     for statement in statements:
         quoted = _QUOTED_STATEMENT.fullmatch(statement.text)

@@ -1,4 +1,4 @@
-"""Which sessions there are for the idle clock to look at: those recorded, and transcripts that no hook told of."""
+"""Find sessions due for reflection, from recorded sessions and from transcripts that no hook reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hardwon.types import Turn, replace
 
 
 class DueTranscript(NamedTuple):
-    """A session to reflect on, by its transcript."""
+    """A session to reflect on, with its transcript."""
 
     due: DueSession
     transcript: str
@@ -42,7 +42,7 @@ class _ObservedSession(NamedTuple):
 
 
 class _PastDecisions(NamedTuple):
-    """When a session was last reflected on and last handed off for good, 0 for never, and how often it was read."""
+    """The times of a session's last reflection and last ratified handoff, 0 for never, and its reflection count."""
 
     read_at: float
     handed_off_at: float
@@ -64,9 +64,9 @@ def find_sessions_due_for_reflection(
     queue_folder: str = "",
     model_reflections_today: int = 0,
 ) -> list[DueTranscript]:
-    """The sessions that are due, those that became due first in front; nothing is read if it is turned off.
+    """Return the due sessions, earliest due time first; empty if `autoReflect` is off.
 
-    Sessions that were over before hardwon was set up are left alone: nobody asked for drafts of them.
+    Sessions that ended before hardwon was set up are skipped: nobody asked for drafts of them.
     """
     if not values["autoReflect"]:
         return []
@@ -142,7 +142,7 @@ def _build_activity(
     past_decisions: _PastDecisions,
     queued_sessions: list[str],
 ) -> SessionActivity:
-    """The session so far; whether it may be looked at is said by whoever knows."""
+    """Build the activity of a session; the caller sets `is_private`, `is_denied` and `is_sensitive`."""
     return SessionActivity(
         id=row_id,
         last_event_at=last_event_at,
@@ -168,7 +168,7 @@ def _find_unrecorded_sessions(
     queued_sessions: list[str],
     sensitive_words: Sequence[str],
 ) -> Iterator[_ObservedSession]:
-    """The sessions of hosts without hooks, by their transcripts; numbered below zero."""
+    """Yield sessions of agents without hooks, read from transcripts, with negative numbers as ids."""
     for number, (agent, path, _) in enumerate(find_unrecorded_transcripts(connection, environment, now), 1):
         try:
             story = transcript_story.read_story(path, agent)

@@ -1,7 +1,7 @@
-"""Find what a session holds and nobody wrote down, each with the sentence or call that shows it.
+"""Detect noteworthy things in a session that nobody wrote down, each with its evidence.
 
-Only what has an exact rule is looked for here. The other items of the menu take judgement: they are lines of the
-reflection prompt, and only a model finds them.
+Only items with an exact rule are detected here. The other menu items need judgement: they are lines in the reflection
+prompt, and only a model finds them.
 """
 
 from __future__ import annotations
@@ -39,22 +39,24 @@ from hardwon.text.excerpts import (
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from hardwon.types import EDIT_TOOLS
 
-MAX_PER_ITEM = 2  # findings of an item in one session
+MAX_PER_ITEM = 2  # findings per item and session
 _MAX_CHARS = 240
 _MAX_SHOWN_CHARS = 140
 _MIN_SENTENCE_WORDS = 7
-_RECENT_SESSIONS = 10  # sessions that failures and habits are counted in
+_RECENT_SESSIONS = 10  # sessions in which failures and habits are counted
 _MIN_FAILED_SESSIONS = 2
-_MIN_SHARED_WORDS = 3  # words in common with a memory that speaks of a failure
+_MIN_SHARED_WORDS = 3  # a memory that shares this many words with a failure is about it
 _MIN_HABIT_RUNS, _MIN_HABIT_SESSIONS, _MAX_HABITS = 3, 5, 3
-_FRESH_SECONDS = 14 * 86_400.0  # after two weeks a handoff is history, not a plan
-_MIN_FOLLOWED_SHARE = 0.25  # of the words of a plan, from which on it was followed
+_FRESH_SECONDS = 14 * 86_400.0  # after two weeks the next steps of a handoff are out of date
+_MIN_FOLLOWED_SHARE = 0.25  # a plan counts as followed if the session has this share of its words
 _MIN_PLAN_WORDS = 4
 _MAX_AREAS = 3
-_MIN_DOUBTED_WORDS = 2  # words of a memory in what a person says against it
+_MIN_DOUBTED_WORDS = 2  # an objection must share this many words with the memory
 
 _POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
+# Files made to try something out, such as tmp/x.py or repro_login.py: deleting them undoes no work.
 _SCRATCH = re.compile(r"(?:^|[/_.-])(?:tmp|temp|scratch|repro|probe|debug|demo|playground|zz)(?:[/_.-]|$)", re.I)
+# The agent calls its work wrong: "that did not work", "reverting".
 _TAKES_BACK = re.compile(
     r"\b(?:revert(?:ed|ing)?|redundant|undo(?:ing)?|mistake|roll(?:ed|ing)? (?:it )?back|discard(?:ing)?|wrong"
     r"|(?:did|does|do)(?:n't| not) work|not needed|no longer need\w*|unnecessary|instead|from scratch|already built"
@@ -63,23 +65,27 @@ _TAKES_BACK = re.compile(
 )
 _DISCARD_ALL_COMMANDS = (("git", "reset", "--hard"), ("git", "branch", "-D"), ("git", "revert"), ("gh", "pr", "close"))
 _DISCARD_FILE_COMMANDS = (("rm",), ("git", "restore"), ("git", "checkout"), ("git", "stash"), ("git", "rm"))
+# The person asks to undo something: "revert that", "change it back".
 _ASKS_BACK = re.compile(
     r"\b(?:revert (?:your|that|this|it|the|those|these|all|my|to)|undo (?:your|that|this|it|the|those|these|all)"
     r"|(?:put|change|switch|roll|bring) (?:it|that|this|them|everything) back|go back to (?:the|how|what)"
     r"|start (?:over|again|from scratch)|(?:do|try) (?:that|this|it) from scratch|throw (?:that|this|it) away)\b",
     re.I,
 )
+# A short yes to the agent's choice: "ok, do it".
 _ACCEPTS = re.compile(
     r"\W*(?:ok(?:ay)?|yes|yeah|yep|yup|sure|fine|good|great|perfect|cool|agreed?|alright|lgtm|go (?:ahead|for it)"
     r"|do (?:it|that|so)|let'?s (?:do (?:it|that|this)|go)|proceed|sounds good|makes sense|works for me"
     r"|(?:that'?s|it'?s|this is) (?:fine|good|ok(?:ay)?)|apply (?:it|that)|implement (?:it|that))\b[^?]*",
     re.I,
 )
+# A condition or another task in a yes, so that it accepts nothing: "ok but not the tests", "yes, push".
 _OBJECTS = re.compile(
     r"\b(?:but|instead|however|not|don'?t|rather|option|only|except|no|maybe|first|commit|push|prs?|merge"
     r"|delete|next)\b|\d",
     re.I,
 )
+# The agent states its choice: "I recommend …", "the simplest option is …".
 _CHOOSES = re.compile(
     r"\b(?:I(?:'d| would)? (?:recommend|suggest|propose|lean|go with|prefer)|my (?:recommendation|suggestion"
     r"|pick|vote)"
@@ -88,12 +94,14 @@ _CHOOSES = re.compile(
     r"|here))\b",
     re.I,
 )
+# The agent compares: "… instead of …", "cleaner".
 _WEIGHS = re.compile(
     r"\b(?:instead of|rather than|compromise|trade-?off|(?:clean|simpl|saf)(?:er|est)"
     r"|the (?:approach|plan) (?:is|would be)|would be (?:better|enough)|worth doing|no need (?:to|for)"
     r"|skip(?:ping)? (?:the|an?))\b",
     re.I,
 )
+# Putting something off: "let's leave that for a later PR", "out of scope".
 _POSTPONES = re.compile(
     r"\b(?:(?:let'?s )?(?:skip|leave|drop|defer|postpone) (?:that|this|it|the \w+)"
     r"|(?:do|fix|handle|address|tackle|add|test|try) (?:that|this|it|them) (?:later|another time|in (?:a|another"
@@ -104,6 +112,7 @@ _POSTPONES = re.compile(
     r"|we(?:'ll| will) (?:do|come back to|revisit|get to|handle) [^.?!]{1,40}(?:later|another|next))\b",
     re.I,
 )
+# "Drop it" alone does not count; one of these words must say that it is meant for later.
 _POSTPONE_WORDS = re.compile(
     r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I
 )
@@ -117,7 +126,7 @@ _ASKS_TO_KEEP = re.compile(
     r"|add (?:this|that|it) to (?:your )?memory)\b",
     re.I,
 )
-# "Forget that" gives something up; "don't forget that" and "never forget it" ask for the opposite.
+# "Forget that" gives something up; "don't forget that" and "never forget it" mean the opposite.
 _OUTDATED = re.compile(
     r"\A\W*(?:no\b|nope|wrong|actually)|\b(?:not any ?more|no longer|outdated|out of date|stale|(?:is|was|that's) wrong"
     r"|isn't (?:true|right|correct)|not (?:true|right|correct)|used to|we (?:switched|moved|changed|dropped|replaced)"
@@ -125,7 +134,8 @@ _OUTDATED = re.compile(
     re.I,
 )
 _MEMORY_PATH = re.compile(r"(?:^|/)(?:MEMORY\.md|\.claude/memory/[^/]+\.md|memory/[^/]+\.md)$")
-# What an agent's own tools want first, what depends on the code as it is, what says nothing: no pattern of a project.
+# These are no pattern of the project: requirements of the agent's own tools, errors of code in progress, empty
+# messages.
 _TRANSIENT_KINDS = frozenset(("cancelled", "anchor", "precondition", "code", "refused", "silent"))
 _RUNNER_NAMES = "make just task mise npm pnpm yarn bun deno npx uv poetry hatch nox rake"
 _RUNNERS = frozenset(_RUNNER_NAMES.split())
@@ -134,7 +144,7 @@ _NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
 
 
 def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable[Finding]:
-    """What was made and taken back: by a person's word, or by the agent where it says why."""
+    """Detect work that was undone because the person said so, or where the agent says why."""
     findings, previous = list[Finding](), None
     for exchange in split_exchanges(story):
         requested = _find_requested_revert(story, exchange, previous)
@@ -160,7 +170,7 @@ def _is_change(step: Step) -> bool:
 
 
 def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
-    """Edits of the session thrown away, where the words before say that they were wrong or not needed."""
+    """Yield edits that were thrown away after the person or the agent called them wrong or unnecessary."""
     edited_names = frozenset(
         os.path.basename(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
     )
@@ -182,7 +192,10 @@ def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
 
 
 def _is_scratch(step: Step, story: Story) -> bool:
-    """Return whether a file is one to throw away, by its path in the project: the project may be called demo itself."""
+    """Return whether a file is a scratch file, judged by its path inside the project.
+
+    The project folder itself may be called "demo".
+    """
     return bool(_SCRATCH.search(_shorten_to_project(step.path, story)))
 
 
@@ -200,7 +213,7 @@ def _shorten_command(command: str, story: Story) -> str:
 
 
 def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
-    """Return the part of a call that throws away what the session made; empty if none does."""
+    """Return the part of a call that throws away edits of this session; empty if none does."""
     if step.tool == "TaskStop":
         return "TaskStop"
     for part in failures.list_simple_commands(step.command):
@@ -213,7 +226,7 @@ def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
 
 
 def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
-    """A choice of the agent's that a person let pass with a word, and that was then built upon."""
+    """Detect a choice of the agent that the person accepted in passing and that later work builds on."""
     findings, previous = list[Finding](), None
     for exchange in split_exchanges(story):
         is_accepted = exchange.prompt and _is_acceptance(exchange.prompt.text) and any(map(_is_change, exchange.steps))
@@ -233,7 +246,7 @@ def _is_acceptance(text: str) -> bool:
 
 
 def _find_choice(text: str) -> tuple[str, str]:
-    """Return the sentence in which an agent chose, alone and as it is told; recommendations before comparisons."""
+    """Return the sentence with the agent's choice, bare and with context; recommendations before comparisons."""
     sentences = split_sentences(text)
     indexes = [index for index in reversed(range(len(sentences))) if is_informative(sentences[index])]
     for pattern in (_CHOOSES, _WEIGHS):
@@ -244,7 +257,7 @@ def _find_choice(text: str) -> tuple[str, str]:
 
 
 def _join_previous(sentences: Sequence[str], index: int) -> str:
-    """Return a sentence, after the one before if it says little by itself."""
+    """Return a sentence, preceded by the one before if it is too short to stand alone."""
     needs_previous = _POINTS_BACK.match(sentences[index]) or len(sentences[index].split()) < _MIN_SENTENCE_WORDS
     return " ".join(sentences[index - 1 if needs_previous and index else index : index + 1])
 
@@ -254,7 +267,7 @@ def _find_last_message(exchange: Exchange) -> Step | None:
 
 
 def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
-    """What a person put off in so many words and nobody took up in the next turn."""
+    """Detect work that the person explicitly postponed and that the next turn did not take up."""
     exchanges, findings = split_exchanges(story), list[Finding]()
     for number, exchange in enumerate(exchanges, 1):
         following = exchanges[number].prompt if number < len(exchanges) else None
@@ -270,7 +283,7 @@ def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Fin
 
 
 def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """A failure of this session that sessions before it had too."""
+    """Detect failures that earlier sessions had too."""
     recent = past.sessions[:_RECENT_SESSIONS]
     for signature, failed_calls in _group_failed_calls(story).items():
         counts = [session.failures[signature] for session in recent if signature in session.failures]
@@ -285,6 +298,7 @@ def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator
             f"{_end_line(line)}"
             f" It failed {pluralize(sum(counts), 'time')} before, in {len(counts)} of the last {len(recent)} sessions."
         )
+        # More sessions and more failures make it more telling, up to a limit.
         score = min(0.5 + 0.06 * len(counts) + 0.03 * len(failed_calls), 0.95)
         evidence = tuple(quote_step(story, step, line) for _, step in failed_calls[:2])
         yield Finding("recurring failures", text, score, "memory", evidence)
@@ -297,7 +311,7 @@ def _is_remembered(failure: str, past: ReflectionContext) -> bool:
 
 
 def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
-    """Return the failed calls of the main agent with their results, by the signature that is stored for calls."""
+    """Return the main agent's failed calls with their results, by the signature under which calls are stored."""
     failed_calls: dict[str, list[tuple[Step, Step]]] = {}
     for call, result in pair_calls(story).values():
         if result and result.failed and not result.refused and not call.agent:
@@ -307,7 +321,7 @@ def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
 
 
 def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """A command of this project's own that it and the sessions before ran again and again, and no page describes."""
+    """Detect a project command that several sessions ran repeatedly and no page documents."""
     recent = past.sessions[:_RECENT_SESSIONS]
     documented = [to_plain_line(code) for page in past.conventions for code in page.quoted_code]
     steps_by_name: dict[str, list[Step]] = {}
@@ -332,13 +346,13 @@ def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterato
 
 
 def _is_project_command(name: str) -> bool:
-    """Return whether a command is one of the project: a named task or a script, not what every project runs."""
+    """Return whether a command is a named task or script of the project, not one that every project runs."""
     program, *rest = name.split()
     return "/" in program or (program in _RUNNERS and bool(rest) and rest[-1] not in _INSTALL_WORDS)
 
 
 def detect_stale_resume(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """The last handoff said what comes next, and this session did something else."""
+    """Detect that this session did something other than the last handoff's next step."""
     prompts = [exchange.prompt for exchange in split_exchanges(story) if exchange.prompt]
     edits = [step for step, _ in pair_calls(story).values() if step.tool in EDIT_TOOLS]
     first = next((prompt for prompt in prompts if len(tokenize(prompt.text)) >= _MIN_PLAN_WORDS), None)
@@ -346,6 +360,7 @@ def detect_stale_resume(story: Story, past: ReflectionContext) -> Iterator[Findi
     if handoff is None or not first or not edits or len(_find_plan_words(handoff.resume)) < _MIN_PLAN_WORDS:
         return
     is_old = story.started_at - handoff.at > _FRESH_SECONDS
+    # Only the first session after a recent handoff is compared with it.
     if is_old or any(handoff.at < session.at < story.started_at for session in past.sessions):
         return
     activity = " ".join([*(item.text for item in prompts), *(f"{item.path} {item.command}" for item in story.steps)])
@@ -369,7 +384,7 @@ def _find_plan_words(text: str) -> frozenset[str]:
 
 
 def _compute_share(plan: str, activity: str) -> float:
-    """Return how much of a plan is in what was done; a file or a name that it speaks of decides alone."""
+    """Return the share of a plan's words found in the activity; a file or name it mentions decides on its own."""
     if any(name.lower() in activity.lower() for name in _NAME_PATTERN.findall(plan)):
         return 1.0
     plan_words = _find_plan_words(plan)
@@ -377,13 +392,13 @@ def _compute_share(plan: str, activity: str) -> float:
 
 
 def _end_line(text: str) -> str:
-    """Return a line that ends as a sentence does."""
+    """Return a line that ends with punctuation."""
     line = shorten_line(text, _MAX_SHOWN_CHARS)
     return line if line.rstrip("\"'`*)").endswith((".", "!", "?", "…", ":")) else f"{line}."
 
 
 def detect_unmentioned_files(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """Folders that were changed beside others, and that neither the person nor the agent's answers speak of."""
+    """Detect changed folders that neither the person nor the agent's answers mention."""
     exchanges = split_exchanges(story)
     prompts = [exchange.prompt.text for exchange in exchanges if exchange.prompt]
     conversation = " ".join([*prompts, *map(get_final_message, exchanges)]).lower()
@@ -402,7 +417,7 @@ def detect_unmentioned_files(story: Story, past: ReflectionContext) -> Iterator[
 
 
 def _list_changed_files(story: Story) -> dict[str, Step]:
-    """Return the files below the project that a call changed, relative to it, each with the first call."""
+    """Return the project files that a call changed, by relative path, each with its first call."""
     top = f"{story.project or story.cwd}/"
     changed_files: dict[str, Step] = {}
     for call, result in pair_calls(story).values():
@@ -421,7 +436,7 @@ def _is_handwritten(path: str) -> bool:
 
 
 def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """A memory that was at hand, a person who says it is not so, and nobody who changed it."""
+    """Detect a memory that the agent read, the person contradicted, and nobody changed."""
     exchanges = split_exchanges(story)
     memory_lines = list(_list_read_memories(story))
     for index, exchange in enumerate(exchanges[1:], 1):
@@ -444,7 +459,7 @@ def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[F
 
 
 def _list_read_memories(story: Story) -> Iterator[tuple[Step, str]]:
-    """Yield the lines of memories that the agent read, each with the result that shows it."""
+    """Yield each line of a memory that the agent read, with the result that shows it."""
     for call, result in pair_calls(story).values():
         if call.tool == "Read" and result and not result.failed and _MEMORY_PATH.search(call.path):
             yield from ((result, line) for line in split_sentences(result.text))
@@ -457,7 +472,7 @@ def _has_memory_edit(exchanges: Sequence[Exchange]) -> bool:
 
 
 def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Finding]:
-    """A wish that something be kept which no memory holds, and which is not plain enough to be proposed as one."""
+    """Detect a wish to remember something that no memory has and that is too vague to propose as one."""
     known_word_sets = [tokenize(text) for _, text in past.memories]
     findings = list[Finding]()
     for exchange in split_exchanges(story):
@@ -481,7 +496,7 @@ def _is_held(words: frozenset[str], known_word_sets: Iterable[frozenset[str]]) -
 
 
 class MenuItem(NamedTuple):
-    """A thing to notice: its name, its group, a line for people and models, and what finds it without a model."""
+    """A thing to notice in a session: name, group, a line for people and models, and its detector if there is one."""
 
     name: str
     group: str
@@ -515,6 +530,6 @@ MENU = (
 
 
 def detect_findings(story: Story, past: ReflectionContext) -> list[Finding]:
-    """Return what plain code finds in a session, the most telling first."""
+    """Run all detectors and return their findings, best first."""
     findings = [finding for item in MENU if item.detect for finding in item.detect(story, past)]
     return sorted(findings, key=lambda finding: -finding.score)

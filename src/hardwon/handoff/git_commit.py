@@ -1,8 +1,8 @@
-"""One git commit of a few files and nothing else: what is staged, changed or untracked stays as it is.
+"""Commit a few files with git and leave everything staged, changed or untracked as it is.
 
-The commit is built in an index of its own and put on the branch by moving it; the person's index then gets the same
-few entries, since without them their next commit would take the files out again. No program of the repository runs:
-no hook, filter, monitor or signing. Where a commit could be lost or get in somebody's way it is refused.
+The commit is built in a temporary index and the branch is moved to it. The person's index then gets the same entries,
+because their next commit would otherwise remove the files again. Nothing from the repository runs: no hook, filter,
+fsmonitor or signing. A commit that could get lost or interfere with other work is refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from hardwon.errors import UserError
 from hardwon.types import frozen
 
 GIT_TIMEOUT_SECONDS = 30
+# Run no program of the repository, and let git not make up an identity from user and host name.
 _SAFE_SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "commit.gpgSign=false", "user.useConfigOnly=true")
-# Of git's own variables only who the person is and where their settings are: the others name another repository.
+# Pass on only git's variables for identity and configuration; the others may point to another repository.
 _KEPT_VARIABLES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+# Names in the git directory that show an unfinished operation.
 _GIT_OPERATIONS = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
@@ -34,7 +36,7 @@ _FIX = "commit the files yourself when it suits"
 
 @frozen
 class Commit:
-    """The commit that was made, with its files, and those that stayed out because git is told to ignore them."""
+    """A commit, the files in it, and the files left out because git ignores them."""
 
     id: str
     files: tuple[str, ...]
@@ -42,7 +44,7 @@ class Commit:
 
 
 def commit_files(files: Sequence[str], message: str) -> Commit:
-    """Commit these files of one work tree as they are now, one that is gone as gone; UserError says why not."""
+    """Commit files of one work tree in their current state, including deletions; UserError if it is unsafe."""
     top = _find_work_tree(files)
     _refuse_unsafe(top)
     names = [os.path.relpath(os.path.realpath(file), top) for file in files]
@@ -55,6 +57,7 @@ def commit_files(files: Sequence[str], message: str) -> Commit:
     if old_entries == new_entries:
         raise UserError("they are committed already", "git log -1")
     commit_id = _create_commit(top, head, new_entries, message)
+    # The index goes first: if HEAD moved meanwhile, update-ref fails and the index is put back.
     _update_index(top, new_entries)
     try:
         _run_git(top, "update-ref", "-m", f"commit: {message.splitlines()[0]}", "HEAD", commit_id, head)
@@ -65,7 +68,7 @@ def commit_files(files: Sequence[str], message: str) -> Commit:
 
 
 def is_committed(path: str) -> bool:
-    """Whether a file is in the last commit just as it lies there; False where there is none."""
+    """Return whether the last commit contains the file in its current state."""
     path = os.path.realpath(path)
     top = projects.find_git_root(os.path.dirname(path))
     name = os.path.relpath(path, top)
@@ -77,7 +80,7 @@ def is_committed(path: str) -> bool:
 
 
 def _find_work_tree(files: Sequence[str]) -> str:
-    """The one work tree that all of them lie in, not behind a link or in a repository inside it."""
+    """Return the work tree that contains all files; UserError if they are in several, or behind a link."""
     real_roots = {os.path.realpath(projects.find_git_root(os.path.dirname(os.path.realpath(file)))) for file in files}
     visible_roots = {os.path.realpath(projects.find_git_root(os.path.dirname(os.path.abspath(file)))) for file in files}
     top = next(iter(real_roots), "")
@@ -102,7 +105,7 @@ def _refuse_unsafe(top: str) -> None:
 
 
 def _read_staged(top: str, names: Sequence[str], head: str) -> dict[str, str]:
-    """What the person's index says of each; UserError if the last commit says something else."""
+    """Return the index entries of these files; UserError if one has staged changes."""
     staged = _parse_entries(_run_git(top, "ls-files", "-s", "-z", "--", *map(_to_literal_path, names)), 1)
     committed = _read_committed(top, head, names)
     for name in names:
@@ -116,24 +119,24 @@ def _read_committed(top: str, head: str, names: Sequence[str]) -> dict[str, str]
 
 
 def _to_literal_path(name: str) -> str:
-    return f":(literal){name}"
+    return f":(literal){name}"  # a name with `*` or `[` must not act as a pattern
 
 
 def _parse_entries(output: str, blob_index: int) -> dict[str, str]:
-    """Mode and blob of each name that git lists; the blob stands at this place."""
+    """Parse git's listing into mode and blob by name; `blob_index` is the blob's column."""
     parts = (line.partition("\t") for line in output.split("\0") if line)
     return {name: f"{entry.split()[0]} {entry.split()[blob_index]}" for entry, _, name in parts}
 
 
 def _read_entry(top: str, name: str) -> str:
-    """Mode and blob of a file as it lies there, nothing for one that is gone."""
+    """Return mode and blob of a file in the work tree; empty if it does not exist."""
     if not os.path.lexists(os.path.join(top, name)):
         return ""
     return "100644 " + _run_git(top, "hash-object", "-w", "--no-filters", "--", name).strip()
 
 
 def _create_commit(top: str, head: str, entries: Mapping[str, str], message: str) -> str:
-    """A commit on top of the head with these entries changed, on no branch yet."""
+    """Create a commit on top of `head` with these entries changed, without moving a branch."""
     with TemporaryDirectory(prefix="hardwon-") as folder:
         index_env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         _run_git(top, "read-tree", head, extra_env=index_env)
@@ -143,7 +146,8 @@ def _create_commit(top: str, head: str, entries: Mapping[str, str], message: str
 
 
 def _update_index(top: str, entries: Mapping[str, str], extra_env: Mapping[str, str] | None = None) -> None:
-    """Make an index say this of these names; those without an entry go out of it."""
+    """Set these entries in an index; remove names whose entry is empty."""
+    # Mode 0 removes a name; the null hash must be as long as the hashes of this repository (SHA-1 or SHA-256).
     removed_entry = "0 " + "0" * len(next(filter(None, entries.values()), "").partition(" ")[2] or "0" * 40)
     lines = "".join(f"{entry or removed_entry}\t{name}\0" for name, entry in entries.items())
     _run_git(top, "update-index", "-z", "--index-info", stdin_text=lines, extra_env=extra_env)

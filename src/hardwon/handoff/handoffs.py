@@ -1,7 +1,7 @@
-"""Handoffs: what a session leaves for the next. A draft waits for a person; what they ratify is told from then on.
+"""Read handoffs: what a session leaves for the next one, as a draft and later ratified by a person.
 
-A handoff is its file, which people edit; the database knows how it came about, what was decided, and the print of what
-was ratified. A file that is another by now is not told until it is ratified again: somebody else may have changed it.
+A handoff is a file that people edit. The database keeps its origin, its status and the hash that was ratified. A file
+that changed since is not delivered until it is ratified again, because somebody else may have changed it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
 from hardwon.text.printable import make_printable, to_printable_line
 from hardwon.types import frozen
 
-MAX_FILE_BYTES = 200_000  # bytes of a file
+MAX_FILE_BYTES = 200_000  # a larger file is not a handoff
 RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings", "Memories to approve"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
-SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # the lines of the transcript behind a statement
-LAST_LEAD, FIRST_LEAD = "Last: ", "First: "  # lines of a resume prompt
-SAID_LEAD = "Said: "  # before the person's own words, behind a proposed memory
+SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
+LAST_LEAD, FIRST_LEAD = "Last: ", "First: "  # prefixes of lines in a resume prompt
+SAID_LEAD = "Said: "  # introduces the person's own words after a proposed memory
 SAID_PATTERN = re.compile(rf" {SAID_LEAD}“[^“”]*”$")
 _MAX_HANDOFFS = 1_000
-_MAX_NEWEST = 5  # whose files are looked at for one that stands
+_MAX_NEWEST = 5  # read at most this many recent handoffs to find one that is still approved
 
 
 @frozen
 class HandoffPage:
-    """A handoff as its file says it now; `sections` are by their headings, in their order."""
+    """A handoff as its file has it now; `sections` maps headings to their text, in file order."""
 
     reflection: Reflection
     path: str
@@ -48,7 +48,7 @@ class HandoffPage:
 
 
 def read_page(reflection: Reflection) -> HandoffPage | None:
-    """What its file says; None if that is gone, a link, or too large to be one."""
+    """Read and parse the handoff's file; None if it is missing, a link, or too large."""
     text = read_page_text(reflection.draft)
     if text is None:
         return None
@@ -65,7 +65,7 @@ def read_page(reflection: Reflection) -> HandoffPage | None:
 
 
 def find_handoff(connection: Connection, name: str) -> Reflection:
-    """By its number, which may stand behind `H:`, or the newest of a session by the beginning of its id."""
+    """Return a handoff by number, with or without `H:`, or the newest one of a session by an id prefix."""
     number = name.removeprefix("H:")
     is_number = number.isascii() and number.isdigit() and len(number) < 16
     if is_number and (reflection := reflections.get(connection, int(number))):
@@ -82,7 +82,7 @@ def find_handoff(connection: Connection, name: str) -> Reflection:
 
 
 def fingerprint_file(path: str) -> str:
-    """By which a file is known to be as it was written; nothing if it is gone."""
+    """Return the SHA-256 of a file, to detect edits; empty if it is missing."""
     try:
         with open(path, "rb", opener=open_plain_file) as file:
             return sha256(file.read(MAX_FILE_BYTES + 1)).hexdigest()
@@ -91,7 +91,7 @@ def fingerprint_file(path: str) -> str:
 
 
 def split_sections(body: str) -> dict[str, str]:
-    """What stands below each heading of the second rank."""
+    """Return the text below each `##` heading."""
     sections, name = dict[str, list[str]](), ""
     for line in body.splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
@@ -103,7 +103,7 @@ def split_sections(body: str) -> dict[str, str]:
 
 
 def get_resume_lines(page: HandoffPage) -> list[str]:
-    """What to say to the next session, a line each, without quoting marks and line numbers."""
+    """Return the lines of the resume prompt without quote markers and line numbers."""
     lines = (
         SOURCE_LINES_PATTERN.sub("", line.strip().lstrip("> ")).strip()
         for line in page.sections.get(RESUME_HEADING, "").splitlines()
@@ -112,7 +112,7 @@ def get_resume_lines(page: HandoffPage) -> list[str]:
 
 
 def summarise_resume(page: HandoffPage) -> tuple[str, str]:
-    """Return the two lines that matter of a resume prompt: what was last, and what comes first."""
+    """Return the last work and the first step from the resume prompt."""
     lines = get_resume_lines(page)
     step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
     last = next((line for line in lines if line.startswith(LAST_LEAD)), "").removeprefix(LAST_LEAD)
@@ -124,7 +124,7 @@ def summarise_resume(page: HandoffPage) -> tuple[str, str]:
 def list_ratified_pages(
     connection: Connection, home: str, project: str | None = None, limit: int = _MAX_HANDOFFS
 ) -> list[HandoffPage]:
-    """The handoffs that a person ratified, as their files say them, newest first."""
+    """Return the handoffs whose current file a person ratified, newest first."""
     approved_hashes = approvals.read_live_hashes(connection, approvals.HANDOFF)
     pages = list[HandoffPage]()
     for reflection in reflections.list_reflections(connection, RATIFIED, project=project, limit=limit):
@@ -135,7 +135,7 @@ def list_ratified_pages(
 
 
 def is_approved(connection: Connection, reflection: Reflection) -> bool:
-    """Return whether a person ratified what the file says now."""
+    """Return whether a person ratified the current content of the file."""
     approval = approvals.find_live(connection, approvals.HANDOFF, str(reflection.id))
     return (
         reflection.status == RATIFIED and approval is not None and approval.hash == fingerprint_file(reflection.draft)
@@ -143,19 +143,19 @@ def is_approved(connection: Connection, reflection: Reflection) -> bool:
 
 
 def find_latest_page(connection: Connection, home: str, project: str | None) -> HandoffPage | None:
-    """The newest of those, of one project or of all, if it is among the few that are looked at."""
+    """Return the newest ratified handoff of one project or of all; looks only at the newest few."""
     return next(iter(list_ratified_pages(connection, home, project, _MAX_NEWEST)), None)
 
 
 def find_waiting_draft(connection: Connection, project: str | None) -> Reflection | None:
-    """The newest draft of a project that nobody decided about, if nothing newer was ratified."""
+    """Return the newest undecided draft of a project; None if something newer was ratified."""
     candidates = reflections.list_reflections(connection, DRAFT, RATIFIED, project=project, limit=20)
     existing = [reflection for reflection in candidates if read_page_text(reflection.draft) is not None]
     return existing[0] if existing and existing[0].status == DRAFT else None
 
 
 def fingerprint_ratified(connection: Connection) -> str:
-    """Another text whenever another handoff counts, or one of the files is another."""
+    """Return a hash that changes whenever the set of ratified handoffs or one of their files changes."""
     ratified = reflections.list_reflections(connection, RATIFIED, limit=_MAX_HANDOFFS)
     approved_hashes = approvals.read_live_hashes(connection, approvals.HANDOFF)
     stamps = [
@@ -171,7 +171,7 @@ def fingerprint_ratified(connection: Connection) -> str:
 
 
 def read_page_text(path: str) -> str | None:
-    """A file's text; None if it is no file of its own, or too large to be a handoff."""
+    """Return a file's text; None if it is not a regular file, or too large for a handoff."""
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
@@ -182,7 +182,7 @@ def read_page_text(path: str) -> str | None:
 
 
 def build_banner(reflection: Reflection) -> str:
-    """Return what whoever sits before the next session is told of a draft: what was last, and what is next."""
+    """Build the line that tells the person about an unreviewed draft: last work, next step, path."""
     at = strftime("%Y-%m-%d %H:%M", localtime(reflection.at))
     page = read_page(reflection)
     last, step = summarise_resume(page) if page else (reflection.topic, "")

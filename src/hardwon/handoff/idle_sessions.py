@@ -1,9 +1,9 @@
-"""When a session is reflected on: at once when it ends, else when it has been left long enough.
+"""Decide when to reflect on a session: as soon as it ends, or after it was idle long enough.
 
-The longer somebody worked in a session, the longer a break may be before it counts as left, and longer again once they
-came back to it: whoever keeps a tab open all day takes lunch. What was handed off by its person, is private or denied,
-or never amounted to anything is left alone, and so is what was left so long ago that nobody would look at a draft of
-it. Nothing here knows the time.
+The longer somebody worked in a session, the longer it may be idle, and longer again if they came back after a
+reflection: people who keep a session open all day take breaks. Skipped are sessions that their person handed off,
+private and denied ones, trivial ones, and those idle for so long that nobody would read a draft. The current time is
+always passed in.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any, Literal
 from hardwon.types import EDIT_TOOLS, Call, Turn, frozen
 
 MINUTE, HOUR = 60.0, 3600.0
-MAX_PROMPT_GAP_SECONDS = HOUR  # more than this between two prompts is no work
-GROWTH_START_SECONDS, DOUBLING_SECONDS = HOUR, 3 * HOUR  # 15 minutes are 30 after four hours of work, and 60 after ten
-RETURN_FACTOR = 2.0  # for each time that it was reflected on and went on
-MAX_FACTOR = 4.0
-UNDER_WAY_FACTOR = 4.0  # the agent may be waiting for a long command, or nobody told that it stopped
-MIN_CALLS = 10  # with fewer, a session of too few prompts is too short
-MAX_AGE_SECONDS = 72 * HOUR  # a weekend
+MAX_PROMPT_GAP_SECONDS = HOUR  # a longer gap between two prompts counts as this much work
+# 15 minutes grow to 30 after four hours of work, and to 60 after ten.
+GROWTH_START_SECONDS, DOUBLING_SECONDS = HOUR, 3 * HOUR
+RETURN_FACTOR = 2.0  # for each reflection after which the session went on
+MAX_FACTOR = 4.0  # limit for growth and returns together
+UNDER_WAY_FACTOR = 4.0  # the agent may be waiting for a long command, or its stop was not reported
+MIN_CALLS = 10  # a session with few prompts and fewer calls is too short to reflect on
+MAX_AGE_SECONDS = 72 * HOUR  # covers a weekend
 _HANDOFF_COMMAND = re.compile(
     r"\s*(?:<command-name>\s*)?/(?:[\w-]+:)?hand-?off\b|\s*hardwon handoff (?:write|ratify)\b", re.I
 )
@@ -33,15 +34,16 @@ _HANDOFF_COMMIT = re.compile(
     re.I,
 )
 _COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,200}\bcommit\b")
+# A page that somebody wrote, not one of our drafts.
 _HANDOFF_PAGE = re.compile(r"(?:^|/)docs/sessions/[^/]+(?<!\.draft)\.md$")
 
-RECHECK_SECONDS = 600.0  # seconds after which sessions that were not due the last time are looked at again
+RECHECK_SECONDS = 600.0  # check sessions that were not due again after this time
 DueReason = Literal["ended", "idle"]
 
 
 @frozen
 class LastCheck:
-    """What the worker's clock saw when it last had sessions looked at: their numbers, each with its last event."""
+    """The session numbers and last event times that the worker saw at its last check."""
 
     session_times: tuple[tuple[int, float], ...] = ()
     checked_at: float = 0.0
@@ -50,9 +52,10 @@ class LastCheck:
 def plan_check(
     session_times: Sequence[tuple[int, float]], now: float, last_check: LastCheck, *, has_overdue: bool = False
 ) -> LastCheck | None:
-    """What is to be looked at now, None if nothing is: what is left has changed, or the last look is a while ago."""
+    """Return the check to make now; None if nothing changed and the last check is recent."""
     if not session_times and not has_overdue:
         return None
+    # A negative age means that the clock was set back.
     is_recent = 0 <= now - last_check.checked_at < RECHECK_SECONDS
     return (
         None if is_recent and tuple(session_times) == last_check.session_times else LastCheck(tuple(session_times), now)
@@ -61,14 +64,14 @@ def plan_check(
 
 @frozen
 class SessionActivity:
-    """A session as the idle clock sees it; times in seconds, 0 for never.
+    """The activity of a session as far as reflection needs it; times in seconds, 0 for never.
 
-    `reflected_until` is how far the latest of its `reflection_count` has read, `queued_count` how many statements
-    wait to be remembered.
+    `reflected_until` is the time of the last of its `reflection_count` reflections; `queued_count` counts its
+    statements in the memory queue.
     """
 
     id: int
-    last_event_at: float  # anything that happened, the agent's calls too
+    last_event_at: float  # the agent's calls included
     prompt_times: tuple[float, ...]
     ended_at: float = 0.0
     handed_off_at: float = 0.0
@@ -76,16 +79,16 @@ class SessionActivity:
     reflection_count: int = 0
     call_count: int = 0
     queued_count: int = 0
-    has_changes: bool = False  # a file was edited, or something committed
-    is_under_way: bool = False  # a prompt was not answered to its end
+    has_changes: bool = False  # a file was edited or a commit made
+    is_under_way: bool = False  # the last prompt has no final answer
     is_private: bool = False
     is_denied: bool = False
-    is_sensitive: bool = False  # a prompt holds one of `sensitiveWords`
+    is_sensitive: bool = False  # a prompt contains one of `sensitiveWords`
 
 
 @frozen
 class DueSession:
-    """A session to reflect on, and whether a model may; `at` is when it became due."""
+    """A session to reflect on, when it became due, and whether a model may be used."""
 
     id: int
     reason: DueReason
@@ -96,9 +99,9 @@ class DueSession:
 def select_due_sessions(
     sessions: Iterable[SessionActivity], now: float, values: Mapping[str, Any], *, model_reflections_today: int = 0
 ) -> list[DueSession]:
-    """The sessions to reflect on now, those that became due first in front; a model for as many as the cap still lets.
+    """Return the sessions to reflect on now, earliest due time first, with a model while the daily cap lasts.
 
-    Whoever reflects books each call all the same: the cap is held there.
+    The cap is enforced where the model is called; this only avoids planning calls beyond it.
     """
     due = [
         (at, session, reason)
@@ -116,9 +119,10 @@ def select_due_sessions(
 
 
 def find_due_time(session: SessionActivity, values: Mapping[str, Any]) -> tuple[float, DueReason] | None:
-    """From when on it is to be reflected on, and why; None if it is left alone."""
+    """Return when and why the session is due; None if it is skipped."""
     if find_skip_reason(session, values):
         return None
+    # A session that was resumed after its end has later prompts.
     if session.ended_at and session.ended_at >= max(session.prompt_times, default=0.0):
         return session.ended_at, "ended"
     patience = compute_idle_limit(session, values)
@@ -126,7 +130,7 @@ def find_due_time(session: SessionActivity, values: Mapping[str, Any]) -> tuple[
 
 
 def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str:
-    """Why a session is not reflected on, whatever the time; empty if it is."""
+    """Return why a session is never due; empty if it may be."""
     if not values["autoReflect"]:
         return "reflecting by itself is turned off"
     if session.is_private:
@@ -147,14 +151,14 @@ def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str
 
 
 def compute_idle_limit(session: SessionActivity, values: Mapping[str, Any]) -> float:
-    """How long it may be quiet before it counts as left; 0: for ever."""
+    """Return the seconds of silence after which a session counts as idle; 0 means never."""
     growth = 1.0 + max(compute_worked_seconds(session) - GROWTH_START_SECONDS, 0.0) / DOUBLING_SECONDS
     factor = min(growth * RETURN_FACTOR ** min(session.reflection_count, 9), MAX_FACTOR)
     return float(values["idleMinutes"] * MINUTE * factor * (UNDER_WAY_FACTOR if session.is_under_way else 1.0))
 
 
 def compute_worked_seconds(session: SessionActivity) -> float:
-    """The time that was spent in a session, long pauses counted short."""
+    """Return the seconds spent in a session; gaps between prompts count for at most an hour."""
     return sum(
         min(later - earlier, MAX_PROMPT_GAP_SECONDS)
         for earlier, later in pairwise(sorted((*session.prompt_times, session.last_event_at)))
@@ -162,12 +166,12 @@ def compute_worked_seconds(session: SessionActivity) -> float:
 
 
 def is_handoff(turn: Turn) -> bool:
-    """Whether its person had the session handed off in this turn: by command, by commit or by the page itself."""
+    """Return whether the person handed off the session in this turn, by command, commit or handoff page."""
     return find_handoff_time(turn) is not None
 
 
 def find_handoff_time(turn: Turn) -> float | None:
-    """When that was; None if it was not."""
+    """Return the time of the handoff in this turn; None if there is none."""
     times = [call.at for call in turn.calls if call.outcome == "fine" and _is_handoff_call(call)]
     return max([*times, turn.at]) if times or _HANDOFF_COMMAND.match(turn.prompt) else None
 

@@ -1,8 +1,8 @@
-"""Find what a person said in passing that later sessions should know, and rewrite it as one clean sentence.
+"""Find statements in a prompt that later sessions should know, and rewrite each as one clean sentence.
 
-A statement must say by itself that it is meant to last ("from now on", "always", "remember that"), or have the shape of
-a rule, a preference or an announcement. What could as well be about the work at hand is left out: a false alarm costs a
-person's patience.
+A statement must say that it is meant to last ("from now on", "always", "remember that"), or have the form of a rule, a
+preference or an announcement. If it could be about the current task it is left out: false alarms cost a person's
+patience.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from hardwon.handoff.typed_sentences import find_typed_sentences
 from hardwon.text.similarity import tokenize
 from hardwon.types import frozen
 
-MAX_STATEMENT_CHARS = 400  # characters; a statement to be remembered is a sentence or two
-MAX_STATEMENTS = 6  # in one prompt; whoever has more pasted a page
+MAX_STATEMENT_CHARS = 400  # a statement to remember is a sentence or two
+MAX_STATEMENTS = 6  # a prompt with more of them is a pasted page
 _QUOTED = re.compile(r"`[^`\n]{1,300}`|\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|«[^»\n]{2,300}»|(?<!\w)'[^'\n]{3,200}'(?!\w)")
 
 
 def _join_words(words: str) -> str:
-    """A pattern for any of these, given with blanks between them; `_` is a blank within one."""
+    """Build a pattern that matches any of these space-separated words; `_` stands for a space within one."""
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
 
 
-# What agents are told to do. What programs do ("always return", "never render") is about the work at hand.
+# Verbs for instructions to agents. Verbs for what programs do ("always return", "never render") are about the current
+# task and are left out.
 _VERBS = _join_words(r"""use run commit push pull ask check write test read prefer explain format lint squash rebase
 branch create make keep follow add include put start wait confirm verify install update respond reply answer speak talk
     delegate name sign touch edit modify delete remove change force[-_]push amend skip mock guess assume merge deploy
@@ -39,7 +40,7 @@ _NO = r"(?:don'?t|do not)"
 _FIRST = r"(?:please|always|never|only|all|every|each|any|no|we|you|I|it|the|our|this|let'?s|stop|don'?t|do not)\b"
 _LASTS = r"(?:from (?:now|here) on(?:wards?)?|going forward|moving forward|in (?:the )?future|henceforth)"
 _CLICK = _join_words("click save press hover scroll type select poll drag log load receive get hit call open see")
-# Where a wish may begin: at the start of a sentence, after what people say before it, or where another clause ends.
+# A wish may start at the beginning of a sentence, after filler words, or after another clause.
 _WHEN = r"(?:when(?:ever)?|before|after) (?:you [\w ]{2,60}?|\w+ing(?: [\w ]{2,40}?)?),? "
 _FILLER = _join_words(r"""ok(?:ay)? yes yeah yep no nope great perfect thanks thank_you nice good cool right alright
 sure hmm+ ah oh ugh wait btw fyi by_the_way also and but so then again one_more(?:_thing)? one_thing important reminder
@@ -51,7 +52,7 @@ _START = (
 _URGED = _join_words(r"""(?:make|be)_sure_(?:to|you|that_you|we) important_that_you
     (?:told|asked|want|need|like)_you_(?:\w+_)?to
     you_(?:should|must|need_to|have_to) remember_to (?:can|could)_you(?:_please)?""")
-_SAYS = rf"(?:{_START}|\b(?:that|because|since) )"  # where a statement may begin
+_SAYS = rf"(?:{_START}|\b(?:that|because|since) )"  # where a statement may start
 
 _MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]{0,6}"
 _DAY = (
@@ -66,14 +67,14 @@ _EVENT = _join_words("""(?:code_|merge_|feature_)?freeze deadline release(?:_dat
 migration cut-?over maintenance_window audit milestone rollout""")
 _ASSET = _join_words("""repo(?:sitory)? project package service api main master staging production prod database db
     cluster ci pipeline org(?:ani[sz]ation)? domain server binary cli app environment library""")
-_SHUT = r"(?:frozen|read-only|locked|shut down)"  # a fault, unless it is said since or until when
+_SHUT = r"(?:frozen|read-only|locked|shut down)"  # a fault, unless a date or "until" follows
 _STATE = (
     rf"(?:deprecated|archived|retired|off limits|in maintenance(?: mode)?|{_SHUT}\b(?=.*\b(?:{_DAY}|until|till)\b)"
     rf"|down (?:until|till|on) {_DAY}|(?:renamed|transferred|migrated) (?:from \S+ )?to \S+"
     r"|moved to (?:https?:|x{4}|\w[\w-]*\.\w)\S*|now (?:called|named) \S+)"
 )
 _RENAMED = r"(?!(?:the|an?|this)\b)\S+"
-_OTHER = r"(?!(?:main|master|develop|dev|the|an?|this|that)\b|\S*/)\S+"  # no branch, no place in the code
+_OTHER = r"(?!(?:main|master|develop|dev|the|an?|this|that)\b|\S*/)\S+"  # excludes branches and paths in the code
 _TOOL = _join_words(r"""linear jira notion confluence slack grafana datadog sentry google_(?:drive|docs) sharepoint
     pagerduty figma 1password asana trello wiki""")
 _HOST = r"(?!localhost|127\.|0\.0\.0\.0)(?!\S*/(?:pulls?|issues|commit|actions|runs|compare|discussions)/)\S+"
@@ -95,7 +96,7 @@ _PLURAL = r"(?!(?:tests|changes|files|features|commits|it|this)\b)(?:[\w-]+ )?\w
 _CHOICE = r"(?:the |an? )?(?:option|first|second|third|latter|former|other|one|approach|version|your|last|previous)\b"
 
 
-# What leads into a statement and is no part of it, and what trails behind it.
+# Words before and after a statement that are not part of it.
 _LEADING_WORDS = re.compile(
     rf"^(?:(?:{_FILLER}|please|{_LASTS}|next time|for all future \w+|as a rule|let'?s|you (?:should|must|need to"
     r"|have to)"
@@ -114,7 +115,7 @@ _GERUNDS = {
 
 
 def _to_prohibition(match: re.Match[str]) -> str:
-    """Return `Do not use` for `stop using`; other gerunds lose their ending."""
+    """Return `Do not use` for `stop using`; gerunds outside the table lose their ending."""
     gerund = match[1].lower()
     return f"Do not {_GERUNDS.get(gerund) or gerund.removesuffix('ing')}"
 
@@ -165,10 +166,10 @@ _REWRITES: dict[str, tuple[tuple[re.Pattern[str], Any], ...]] = {
 
 @frozen
 class StatementRule:
-    """A way to say what is to last; a firm one counts even if the sentence points at something at hand."""
+    """A pattern for lasting statements; a firm rule applies even if the sentence points at the current task."""
 
     name: str
-    type: str  # empty: what is said decides
+    type: str  # empty: guess the type from the statement
     pattern: re.Pattern[str]
     is_firm: bool
 
@@ -526,7 +527,7 @@ _POLITE = re.compile(
 _REQUEST = re.compile(
     r"(?:,? (?:can|could|would) you\b|,? please (?:update|fix|change|go)\b|,? so (?:can|could|please)\b).*$", re.I
 )
-# Before the words that made it count: then they are asked, supposed, told of somebody else, or text to be written.
+# These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed")
 _SUPPOSES = _join_words(r"""if should_(?:we|i|it) shall why how whether does do_(?:we|you|they) did is_it maybe
 perhaps might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would could_it
@@ -548,7 +549,7 @@ _FOR_NOW = re.compile(
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn))\b",
     re.I,
 )
-# Of a statement of fact in these rows: then it reports a fault.
+# A statement of fact found by these rules is dropped if it reports a fault.
 _FACT_RULES = frozenset(("mine", "my machine", "state", "dated", "new to", "where it is"))
 _FAULT = re.compile(
     r"\b(?:fail\w*|broken|wrong|missing|stuck|crash\w*|errors?|not (?:shown|updated|set)|shown|displayed)\b", re.I
@@ -564,7 +565,7 @@ _WHERE = re.compile(rf"\b{_LIES}", re.I)
 
 @frozen
 class LastingStatement:
-    """What is to last: the type of memory, one clean sentence, and the person's own words, spaces collapsed."""
+    """A statement to remember: memory type, one clean sentence, and the person's own words with spaces collapsed."""
 
     type: str
     text: str
@@ -572,7 +573,7 @@ class LastingStatement:
 
 
 def find_lasting_statements(prompt: str) -> list[LastingStatement]:
-    """Return what is to last of a prompt, each once; nothing of a prompt with so many that it must be a page."""
+    """Return the lasting statements of a prompt, each once; none if there are too many for a typed prompt."""
     statements: list[LastingStatement] = []
     for sentence in find_typed_sentences(prompt):
         match = _match_statement(sentence)
@@ -582,7 +583,7 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
 
 
 def rewrite_statement(memory_type: str, words: str) -> str:
-    """Return a person's words as one clean sentence: a wish as an instruction, what is about them about the user."""
+    """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user"."""
     text = _LEADING_WORDS.sub("", words.strip())
     for pattern, replacement in _REWRITES.get(memory_type, ()):
         text = pattern.sub(replacement, text, count=1)
@@ -592,11 +593,12 @@ def rewrite_statement(memory_type: str, words: str) -> str:
 
 
 def _match_statement(sentence: str) -> tuple[str, str] | None:
-    """Return type and words by the first rule that holds, of a sentence that neither asks nor supposes."""
+    """Return type and words by the first matching rule; None for questions and suppositions."""
     if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence):
         return None
     if sentence.rstrip(" \"')").endswith("?") and not _POLITE.search(sentence):
-        sentence, original = _REQUEST.sub("", sentence), sentence  # "the repo moved to x, can you fix the links?"
+        # Keeps the statement in "the repo moved to x, can you fix the links?".
+        sentence, original = _REQUEST.sub("", sentence), sentence
         if sentence == original:
             return None
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)

@@ -1,9 +1,8 @@
-"""Memories: what a machine proposes waits for a person, and what a person approves is a file that people may edit.
+"""Propose, approve, reword and retire memories; each approved memory is a file that people may edit.
 
-The file lies in the project's repository; for what is about the user, or where there is no repository, in the home.
-What is told to agents is what the file says, and only as a person approved it here: a repository that was fetched may
-hold anything, and an agent can write files. What a person changes in such a file is approved again. The approvals
-themselves are recorded in `actions/`.
+The file is in the project's repository. A memory about the user, or of a project without a repository, is in the home.
+Agents are told what the file says, and only as a person approved it on this machine: a fetched repository may contain
+anything, and an agent can write files. An edited file must be approved again. `actions/` records the approvals.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from hardwon.text.printable import make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
 
-MAX_MEMORY_CHARS = 2_000  # characters of a memory
-SHORTEST = 4  # fewer say nothing in any script
+MAX_MEMORY_CHARS = 2_000  # longest memory
+SHORTEST = 4  # shorter text says nothing in any script
 MAX_WAITING = 200
 
 
@@ -42,8 +41,10 @@ def propose(
     evidence: Sequence[str] = (),
     now: float,
 ) -> Memory:
-    """Keep a candidate; UserError if it is not fit or says what is known, or what waits or was rejected and no person
-    says."""
+    """Store a candidate; UserError if the text is invalid or a duplicate.
+
+    A person may propose again what is waiting or was rejected; other sources may not.
+    """
     if memory_type not in MEMORY_TYPES:
         raise UserError(f"{memory_type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
     text = _clean_memory_text(text)
@@ -58,7 +59,7 @@ def propose(
 
 
 def _clean_memory_text(text: str) -> str:
-    """The words that can be kept; UserError if they are too few or too many."""
+    """Return the redacted, printable text; UserError if it is too short or too long."""
     text = make_printable(clean_text(text)).strip()
     if not tokenize(text) or not SHORTEST <= len(text) <= MAX_MEMORY_CHARS:
         raise UserError(
@@ -69,7 +70,7 @@ def _clean_memory_text(text: str) -> str:
 
 
 def refuse_duplicate(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
-    """UserError if one of these statuses, or of all but retired ones, says the same."""
+    """Raise UserError if a memory with one of these statuses, by default all but retired, says the same."""
     for other in memory_table.list_memories(
         connection, *(statuses or ("candidate", "active", "rejected")), project=project
     ):
@@ -84,7 +85,7 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 
 
 def find_memory(connection: Connection, name: str) -> Memory:
-    """By its number, which may stand behind `M:`."""
+    """Return a memory by its number, with or without `M:`."""
     number = name.removeprefix("M:")
     memory = (
         memory_table.get(connection, int(number))
@@ -97,7 +98,7 @@ def find_memory(connection: Connection, name: str) -> Memory:
 
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
-    """Write its file, or if it has one let count what that says now; gives the file's path too."""
+    """Write the memory's file, or approve the current content of an existing one; return memory and path."""
     folder, file = memory_files.get_memory_folder(home, memory), memory.file
     page = read_page(home, memory) if file else None
     if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
@@ -118,6 +119,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
             if page:
                 memory_table.reword(connection, memory.id, page.text)
     except BaseException:
+        # Leave no file that the database does not know.
         if not has_file:
             os.unlink(os.path.join(folder, file))
         raise
@@ -127,13 +129,13 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
 
 
 def _find_twin_file(connection: Connection, home: str, memory: Memory) -> str:
-    """The name of a file that is there already and says the very same; nothing if there is none."""
+    """Return the name of an unapproved file in the repository with exactly this text; empty if there is none."""
     pages = list_unapproved_pages(connection, home, memory.project) if memory.type != "user" else []
     return next((os.path.basename(page.path) for page in pages if page.text == memory.text), "")
 
 
 def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
-    """Add a memory to the list that people keep beside the files."""
+    """Add the memory to the index file, if people keep one in the folder."""
     if path := memory_files.find_index_file(folder):
         with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as index_file:
             index_text = index_file.read().rstrip("\n")
@@ -142,7 +144,7 @@ def _add_to_index(home: str, folder: str, file: str, text: str) -> None:
 
 
 def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float) -> Memory:
-    """Let a file count that somebody else put there."""
+    """Approve a file that somebody else put into the repository."""
     file = os.path.basename(page.path)
     memory = Memory(
         0,
@@ -162,7 +164,7 @@ def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
-    """Say it in other words: a proposal waits on, and an approved one has them in its file."""
+    """Change the text; for an approved memory this rewrites its file, a proposal keeps waiting."""
     text = _clean_memory_text(text)
     if memory.status not in ("candidate", "active"):
         raise UserError(f"memory {memory.id} is {memory.status}", f"hardwon memory show {memory.id}")
@@ -181,7 +183,7 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
 
 
 def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memory:
-    """Reject what waits, or retire what counts; a file stays where it is."""
+    """Reject a proposal or retire an approved memory; its file stays."""
     status = "rejected" if memory.status == "candidate" else "retired"
     if memory.status not in ("candidate", "active"):
         raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
@@ -196,9 +198,9 @@ def _record_decision(connection: Connection, memory: Memory, status: str, file: 
 
 
 def read_page(home: str, memory: Memory) -> memory_files.MemoryPage | None:
-    """What the file of an approved memory says now; None if it is gone or cannot be read."""
+    """Read the file of an approved memory; None if it is missing or unreadable."""
     if not memory.file.endswith(memory_files.MEMORY_SUFFIX) or os.path.basename(memory.file) != memory.file:
-        return None  # an import may say anything
+        return None  # an imported row may name any path
     page = memory_files.read_memory_file(memory_files.get_memory_path(home, memory), memory.project)
     if page is None:
         return None
@@ -207,9 +209,9 @@ def read_page(home: str, memory: Memory) -> memory_files.MemoryPage | None:
 
 
 def list_approved_pages(connection: Connection, home: str, project: str | None = None) -> list[memory_files.MemoryPage]:
-    """What counts, of every project, or of one and everywhere: what is about the user first.
+    """Return the approved memories of all projects, or of one project and the global ones; user memories first.
 
-    A file that was changed since it was approved does not: somebody else may have changed it.
+    A file that changed after its approval is left out: somebody else may have changed it.
     """
     approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
     pages = list[memory_files.MemoryPage]()
@@ -221,19 +223,19 @@ def list_approved_pages(connection: Connection, home: str, project: str | None =
 
 
 def compute_approval_hash(memory_type: str, text: str) -> str:
-    """Return the hash that the approval of a memory is given for."""
+    """Return the hash that the approval of a memory refers to."""
     return sha256(json.dumps([memory_type, text.strip()]).encode()).hexdigest()
 
 
 def is_approved(connection: Connection, memory: Memory, page: memory_files.MemoryPage) -> bool:
-    """Return whether a person approved what the memory's file says now."""
+    """Return whether a person approved the current content of the memory's file."""
     approval = approvals.find_live(connection, approvals.MEMORY, str(memory.id))
     is_same = approval is not None and approval.hash == compute_approval_hash(memory.type, page.text)
     return memory.status == "active" and is_same
 
 
 def fingerprint_approved(connection: Connection, home: str) -> str:
-    """Another text whenever what counts, or one of the files, is another."""
+    """Return a hash that changes whenever the approved memories or their files change."""
     approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
     stamps = [
         (
@@ -249,7 +251,7 @@ def fingerprint_approved(connection: Connection, home: str) -> str:
 
 
 def list_unapproved_pages(connection: Connection, home: str, project: str) -> list[memory_files.MemoryPage]:
-    """The files in a project's repository that nobody approved here."""
+    """Return the memory files in a project's repository that nobody approved on this machine."""
     folder = memory_files.get_project_folder(home, project)
     if paths.is_inside(home, folder):
         return []
@@ -262,7 +264,7 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
 
 
 def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
-    """What is wrong with the memories that count here: whose, what, and what mends it."""
+    """Return what is wrong with the active memories: name, fault and fix for each."""
     faults, checked_pages = list[tuple[str, str, str]](), list[memory_files.MemoryPage]()
     for memory in memory_table.list_memories(connection, "active", project=project):
         name, page = f"M:{memory.id}", read_page(home, memory)
@@ -298,7 +300,7 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
 
 
 def _find_index_faults(folder: str) -> Iterator[tuple[str, str, str]]:
-    """Files that the list beside them does not have, and lines of it that lead nowhere."""
+    """Yield files missing from the index file, and its entries without a file."""
     path = memory_files.find_index_file(folder)
     if not path:
         return

@@ -1,4 +1,4 @@
-"""The files of memories: where they lie, what they are called, what stands in them."""
+"""Read, write and name the files of memories."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hardwon.types import MEMORY_TYPES, Memory, frozen
 REPOSITORY_FOLDER = os.path.join(".claude", "memory")
 HOME_FOLDER = "memory"
 MEMORY_SUFFIX = ".md"
-INDEX_FILES = ("MEMORY.md", "INDEX.md", "README.md")  # a list that people keep beside the files, if they do
-MAX_FILE_BYTES = 64_000  # bytes of a memory's file
+INDEX_FILES = ("MEMORY.md", "INDEX.md", "README.md")  # an index that people may keep beside the files
+MAX_FILE_BYTES = 64_000  # a larger file is not a memory
 _FENCE = "---"
-_PLAIN_YAML = re.compile(r"[A-Za-z0-9/][\w ./,+-]*")  # what YAML reads as it stands
+_PLAIN_YAML = re.compile(r"[A-Za-z0-9/][\w ./,+-]*")  # needs no quotes in YAML
 
 
 @frozen
 class MemoryPage:
-    """A memory as its file says it; `number` is 0 for a file that nobody approved here."""
+    """A memory as read from its file; `number` is 0 if nobody approved the file on this machine."""
 
     number: int
     type: str
@@ -40,8 +40,10 @@ class MemoryPage:
 
 
 def choose_file_name(folder: str, memory: Memory) -> str:
-    """The name of a memory's file that is yet to be made: the same whenever it is asked for, so that it can be shown
-    before."""
+    """Choose the name for a memory's new file.
+
+    The same memory always gets the same name, so that a preview can show it.
+    """
     line, tries = memory.text.split("\n")[0], count()
     stem = line if any(char.isascii() and char.isalnum() for char in line) else "memory"
     existing = {name.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_") for name in list_file_names(folder)}
@@ -53,7 +55,6 @@ def choose_file_name(folder: str, memory: Memory) -> str:
 
 
 def get_memory_folder(home: str, memory: Memory) -> str:
-    """Where its file lies."""
     return get_project_folder(home, memory.project)
 
 
@@ -62,7 +63,7 @@ def get_memory_path(home: str, memory: Memory) -> str:
 
 
 def get_project_folder(home: str, project: str) -> str:
-    """Where the files of a project's memories lie: in its repository, unless a link leads out of that."""
+    """Return the folder of a project's memories: in its repository, unless a link leads out of it, else in the home."""
     folder = os.path.join(project, REPOSITORY_FOLDER)
     in_repository = os.path.isabs(project) and os.path.lexists(os.path.join(project, ".git"))
     is_contained = in_repository and paths.is_inside(os.path.realpath(project), os.path.realpath(folder))
@@ -70,7 +71,7 @@ def get_project_folder(home: str, project: str) -> str:
 
 
 def render_memory(home: str, memory: Memory, now: float, extra_fields: Mapping[str, str] | None = None) -> str:
-    """The file of a memory, with fields of others' that it had; one in a repository need not say where that lies."""
+    """Render a memory's file, keeping `extra_fields`; in a repository the project path is left out."""
     fields = {
         **(extra_fields or {}),
         "name": memory.file.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_"),
@@ -87,7 +88,7 @@ def render_memory(home: str, memory: Memory, now: float, extra_fields: Mapping[s
 
 
 def _list_sources(memory: Memory) -> Iterator[str]:
-    """What may be told to everybody: of a transcript its session and the line, since its path is this machine's."""
+    """Yield sources that may be shared: a transcript as session and line, because its path is local to this machine."""
     if memory.session:
         yield f"session {memory.session}"
     for reference in memory.evidence:
@@ -96,7 +97,7 @@ def _list_sources(memory: Memory) -> Iterator[str]:
 
 
 def quote_yaml(value: str) -> str:
-    """A value as YAML reads it."""
+    """Quote a value for YAML if necessary."""
     return value if _PLAIN_YAML.fullmatch(value) else json.dumps(value, ensure_ascii=False)
 
 
@@ -105,7 +106,6 @@ def hash_content(text: str) -> str:
 
 
 def list_files(folder: str) -> list[str]:
-    """The files of memories, whoever wrote them."""
     return [os.path.join(folder, name) for name in list_file_names(folder)]
 
 
@@ -117,7 +117,7 @@ def list_file_names(folder: str) -> list[str]:
 
 
 def read_file_stamp(path: str) -> tuple[int, int]:
-    """What tells that a file is another; zeros if it is gone."""
+    """Return modification time and size, to detect changes; zeros if the file is missing."""
     try:
         file_stat = os.stat(path)
     except OSError:
@@ -126,7 +126,7 @@ def read_file_stamp(path: str) -> tuple[int, int]:
 
 
 def read_memory_file(path: str, project: str) -> MemoryPage | None:
-    """A file as it stands, cleaned; None for what is not a file of its own, or too large to be a memory."""
+    """Read and redact a memory's file; None if it is not a regular file, or too large."""
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
@@ -149,7 +149,7 @@ def read_memory_file(path: str, project: str) -> MemoryPage | None:
 
 
 def split_front_matter(content: str) -> tuple[dict[str, str], str]:
-    """The fields above the text, and the text; a file without fields is all text."""
+    """Split a file into front matter fields and text; without front matter everything is text."""
     lines = content.splitlines()
     if not lines or lines[0].strip() != _FENCE or _FENCE not in [line.strip() for line in lines[1:]]:
         return {}, content
@@ -173,12 +173,12 @@ def _parse_fields(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def find_index_file(folder: str) -> str:
-    """The list that people keep beside the files; nothing if they keep none."""
+    """Return the path of the index that people keep beside the files; empty if there is none."""
     candidates = (os.path.join(folder, name) for name in INDEX_FILES)
     return next((path for path in candidates if os.path.isfile(path) and not os.path.islink(path)), "")
 
 
 def add_index_entry(index_text: str, file: str, text: str) -> str:
-    """A list with a memory added to it."""
+    """Return the index text with a line for this memory added."""
     name = file.removesuffix(MEMORY_SUFFIX).partition("_")[2]
     return f"{index_text}\n- [{name}]({file}): {to_printable_line(text, 120)}\n".lstrip("\n")

@@ -1,8 +1,8 @@
-"""The memory queue, `~/.claude/memory_queue/<session>-<turn>.json`: what waits until its session is reflected on.
+"""Queue statements to remember until their session is reflected on.
 
-A file is written whole, holds redacted words only, and is the same however often its turn is looked at. Most turns
-leave none. A reflection reads the files of its session and removes those it has read, unless one changed meanwhile.
-Other files in the folder are left alone.
+Files are `~/.claude/memory_queue/<session>-<turn>.json`. Each is written whole, contains only redacted text, and is the
+same however often its turn is processed. Most turns write none. A reflection reads the files of its session and deletes
+them, except those that changed meanwhile. Other files in the folder are left alone.
 
     {"version": 1, "session": "…", "turn": 3, "host": "claude-code", "project": "/repo", "transcript": "/….jsonl",
      "at": "2026-03-29T10:00:00Z",
@@ -26,13 +26,13 @@ from hardwon.types import MEMORY_TYPES, Turn, frozen
 
 QUEUE_FOLDER = os.path.join("~", ".claude", "memory_queue")
 FORMAT_VERSION = 1
-MAX_FILE_BYTES = 64_000  # bytes; what is larger is not ours
+MAX_FILE_BYTES = 64_000  # a larger file is not ours
 _FILE_NAME = re.compile(r"(.+)-(\d{1,9})\.json")
 
 
 @frozen
 class QueuedStatement:
-    """One statement that waits, and the file it stands in as it was read."""
+    """A queued statement, and the path and raw content of its file."""
 
     type: str
     text: str
@@ -56,9 +56,10 @@ def build_queue_path(folder: str, session: str, turn: int) -> str:
 
 
 def queue_statements(folder: str, turn: Turn, transcript: str = "", known_texts: Sequence[str] = ()) -> str:
-    """Queue what a turn says is to last, and give the file; nothing for most turns, nor for one that hands off.
+    """Queue the lasting statements of a turn and return the file's path; empty if there are none.
 
-    What is among the memories that are known already, such as one approved by typing it, does not wait again.
+    Turns that hand off the session are skipped, and so are statements that are already known, such as one approved by
+    typing it.
     """
     statements = [] if is_handoff(turn) else find_lasting_statements(turn.prompt)
     entries = [
@@ -86,7 +87,7 @@ def queue_statements(folder: str, turn: Turn, transcript: str = "", known_texts:
 
 
 def read_queue(folder: str, session: str = "") -> list[QueuedStatement]:
-    """What waits, of one session or of all, in the order of the turns; files that are not ours are passed over."""
+    """Return the queued statements of one session or all, in turn order; foreign files are skipped."""
     statements = [queued for path in _find_queue_files(folder, session) for queued in _read_statements(path)]
     return sorted(
         (statement for statement in statements if session in ("", statement.session)),
@@ -95,7 +96,7 @@ def read_queue(folder: str, session: str = "") -> list[QueuedStatement]:
 
 
 def remove_statements(statements: Iterable[QueuedStatement]) -> None:
-    """Remove the files these came from; one that was written again since waits on."""
+    """Delete the files of these statements, except those rewritten since they were read."""
     for path, raw in {statement.path: statement.raw for statement in statements if statement.path}.items():
         if _read_content(path) == raw:
             os.unlink(path)
@@ -113,7 +114,7 @@ def _find_queue_files(folder: str, session: str) -> Iterator[str]:
 
 
 def _read_content(path: str) -> str | None:
-    """What a file holds; None for what is not a small file of its own."""
+    """Return a file's content; None if it is not a small regular file."""
     try:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_FILE_BYTES:
             return None
@@ -144,7 +145,7 @@ def _read_statements(path: str) -> Iterator[QueuedStatement]:
 
 
 def _parse_memories(data: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield type, text and the person's words; redacted here too, since others may write into the folder."""
+    """Yield type, text and the person's words, redacted again because other programs may write into the folder."""
     for entry in data if isinstance(data, list) else ():
         if not isinstance(entry, dict):
             continue

@@ -1,7 +1,7 @@
-"""A draft in a model's words, where they hold: every claim quotes a line of what was sent, or is thrown away.
+"""Let a model write the draft; a claim counts only if its quotes are in the lines that were sent.
 
-The session stands between marks made from a hash of itself, which no text can hold beforehand, so nothing in it can end
-the data and go on as instructions.
+The session is enclosed in markers made from a hash of its own text. No text can contain its own hash, so nothing in the
+session can end the data and continue as instructions.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from hardwon.store.runs import REFLECT
 from hardwon.text.excerpts import collapse_spaces, shorten_line, to_plain_line
 from hardwon.types import MEMORY_TYPES
 
-MAX_TURNS = 40  # the last of a session that are sent
-MAX_SESSION_CHARS, MAX_DRAFT_CHARS = 60_000, 8_000  # characters of the session, and of what plain code says
-MAX_MESSAGE_CHARS, MAX_CALL_CHARS, MAX_RESULT_CHARS = 1_500, 600, 500  # of each entry
+MAX_TURNS = 40  # only the last turns are sent
+MAX_SESSION_CHARS, MAX_DRAFT_CHARS = 60_000, 8_000  # limits for the session and for the plain draft
+MAX_MESSAGE_CHARS, MAX_CALL_CHARS, MAX_RESULT_CHARS = 1_500, 600, 500  # limits for one entry
 MAX_ANSWER_CHARS = 40_000
 MAX_STATEMENTS, MAX_TEXT_CHARS = 8, 400
 MIN_QUOTE_CHARS, MAX_QUOTE_CHARS, MAX_QUOTES = 5, 300, 3
@@ -45,7 +45,7 @@ _SECTIONS = ("summary", "decisions", "failed", "open", "resume")
 def refine_draft(
     plain_draft: Draft, past: ReflectionContext, ask: AskModel, log: dict[str, Any], *, max_turns: int = MAX_TURNS
 ) -> Draft:
-    """The draft as a model tells it; Failed if it cannot or may not. `log` gets the question and the answer."""
+    """Ask a model to rewrite the draft; `log` gets question and answer. Failed if it cannot or may not."""
     entries = _select_entries(plain_draft.story, max_turns)
     session_text = "\n".join(entry for _, entry in entries)
     data = (
@@ -69,7 +69,7 @@ def build_instructions() -> str:
 
 
 def _select_entries(story: Story, max_turns: int) -> list[tuple[Step, str]]:
-    """The steps of the last turns as the model sees them; of a long stretch the latest that fit."""
+    """Render the steps of the last turns for the model; if they are too long, keep the latest that fit."""
     starts = [index for index, step in enumerate(story.steps) if step.kind == "person"]
     first = starts[-max_turns] if len(starts) > max_turns else 0
     entries = [(step, entry) for step in story.steps[first:] if (entry := _render_entry(step))]
@@ -103,7 +103,7 @@ def _render_entry(step: Step) -> str:
 
 
 class _Claims:
-    """Owns the lines that were sent, and counts what did not hold."""
+    """Check claims against the lines that were sent, and count the accepted and rejected ones."""
 
     def __init__(self, story: Story, entries: Sequence[tuple[Step, str]]) -> None:
         self._story = story
@@ -113,7 +113,7 @@ class _Claims:
         self.verified_count = self.rejected_count = 0
 
     def check_evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
-        """The quotes of a claim as evidence; none if one of them is not in its line."""
+        """Return the quotes of a claim as evidence; empty if any quote is not in its line."""
         raw_quotes = claim.get("evidence")
         quotes = [item for item in raw_quotes if isinstance(item, dict)] if isinstance(raw_quotes, list) else []
         sources = [source for item in quotes[:MAX_QUOTES] for source in [self._locate_quote(item)]]
@@ -138,6 +138,7 @@ def _parse_answer(
     claims = _Claims(plain_draft.story, entries)
     sections = {name: _read_statements(wire, name, claims) for name in _SECTIONS}
     findings, memories = _read_findings(wire, claims), _read_memories(wire, claims)
+    # If most quotes are false, the rest of the answer is not trusted either.
     if claims.rejected_count > claims.verified_count:
         raise Broken(f"{claims.rejected_count} of its claims quote what is not there", outcome="untrue")
     if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE_NAMES:
@@ -161,6 +162,7 @@ def _parse_answer(
 def _parse_object(text: str) -> dict[str, Any]:
     if len(text) > MAX_ANSWER_CHARS:
         raise _build_error(f"{len(text):,} characters")
+    # Models often put a code fence or a sentence around the JSON.
     body = text[text.find("{") : text.rfind("}") + 1]
     try:
         wire = json.loads(body)

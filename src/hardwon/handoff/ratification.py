@@ -1,7 +1,7 @@
-"""What a person decides about a handoff, and what is written then.
+"""Carry out a person's decision about a handoff, and write the files that follow from it.
 
-Ratifying goes by what the draft says now: a memory whose line was taken out is not approved, and a finding that was
-taken out was not worth its place. Whatever is written is noted with what stood there before, so that it can be undone.
+Ratifying uses the draft as edited: a memory whose line was deleted is not approved, and a deleted finding counts as
+dropped. Every write is recorded with the previous content, so that it can be undone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from hardwon.text.similarity import is_same_statement
 from hardwon.types import MEMORY_TYPES, Memory, frozen, replace
 
 DRAFT_SUFFIX, PAGE_SUFFIX = ".draft.md", ".md"
-REFLECTION_SOURCE = "reflection"  # of a memory that came with a draft
+REFLECTION_SOURCE = "reflection"  # source of memories proposed by a draft
 DAY_SECONDS = 86_400.0
 _MEMORY_LINE = re.compile(rf"[-*] ({'|'.join(MEMORY_TYPES)}): (.+)")
 _FRONT_MATTER = re.compile(r"\A---\n((?:.*\n)*?)---[ \t]*\n")
@@ -49,7 +49,7 @@ _TRANSCRIPT_LINE = re.compile(r"^transcript:.*\n", re.M)
 
 @frozen
 class RatificationResult:
-    """The page, the memories with their files, the commit if there is one, and in sentences what was not done."""
+    """The page, the approved memories with their files, the commit if any, and the problems as sentences."""
 
     page_path: str
     memories: tuple[tuple[Memory, str], ...] = ()
@@ -58,7 +58,7 @@ class RatificationResult:
 
 
 def describe_result(result: RatificationResult) -> list[str]:
-    """What was done, and what was not, for the person who asked for it."""
+    """Return lines for the person: what was done and what was not."""
     lines = [f"ratified: {result.page_path}"]
     lines += [f"approved as memory {memory.id}: {path}" for memory, path in result.memories]
     lines += [f"committed as {result.commit.id[:12]}: {', '.join(result.commit.files)}"] if result.commit else []
@@ -74,10 +74,10 @@ def ratify(
     should_commit: bool = False,
     is_read: bool = True,
 ) -> RatificationResult:
-    """Make the page of a draft and approve its memories; if asked for, commit just these files.
+    """Write the page of a draft and approve its memories; commit exactly these files if asked to.
 
-    A page that was edited since is ratified as it is now. Of a draft that nobody has read nothing is learned about what
-    people keep.
+    A page edited after it was ratified is ratified as it is now. With `is_read` false, nothing is learned about which
+    findings people keep.
     """
     page = read_page(reflection)
     if page is None:
@@ -117,7 +117,7 @@ def _ratify_again(connection: Connection, reflection: Reflection) -> Ratificatio
 
 
 def record_fingerprint(connection: Connection, reflection: Reflection) -> None:
-    """Keep what a ratified page says now as what was ratified."""
+    """Record the current hash of a ratified page as the approved one."""
     others = [written for written in reflection.files if written.path != reflection.draft]
     page_file = next(
         (written for written in reflection.files if written.path == reflection.draft), WrittenFile(reflection.draft)
@@ -130,7 +130,7 @@ def record_fingerprint(connection: Connection, reflection: Reflection) -> None:
 def _write_page(
     connection: Connection, home: str, reflection: Reflection, page: HandoffPage, now: float, is_read: bool
 ) -> tuple[str, tuple[WrittenFile, ...]]:
-    """Write the page, and remove the draft; gives the page's path, and all files of the reflection so far."""
+    """Write the page and remove the draft; return the page's path and all files written so far."""
     path = choose_page_path(connection, home, reflection)
     text = build_page_text(reflection.draft, now)
     earlier = _find_replaced_handoff(connection, reflection, path, text)
@@ -147,6 +147,7 @@ def _write_page(
                 decision = "kept" if f"**{finding.item}**" in page.sections.get(FINDINGS_HEADING, "") else "dropped"
                 reflections.record_item_decision(connection, reflection, finding.item, decision, now)
     except BaseException:
+        # The decision was not recorded, so put back the page that was there before.
         paths.write_document(home, path, previous_text) if previous_text is not None else os.unlink(path)
         raise
     if path != reflection.draft:
@@ -155,10 +156,10 @@ def _write_page(
 
 
 def choose_page_path(connection: Connection, home: str, reflection: Reflection) -> str:
-    """Return where ratifying a draft writes its page: in the repository that the session was in.
+    """Return the path for a ratified page, in the session's repository if possible.
 
-    Without one, or where that must not or cannot be written, the page stays in the home. A draft that lies in a
-    repository already, as version 0.1.0 put it there, becomes the page beside it.
+    The page stays in the home if there is no repository, or if the repository may not or cannot be written. A draft
+    that is already in a repository, where version 0.1.0 put it, becomes a page beside it.
     """
     beside = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
     if reflection.status != DRAFT or not paths.is_inside(home, reflection.draft):
@@ -174,9 +175,9 @@ def choose_page_path(connection: Connection, home: str, reflection: Reflection) 
 
 
 def _find_replaced_handoff(connection: Connection, reflection: Reflection, path: str, text: str) -> Reflection | None:
-    """The handoff of the same session whose page this one replaces; UserError if another's page stands there.
+    """Return this session's handoff whose unedited page is replaced; UserError if another file is at the path.
 
-    One that says the very same is ours: somebody was cut off while ratifying.
+    A page with exactly the same text is ours: an earlier ratification was interrupted.
     """
     if path == reflection.draft or not os.path.lexists(path) or read_page_text(path) == text:
         return None
@@ -187,8 +188,11 @@ def _find_replaced_handoff(connection: Connection, reflection: Reflection, path:
 
 
 def build_page_text(draft: str, now: float) -> str:
-    """The draft as it was written and edited, its state said anew: without what there was to decide, and without where
-    the transcript lies on this machine, since the page is for everybody."""
+    """Build the page from the edited draft, with its new status.
+
+    Proposed memories are dropped because they are decided, and so is the transcript's path, because others will read
+    the page.
+    """
     lines, is_decided = list[str](), False
     for line in clean_text(read_page_text(draft) or "").splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
@@ -207,7 +211,10 @@ def build_page_text(draft: str, now: float) -> str:
 def plan_memories(
     connection: Connection, reflection: Reflection, page: HandoffPage, now: float
 ) -> tuple[list[Memory], list[Memory]]:
-    """The memories that a draft names, those without a number not proposed yet; and what it proposed and took out."""
+    """Return the memories listed in a draft, and its proposals whose lines were deleted.
+
+    A listed memory with id 0 was not proposed before.
+    """
     candidates, planned = list_memories(connection, "candidate", project=reflection.project), list[Memory]()
     for memory_type, text, evidence in parse_memories(page.sections.get(MEMORIES_HEADING, "")):
         proposal = next((memory for memory in candidates if is_same_statement(memory.text, text)), None)
@@ -234,7 +241,7 @@ def plan_memories(
 def _approve_memories(
     connection: Connection, home: str, reflection: Reflection, page: HandoffPage, now: float
 ) -> tuple[list[tuple[Memory, str]], list[str], list[WrittenFile]]:
-    """Approve the memories that the draft names, in its words; a proposal whose line was taken out is rejected."""
+    """Approve the memories listed in the draft, in its words; reject proposals whose lines were deleted."""
     planned, removed = plan_memories(connection, reflection, page, now)
     approved, problems = list[tuple[Memory, str]](), list[str]()
     index_texts = {path: read_page_text(path) for path in _list_index_files(home, reflection)}
@@ -275,7 +282,7 @@ def _approve_memories(
 
 
 def parse_memories(section: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Type, words and lines of the transcript of each memory that the draft names."""
+    """Yield type, text and transcript lines of each memory listed in the draft."""
     for line in section.splitlines():
         source_lines = SOURCE_LINES_PATTERN.search(line)
         statement = SAID_PATTERN.sub("", SOURCE_LINES_PATTERN.sub("", line).strip())
@@ -305,7 +312,7 @@ def _commit_page(result: RatificationResult, files: Sequence[str], page: Handoff
 
 
 def discard(connection: Connection, reflection: Reflection, now: float) -> None:
-    """Say no to a draft: its file goes, and nothing it found was kept. The memories it proposed wait on."""
+    """Discard a draft: delete its file and count its findings as dropped. Its proposed memories keep waiting."""
     if reflection.status != DRAFT:
         raise UserError(
             f"handoff {reflection.id} is {reflection.status} already", f"hardwon handoff show {reflection.id}"
@@ -318,7 +325,10 @@ def discard(connection: Connection, reflection: Reflection, now: float) -> None:
 
 
 def drop_session_drafts(connection: Connection, session: str, now: float) -> int:
-    """A session was handed off otherwise: what reflecting drafted of it goes, unless somebody edited it; how many."""
+    """Retire the drafts of a session that was handed off in another way; return how many.
+
+    Files that somebody edited stay.
+    """
     drafts = [
         reflection
         for reflection in reflections.list_reflections(connection, DRAFT, session=session)
@@ -346,7 +356,7 @@ def save_session_handoff(
     name: str = "",
     topic: str = "",
 ) -> Reflection:
-    """Hand off the session of this name, else the last one in the project that this folder belongs to."""
+    """Save a handoff for the named session, or for the last session in the project of `cwd`."""
     project = projects.find_project_path(cwd)
     matches = (
         sessions.find_by_name(connection, name)
@@ -384,9 +394,9 @@ def save_handoff(
     now: float,
     is_ratified: bool,
 ) -> Reflection:
-    """Keep a handoff that was not made by reflecting; drafts of the session are moot then.
+    """Save a handoff that did not come from reflection, and retire the session's drafts.
 
-    It goes into the folder, and into the home if there is none.
+    It goes into `folder`, or into the home if that is empty.
     """
     name = session if folder else paths.build_draft_name(project, session)
     path = _find_free_path(
@@ -418,7 +428,7 @@ def save_handoff(
 
 
 def _build_handoff_text(text: str, *, topic: str, session: str, status: str, now: float) -> str:
-    """Words alone are what to say to the next session; a page with headings stays as it is."""
+    """Build the file: plain text becomes the resume prompt, text with headings stays as it is."""
     text = text.strip()
     if text.startswith("---\n"):
         return text + "\n"
@@ -429,9 +439,9 @@ def _build_handoff_text(text: str, *, topic: str, session: str, status: str, now
 
 
 def find_overdue_drafts(connection: Connection, values: Mapping[str, Any], now: float) -> list[Reflection]:
-    """The drafts that nobody looked at for as many days as the setting says; it is off at 0.
+    """Return drafts undecided for longer than `ratifyAfterDays`; none if that is 0.
 
-    One that was tried, or that came back when a person undid another, waits for a person.
+    A draft with a decision time is left to a person: ratifying it failed before, or an undo brought it back.
     """
     days = float(values.get("ratifyAfterDays", 0))
     drafts = reflections.list_reflections(connection, DRAFT) if days else []
@@ -443,14 +453,17 @@ def find_overdue_drafts(connection: Connection, values: Mapping[str, Any], now: 
 
 
 def retire_undone_memories(connection: Connection, home: str, reflection: Reflection, now: float) -> int:
-    """Retire the memories that an undone handoff approved, and those it proposed unless another draft names them;
-    gives how many. None counts as rejected: a person took the handoff back, not what it says."""
+    """Retire the memories that an undone handoff approved or proposed; return how many.
+
+    Proposals that another draft of the session lists keep waiting. None counts as rejected: the person took back the
+    handoff, not its statements.
+    """
     written_paths = {file.path for file in reflection.files}
     decision_key = (
         reflection.session,
         REFLECTION_SOURCE,
         reflection.decided_at,
-    )  # of one that found its file there already
+    )  # identifies memories whose file existed before
     approved = [
         memory
         for memory in list_memories(connection, "active")
@@ -470,7 +483,7 @@ def retire_undone_memories(connection: Connection, home: str, reflection: Reflec
 
 
 def list_committed_files(reflection: Reflection) -> list[str]:
-    """The files of a handoff that are in the last commit just as they lie there."""
+    """Return the handoff's files that the last commit contains in their current state."""
     return [file.path for file in reflection.files if file.after and git_commit.is_committed(file.path)]
 
 

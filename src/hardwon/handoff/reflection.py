@@ -1,7 +1,7 @@
-"""Reflecting on one session: read, detect, draft, write; each of it can be looked up afterwards, and undone.
+"""Reflect on one session: read its transcript, detect findings, write a draft; every run is logged and can be undone.
 
-The draft goes into the home, never into a repository: that gets the page once a person ratified it. A file that
-somebody wrote or changed is not written over.
+The draft goes into the home, never into a repository; the repository gets the page once a person ratified it. A file
+that somebody else wrote or edited is never overwritten.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from hardwon.types import frozen, replace
 
 DRAFTS_FOLDER, LOGS_FOLDER, LOCK_FILE = "drafts", os.path.join("logs", "reflections"), "reflect.lock"
 DRAFT_SUFFIX = ".draft.md"
-# Folders that came with a file, and go with the last one in them.
+# Folders created together with a file, removed when they are empty.
 _REMOVABLE_FOLDERS = (projects.SESSIONS_FOLDER, os.sep + "docs", os.path.join(".claude", "memory"), os.sep + ".claude")
-_MAX_DRAFT_BYTES = 1_000_000  # bytes of a file that may be a draft
+_MAX_DRAFT_BYTES = 1_000_000  # read at most this much of a file
 _MIN_WEIGHT, _MAX_WEIGHT, _MIN_DECISIONS = 0.25, 1.5, 3
 
 ProposeMemory = Callable[[SuggestedMemory, Story], object]
@@ -52,7 +52,7 @@ ProposeMemory = Callable[[SuggestedMemory, Story], object]
 
 @frozen
 class ReflectionResult:
-    """What came of it: the record, the draft and where it is; `said` is why a model has no part in it."""
+    """The stored record and the draft; `fallback_reason` says why no model was used."""
 
     record: Reflection
     draft: Draft
@@ -73,10 +73,11 @@ def reflect(
     is_denied: Callable[[str], bool] = lambda cwd: False,
     sensitive_words: Sequence[str] = (),
 ) -> ReflectionResult:
-    """Draft a handoff of the session in a transcript; UserError if somebody is at it, or it says nothing.
+    """Draft a handoff from a transcript; UserError if it is empty or another process is reflecting on it.
 
-    `propose` is given each memory that nobody knows yet. Of a folder that is `shut` nothing is sent to a model.
+    `propose` is called with each new memory. If `is_denied` holds for the session's folder, nothing is sent to a model.
     """
+    # If a purge runs while the draft is made, writing fails, so that deleted text does not come back.
     epoch = read_epoch(connection)
     story = transcript_story.read_story(transcript, agent)
     if not story.steps:
@@ -116,7 +117,7 @@ def _write_reflection(
     past = add_repository_context(context, story.project, story.started_at, story.ended_at)
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
     queued = memory_queue.read_queue(queue_folder, story.session)
-    # One that another session's draft proposes is listed there; this session's own belong on its new page as well.
+    # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.
     listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
     known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
     memories = drop_known_memories(_suggest_memories(story, queued, findings), known_texts)
@@ -159,7 +160,7 @@ def _write_reflection(
 
 
 def weigh_findings(findings: Sequence[Finding], decisions: Mapping[str, tuple[int, int]]) -> list[Finding]:
-    """The findings, scored by how telling they are and by how often people kept what the item said, best first."""
+    """Scale scores by how often people kept findings of the same item; return the best first."""
     scored = [
         replace(finding, score=min(finding.score * compute_weight(*decisions.get(finding.item, (0, 0))), 1.0))
         for finding in findings
@@ -168,17 +169,15 @@ def weigh_findings(findings: Sequence[Finding], decisions: Mapping[str, tuple[in
 
 
 def compute_weight(kept_count: int, dropped_count: int) -> float:
-    """Between a quarter and one and a half; an item that was seldom decided about stays where it is."""
+    """Return a weight from 0.25 to 1.5; 1.0 until an item has three decisions."""
     if kept_count + dropped_count < _MIN_DECISIONS:
         return 1.0
-    share = (kept_count + 1) / (
-        kept_count + dropped_count + 2
-    )  # with one more of each, so that few decisions move it little
+    share = (kept_count + 1) / (kept_count + dropped_count + 2)  # one more of each, so that few decisions change little
     return _MIN_WEIGHT + (_MAX_WEIGHT - _MIN_WEIGHT) * share
 
 
 def list_menu_items(connection: Connection) -> list[dict[str, Any]]:
-    """The menu as it stands: what people kept and dropped of each item, those that weigh most first."""
+    """Return the menu with the counts of kept and dropped findings, highest weight first."""
     decisions = reflections.count_item_decisions(connection)
     rows = [
         {
@@ -198,9 +197,9 @@ def list_menu_items(connection: Connection) -> list[dict[str, Any]]:
 def _suggest_memories(
     story: Story, queued: Sequence[memory_queue.QueuedStatement], findings: Sequence[Finding]
 ) -> Iterator[SuggestedMemory]:
-    """What waits in the queue, what was said to be remembered and is not there, and what findings suggest.
+    """Yield queued statements, others stated in the transcript, and those that findings suggest.
 
-    Where it was said is known by the words: the queue counts turns that a transcript does not have.
+    Statements are located by their words, because the queue counts turns that a transcript does not have.
     """
     prompts = [
         (" ".join(entry.prompt.text.split()), entry.prompt)
@@ -225,7 +224,7 @@ def _list_queue_files(queued: Sequence[memory_queue.QueuedStatement]) -> list[Wr
 
 
 def _write_draft(connection: Connection, home: str, story: Story, text: str) -> WrittenFile:
-    """Put the draft into the home, under the names of its project and session."""
+    """Write the draft into the home, named by project and session."""
     known_files = {
         (file.path, file.after)
         for reflection in reflections.list_reflections(connection, session=story.session)
@@ -239,9 +238,9 @@ def _write_draft(connection: Connection, home: str, story: Story, text: str) -> 
 
 
 def _remove_superseded(connection: Connection, story: Story, page: WrittenFile) -> list[WrittenFile]:
-    """Remove earlier drafts of the session that lie elsewhere and nobody edited, such as in a repository.
+    """Remove unedited earlier drafts of the session in other places, such as a repository.
 
-    Gives them with what they said, so that an undo puts them back.
+    Returns them with their content, so that undo can restore them.
     """
     removed = list[WrittenFile]()
     for earlier in reflections.list_reflections(connection, reflections.DRAFT, session=story.session):
@@ -259,9 +258,9 @@ def _remove_superseded(connection: Connection, story: Story, page: WrittenFile) 
 def _find_free_path(
     folder: str, name: str, known_files: set[tuple[str, str]], content: bytes
 ) -> tuple[str, str | None]:
-    """A path for the page, and what stands there: nothing, or a page of ours that nobody changed.
+    """Return a path for the draft and the text it replaces, if that is an unedited draft of ours.
 
-    What says the very same is ours too: somebody was cut off before it could be noted.
+    A file with exactly this content is ours too: an earlier run was interrupted before it was recorded.
     """
     for number in count(1):
         path = os.path.join(folder, f"{name}{f'-{number}' if number > 1 else ''}{DRAFT_SUFFIX}")
@@ -288,12 +287,13 @@ def fingerprint_bytes(content: bytes) -> str:
 
 
 def undo(connection: Connection, home: str, number: int, now: float) -> Reflection:
-    """Put back every file as it was before; UserError, and nothing touched, if somebody changed one since."""
+    """Restore every file to its previous content; UserError, with nothing changed, if somebody edited one since."""
     reflection = reflections.get(connection, number)
     if not reflection:
         raise UserError(f"there is no reflection {number}", "hardwon handoff list")
     if not reflection.files:
         raise UserError(f"reflection {number} was undone already", "hardwon handoff list")
+    # Check all files before changing any.
     for file in reflection.files:
         current = _read_content(file.path)
         is_unchanged = not os.path.islink(file.path) and fingerprint_bytes(current or b"") == file.after
@@ -309,12 +309,12 @@ def undo(connection: Connection, home: str, number: int, now: float) -> Reflecti
 
 
 def _is_restored(file: WrittenFile, content: bytes | None) -> bool:
-    """Whether it is as before already: somebody was cut off while undoing."""
+    """Return whether the file is already restored, by an undo that was interrupted."""
     return file.before is not None and content == file.before.encode("utf-8", "replace")
 
 
 def _reactivate_replaced(connection: Connection, undone: Reflection, now: float) -> None:
-    """The page that gave way to an undone one is back, so it waits or counts as it did."""
+    """Restore the status of the handoff that the undone one had replaced."""
     restored = {file.path: file.before for file in undone.files if file.before is not None}
     for reflection in reflections.list_reflections(connection, reflections.MOOT, session=undone.session):
         fingerprints = {file.after for file in reflection.files if file.path == reflection.draft}
@@ -340,7 +340,7 @@ def _restore_file(home: str, file: WrittenFile) -> None:
 
 
 def _remove_empty_folders(path: str) -> None:
-    """Remove the folders that came with a file of ours, if it was the last in them."""
+    """Remove the folders created together with a file, if they are empty now."""
     for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
         if folder.endswith(_REMOVABLE_FOLDERS) and not os.listdir(folder):
             os.rmdir(folder)
@@ -348,7 +348,10 @@ def _remove_empty_folders(path: str) -> None:
 
 @contextmanager
 def alone(home: str, session: str) -> Iterator[bool]:
-    """Whether nobody else reflects on this session: each has a byte of one file to lock."""
+    """Lock a session for reflection; yield False if another process has it.
+
+    Each session locks its own byte of one lock file, so that sessions do not block each other.
+    """
     paths.make_private_folder(home)
     lock_offset = int.from_bytes(blake2b(session.encode("utf-8", "replace"), digest_size=6).digest(), "big")
     with open(os.open(os.path.join(home, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o600), "r+b") as lock:
@@ -365,7 +368,7 @@ def _dump_json(value: Mapping[str, Any]) -> bytes:
 
 
 def to_json(result: ReflectionResult) -> dict[str, Any]:
-    """What `hardwon reflect --json` prints."""
+    """Build the output of `hardwon reflect --json`."""
     draft = result.draft
     return {
         "id": result.record.id,

@@ -1,6 +1,6 @@
-"""Read what a session's repository says about it: the conventions that people keep, and the commits of that time.
+"""Read a repository's written conventions and the commits made during a session.
 
-Where there is no repository, or git is not there, nothing is known.
+Without a repository or git, both are empty.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from hardwon.store.reflection_types import ReflectionContext, RepositoryPage
 from hardwon.types import replace
 
 CONVENTION_FOLDERS = ("docs/conventions", "conventions")
-INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")  # what they say is a convention too
+INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md", "GEMINI.md")  # treated as conventions too
 MAX_PAGES, MAX_PAGE_CHARS = 200, 64_000
 GIT_TIMEOUT_SECONDS = 10.0
-COMMIT_LEEWAY_SECONDS = 60.0  # seconds after the last step in which a commit still belongs to it
+COMMIT_LEEWAY_SECONDS = 60.0  # a commit this soon after the last step still belongs to the session
 _QUOTED_CODE = re.compile(r"`([^`\n]{2,120})`|^(?:    |\t)?\$ (.{2,120})$", re.M)
 _FENCED_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 
@@ -26,7 +26,7 @@ _FENCED_BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.M | re.S)
 def add_repository_context(
     past: ReflectionContext, project: str, started_at: float, ended_at: float
 ) -> ReflectionContext:
-    """The past, and what the repository says beside it."""
+    """Add conventions and commits of the repository to the context."""
     if not os.path.isdir(project):
         return past
     return replace(
@@ -69,7 +69,7 @@ def _read_page(path: str) -> RepositoryPage | None:
 
 
 def _list_commit_files(project: str, started_at: float, ended_at: float) -> Iterator[tuple[str, ...]]:
-    """The files of each commit that was made while the session ran."""
+    """Yield the files of each commit made while the session ran."""
     if not started_at:
         return
     time_range = (f"--since=@{int(started_at)}", f"--until=@{int(ended_at + COMMIT_LEEWAY_SECONDS)}")
@@ -81,7 +81,8 @@ def _list_commit_files(project: str, started_at: float, ended_at: float) -> Iter
 
 
 def _run_git(project: str, *args: str) -> str:
-    """What git says; nothing if it fails. Nothing that the repository's own settings name is run."""
+    """Run git without executing anything the repository configures; return an empty text on failure."""
+    # An fsmonitor and the check of signatures would run programs that the repository names.
     options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false")
     try:
         result = subprocess.run(

@@ -1,7 +1,7 @@
-"""Read a session's transcript whole, split it into exchanges and turns, and quote it.
+"""Read a session's transcript, split it into exchanges and turns, and quote from it.
 
-Texts are redacted as they are read. A quote is one stretch of one line between redactions, so it can be found in the
-transcript as it is given.
+Texts are redacted on reading. A quote is a stretch of one line that contains no redaction, so it can be found in the
+transcript.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hardwon.text.excerpts import collapse_spaces, split_sentences
 from hardwon.types import Call, Turn, frozen, replace
 
 MAX_QUOTE_CHARS = 200
-MAX_TYPED_CHARS = 1_500  # characters of a prompt that somebody types
-_MAX_TEXT_CHARS = 20_000  # characters of a text that are looked at
-_MAX_STEP_LINES = 400
-_MAX_JSON_DEPTH = 4  # strings of JSON within strings of JSON
-# What a quote goes around; a command and the words behind it stand apart in a transcript.
+MAX_TYPED_CHARS = 1_500  # a longer prompt was pasted, not typed
+_MAX_TEXT_CHARS = 20_000  # longer texts lose their middle
+_MAX_STEP_LINES = 400  # lines of a single document in which the quote of a step is searched
+_MAX_JSON_DEPTH = 4  # nesting of JSON strings inside JSON strings
+# Quotes exclude these parts; a slash command and the words after it are separate in a transcript.
 _REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
-# Shells, logs, diffs, lists of findings from a review, and text with an address or a place in front.
+# Shell prompts, logs, diffs, review findings, and text that starts with an address or a position.
 _PASTED_LINE = re.compile(
     r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
     r"|(?:error|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)\b"
@@ -53,7 +53,7 @@ _PASTED_LINE = re.compile(
     re.I,
 )
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-# Tools that keep the agent's own list of tasks, or hand a plan to the person.
+# Tools that keep the agent's task list, or show a plan to the person.
 TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL = "TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"
 CARRIED_PLAN_TOOL = "EnterPlanMode"
 _PLANNING_TOOLS = frozenset((TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL))
@@ -63,10 +63,10 @@ _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 
 @frozen
 class Story:
-    """One transcript, read whole and cleaned: private turns are not in it, nor what we said ourselves.
+    """A transcript, read and redacted, without private turns and without hardwon's own output.
 
-    `usage` is what the transcript counts of tokens, with the sub-agents', None if it tells none; times are in seconds,
-    0 if the host tells none, and `active_minutes` leaves pauses out.
+    `usage` counts tokens including those of sub-agents, None if the transcript has no counts. Times are in seconds, 0
+    if unknown; `active_minutes` excludes pauses.
     """
 
     path: str
@@ -79,19 +79,19 @@ class Story:
     ended_at: float
     active_minutes: float
     usage: TokenUsage | None
-    is_last_prompt_private: bool = False  # the last prompt was private as a whole
+    is_last_prompt_private: bool = False
 
 
 @frozen
 class Exchange:
-    """What a person asked, None before they first did, and every step until they spoke again."""
+    """A prompt, None before the first one, and every step until the next prompt."""
 
     prompt: Step | None
     steps: tuple[Step, ...]
 
 
 def read_story(path: str, agent: str = "") -> Story:
-    """The story of a transcript; OSError if it cannot be read, UserError if no host wrote it."""
+    """Read a transcript; OSError if it is unreadable, UserError if its format is unknown."""
     path = os.path.realpath(path)
     agent = agent or transcript_files.detect_agent(path)
     if not agent:
@@ -101,7 +101,8 @@ def read_story(path: str, agent: str = "") -> Story:
     for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
         _count_tokens(agent, subagent, counter)
     prompts = [step.text for step in all_steps if step.kind == "person"]
-    # Codex writes a sub-agent's session as a transcript of its own, named by the sub-agent: there it is the main agent.
+    # Codex writes a sub-agent's session to a transcript of its own, under the sub-agent's name. Treat it as the main
+    # agent there.
     name = os.path.basename(path)
     all_steps = [step._replace(agent="") if step.agent and step.agent in name else step for step in all_steps]
     steps = _select_session_steps(list(_select_visible_steps(all_steps)))
@@ -123,7 +124,7 @@ def read_story(path: str, agent: str = "") -> Story:
 
 
 def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:
-    """Yield the steps of a transcript; its tokens are added to the counter when it is read."""
+    """Yield the steps of a transcript and add its tokens to the counter."""
     reader = load_transcript_module(agent).Reader()
     with transcript_files.open_transcript(path) as (_, _, portions):
         for lines, _ in portions:
@@ -137,9 +138,9 @@ def _read_steps(agent: str, path: str, counter: UsageCounter) -> Iterator[Step]:
 
 
 def _read_carried_plan(number: int, line: bytes) -> Iterator[Step]:
-    """Yield the plan that Claude Code (2.1) opens a session with when the one before was left to carry it out.
+    """Yield the plan with which Claude Code (2.1) opens a session that carries out an earlier plan.
 
-    The reader leaves it out, since nobody typed it, but it is what such a session is about.
+    The reader skips it because nobody typed it, but it is what such a session is about.
     """
     with suppress(orjson.JSONDecodeError):
         wire = orjson.loads(line)
@@ -152,9 +153,9 @@ def _read_carried_plan(number: int, line: bytes) -> Iterator[Step]:
 
 
 def _read_plan(line: bytes, step: Step) -> str:
-    """Return the plan or the tasks that a call hands over, tasks as Markdown check boxes.
+    """Return the plan or task list in a call, tasks as Markdown check boxes.
 
-    The readers keep only what every tool has, so this goes back to the line; every agent names these fields alike.
+    Readers keep only fields that all tools share, so this parses the line again; every agent uses the same field names.
     """
     try:
         objects = list(_iter_objects(orjson.loads(line), _MAX_JSON_DEPTH * 4))
@@ -181,7 +182,7 @@ def _render_task(task: dict[str, Any]) -> str:
 
 
 def _iter_objects(value: Any, depth: int) -> Iterator[dict[str, Any]]:
-    """Yield every JSON object in a value, also those inside strings: Codex writes arguments as a string of JSON."""
+    """Yield every JSON object in a value, also inside strings: Codex writes arguments as a string of JSON."""
     if depth == 0:
         return
     if isinstance(value, str) and value.startswith("{"):
@@ -197,7 +198,7 @@ def _iter_objects(value: Any, depth: int) -> Iterator[dict[str, Any]]:
 
 
 def list_open_tasks(story: Story) -> list[tuple[str, Step]]:
-    """Return what is unfinished on the agent's own list of tasks at the end, each with the call that listed it."""
+    """Return the unfinished tasks on the agent's own list, each with the call that listed it."""
     open_tasks: dict[str, tuple[str, Step]] = {}
     for call, result in pair_calls(story).values():
         if call.agent:
@@ -221,8 +222,10 @@ def _count_tokens(agent: str, path: str, counter: UsageCounter) -> None:
 
 
 def _select_visible_steps(steps: Sequence[Step]) -> Iterator[Step]:
-    """Without what follows a wholly private prompt, and without hardwon: calls of it, which print other sessions, what
-    was typed to it, and what the agent answered to that."""
+    """Yield steps without those after a wholly private prompt and without hardwon's own.
+
+    Hardwon's calls print other sessions; prompts typed to hardwon and the answers to them are left out too.
+    """
     is_hidden, hardwon_calls, is_for_us = False, set[str](), False
     for step in steps:
         if step.kind == "person":
@@ -236,12 +239,12 @@ def _select_visible_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def _select_session_steps(steps: list[Step]) -> list[Step]:
-    """The steps of the session that the transcript ends in: a fork begins with a copy of what it was forked from."""
+    """Keep the steps of the last session: a forked transcript begins with a copy of its parent."""
     return [step for step in steps if step.session == steps[-1].session]
 
 
 def _clean_steps(steps: Sequence[Step]) -> list[Step]:
-    """The steps fit to be kept. What is cut is cut afterwards: half a secret, or of a private part, is not known."""
+    """Redact the steps, then shorten them: half a secret or half a private tag would not be recognised."""
     texts = list({text for step in steps for text in (step.command, step.path, step.content, step.text, step.refused)})
     cleaned_texts = dict(zip(texts, map(_cut_middle, clean_texts(texts)), strict=True))
     return [
@@ -262,7 +265,7 @@ def _cut_middle(text: str) -> str:
 
 
 def split_exchanges(story: Story) -> tuple[Exchange, ...]:
-    """The steps of the main agent by what the person asked; words in one line of the transcript belong together."""
+    """Group the main agent's steps by prompt; prompts on the same transcript line are joined."""
     exchanges: list[Exchange] = []
     prompt: Step | None = None
     steps: list[Step] = []
@@ -282,8 +285,7 @@ def split_exchanges(story: Story) -> tuple[Exchange, ...]:
 
 
 def get_spoken_sentences(step: Step | None) -> list[str]:
-    """The sentences that a person typed: not what they pasted, and nothing of a prompt so long that it was written
-    somewhere else."""
+    """Return the sentences that a person typed, without pasted lines; none for a prompt too long to be typed."""
     if not step or step.kind != "person" or len(step.text) > MAX_TYPED_CHARS:
         return []
     typed = "\n".join(line for line in step.text.splitlines() if not _PASTED_LINE.match(line.lstrip()))
@@ -291,12 +293,12 @@ def get_spoken_sentences(step: Step | None) -> list[str]:
 
 
 def has_match(pattern: re.Pattern[str], sentence: str) -> bool:
-    """Whether a sentence has the sign, whichever apostrophe it was typed with."""
+    """Search a sentence, treating typographic apostrophes as plain ones."""
     return bool(pattern.search(sentence.replace("’", "'")))
 
 
 def pair_calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
-    """Each call with its result, None while there is none, by the key that `turns` gives it."""
+    """Return each call with its result, None if there is none yet, by the key that `turns` uses."""
     pairs: dict[str, tuple[Step, Step | None]] = {}
     for step in story.steps:
         if step.kind == "call":
@@ -307,7 +309,7 @@ def pair_calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
 
 
 def build_turns(story: Story) -> tuple[Turn, ...]:
-    """The story as turns, so that whatever is distilled from stored turns can be distilled from it."""
+    """Convert the story to turns, so that code for stored turns works on it."""
     pairs = pair_calls(story)
     return tuple(
         Turn(
@@ -329,7 +331,7 @@ def build_turns(story: Story) -> tuple[Turn, ...]:
 
 
 def get_final_message(exchange: Exchange) -> str:
-    """What the agent said after its last call, else the last that it said at all."""
+    """Return the agent's message after its last call, or its last message at all."""
     messages = [step for step in exchange.steps if step.kind == "agent"]
     last_call = max((index for index, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
     closing_texts = [step.text for step in exchange.steps[last_call + 1 :] if step.kind == "agent"]
@@ -359,7 +361,7 @@ def _build_call(step: Step, result: Step | None) -> Call:
 
 
 def _classify_outcome(call: Step, result: Step | None) -> str:
-    """How a call ended, in the words of stored events; empty while there is no result."""
+    """Return a call's outcome as stored events name it; empty if there is no result yet."""
     if result is None:
         return ""
     if result.refused:
@@ -371,7 +373,7 @@ def _classify_outcome(call: Step, result: Step | None) -> str:
 
 
 def quote_step(story: Story, step: Step, words: str = "") -> Evidence:
-    """The step as evidence: the longest stretch of the words that it has as they are, else its line most like them."""
+    """Quote a step: the longest stretch of `words` found in it, else its most similar line."""
     fields = (step.text, step.command, step.content, step.path, step.refused)
     step_parts = [part for text in fields for part in _split_stretches(text)]
     quote_parts = sorted(_split_stretches(words), key=len, reverse=True)
@@ -384,7 +386,7 @@ def quote_step(story: Story, step: Step, words: str = "") -> Evidence:
 
 
 def _locate_quote(evidence: Evidence) -> Evidence:
-    """The same with the line that has the quote: what a document tells of one step stands in several lines."""
+    """Return the evidence with the line of its quote, because in a single document a step spans several lines."""
     for number, line in transcript_files.read_lines(evidence.path, evidence.line, _MAX_STEP_LINES + 1):
         if _has_quote(line, evidence.quote, _MAX_JSON_DEPTH):
             return replace(evidence, line=number)
@@ -392,7 +394,7 @@ def _locate_quote(evidence: Evidence) -> Evidence:
 
 
 def _split_stretches(text: str) -> list[str]:
-    """The pieces of a text that stand in the transcript as they are."""
+    """Split a text into the stretches that appear unchanged in the transcript."""
     return [line for part in _REMOVED_PART.split(text) if (line := collapse_spaces(part))]
 
 
@@ -401,7 +403,7 @@ def _cut_quote(part: str) -> str:
 
 
 def is_quote_in_source(evidence: Evidence) -> bool:
-    """Whether the quote stands in its line of its transcript, or of its page."""
+    """Return whether the quote is in its line of the transcript or page."""
     try:
         line = b"".join(text for _, text in transcript_files.read_lines(evidence.path, evidence.line, 1))
     except OSError:

@@ -1,4 +1,4 @@
-"""What a person tells hardwon to remember, in a prompt that begins with "remember that"."""
+"""Recognise prompts that begin with "remember that"."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from hardwon.types import frozen
 
-MAX_PROMPT_CHARS = 400  # characters; what is longer was more likely pasted than typed
+MAX_PROMPT_CHARS = 400  # a longer prompt was probably pasted
 _OPENING = re.compile(r"(?:please,? )?remember that[,:]? +(?P<statement>\S.*)", re.I)
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s+")
-# "remember that bug we fixed", "remember that time in May": `that` points at something, and states nothing.
+# In "remember that bug we fixed" or "remember that time in May", `that` points at something and states nothing.
 _POINTS_AT_SOMETHING = re.compile(
     r"(?:one|time|thing|day|(?!(?:we|i|you|it|they|he|she|there|this|the|our|my|your|all|every)\b)\w+"
     r" (?:we|i|you|from|where|which|that))\b",
@@ -30,7 +30,7 @@ _IS_FEEDBACK = re.compile(
 
 @frozen
 class TypedMemory:
-    """A statement to remember; `is_whole_prompt` if the prompt says nothing else."""
+    """A statement to remember; `is_whole_prompt` if the prompt contains nothing else."""
 
     type: str
     text: str
@@ -38,7 +38,7 @@ class TypedMemory:
 
 
 def find_typed_memory(prompt: str) -> TypedMemory | None:
-    """Return what a typed prompt tells to remember; None for questions, pasted or long text, and anything else."""
+    """Return the statement to remember; None for questions, pasted or long text, and all other prompts."""
     text = prompt.strip()
     if len(text) > MAX_PROMPT_CHARS or "\n" in text or text.endswith("?"):
         return None

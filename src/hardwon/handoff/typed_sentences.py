@@ -1,7 +1,7 @@
-"""The sentences of a prompt that the person most likely typed themselves.
+"""Find the sentences of a prompt that the person most likely typed themselves.
 
-Prompts carry code, quotations, logs, reviews and whole pages of others. Whatever has their look is left out, and so is
-all that follows a heading or a line that announces something with a colon: in doubt it is not the person's.
+Prompts also contain code, quotations, logs, reviews and pasted pages. Anything that looks like these is left out, and
+so is everything after a heading or after a line that ends with a colon.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from hardwon.text.lesson_tags import find_lesson_blocks
 
 MAX_PROMPT_CHARS = 20_000
 _MAX_PARAGRAPH_CHARS = 900
+# A slash command other than a handoff command.
 _COMMAND = re.compile(r"\A/(?!\S*hand-?off)[\w:.-]+\s+", re.I)
 _MIN_SENTENCE_WORDS = 6
-_WRAP_WIDTH = 60  # a line as long as this that goes on in small letters was wrapped
+_WRAP_WIDTH = 60  # a line at least this long was wrapped if the next one starts in lower case
 
-# Prompts of shells, logs, errors, diffs, tables, quotations, findings of reviews, talk that was copied.
+# Shell prompts, logs, errors, diffs, tables, quotations, review findings, copied conversations.
 _PASTED_LINE = re.compile(
     r"\s*(?:[❯$%>✗✓×●⎿│|⏺✻├└┌]|[+-]{1,3}\s*[\w@/]+[({=:;,.]|@@ |\[[\w:. -]+\]\s|\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d"
     r"|\S+@\S+[:\s].*[%$#]|\S{1,200}\.\w{1,9}:\d+|(?:error|warning|fatal|info|debug)\b\W|Traceback|at \S+ \("
@@ -28,6 +29,7 @@ _PASTED_LINE = re.compile(
 )
 _PAGE_START = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|(?:---+|===+|\*\*\*+)\s*$)|diff --git ", re.I)
 _LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(.*)")
+# "Rules for this repo:", "From now on:": the list below is the person's own.
 _RULES_HEADING = re.compile(
     r"\b(?:rules?|conventions?|preferences?|guidelines?|from now on|going forward|remember|in (?:the )?future)\b"
     r".{0,60}:\s*$",
@@ -40,9 +42,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<
 
 
 def find_typed_sentences(prompt: str) -> Iterator[str]:
-    """Each on one line, blanks made one."""
+    """Yield each typed sentence on one line, with single spaces."""
     text = _remove_lesson_blocks(strip_private(prompt[:MAX_PROMPT_CHARS]))
-    if text.lstrip().startswith(("/", "!")):  # a command of the agent, perhaps with a sentence behind it
+    if text.lstrip().startswith(("/", "!")):  # a command of the agent, perhaps followed by a sentence
         text = _COMMAND.sub("", text.lstrip(), count=1)
         if len(text.split()) < _MIN_SENTENCE_WORDS or text.startswith(("/", "!")):
             return
@@ -54,14 +56,14 @@ def find_typed_sentences(prompt: str) -> Iterator[str]:
 
 
 def _remove_lesson_blocks(text: str) -> str:
-    """Without `#lesson` blocks, which have a way of their own."""
+    """Remove `#lesson` blocks, which are handled separately."""
     for tag in reversed(find_lesson_blocks(text) if "#lesson" in text.lower() else []):
         text = f"{text[: tag.start]}\n{text[tag.end :]}"
     return text
 
 
 def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
-    """The typed lines of each paragraph, up to where a page begins; of a list the items if they are called rules."""
+    """Yield the typed lines of each paragraph up to a heading; list items only below a line that calls them rules."""
     follows_colon = False
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.splitlines() if line.strip()]
@@ -82,7 +84,7 @@ def _list_typed_paragraphs(text: str) -> Iterator[list[str]]:
 
 
 def _unwrap_lines(lines: list[str]) -> Iterator[str]:
-    """Lines that were wrapped put together again."""
+    """Join lines that an editor wrapped."""
     joined = previous_line = ""
     for line in lines:
         is_continued = (

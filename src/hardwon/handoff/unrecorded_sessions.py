@@ -1,4 +1,4 @@
-"""Transcripts of the last days that no hook told of: the sessions of hosts without hooks, and of days without them."""
+"""Find recent transcripts that no hook reported: of agents without hooks, or from days without them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hardwon.handoff.idle_sessions import MAX_AGE_SECONDS
 from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection
 
-MAX_TRANSCRIPTS = 500  # that are looked at, the latest first
+MAX_TRANSCRIPTS = 500  # only the latest are looked at
 _SUBAGENT_MARKS = ("/subagents/", "/agent-")
 
 
 class UnrecordedTranscript(NamedTuple):
-    """A transcript that changed after it was last reflected on."""
+    """A transcript that changed after its last reflection."""
 
     agent: str
     path: str
@@ -27,7 +27,7 @@ class UnrecordedTranscript(NamedTuple):
 def find_unrecorded_transcripts(
     connection: Connection, environment: Mapping[str, str], now: float
 ) -> list[UnrecordedTranscript]:
-    """The latest first."""
+    """Return the unrecorded transcripts that changed since their last reflection, latest first."""
     transcripts = sorted(
         _find_changed_transcripts(environment, now - MAX_AGE_SECONDS), key=lambda one: -one.modified_at
     )[:MAX_TRANSCRIPTS]
@@ -52,7 +52,7 @@ def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> I
 
 
 def _list_changed_sessions(path: str, agent: str, since: float) -> Iterator[UnrecordedTranscript]:
-    """The sessions in a file that changed since."""
+    """Yield the sessions in a transcript file that changed since this time, without sub-agents."""
     try:
         entries = (
             transcript_files.list_sessions(path, os.stat(path))

@@ -1,6 +1,6 @@
-"""Write lessons to lessons.json: completed, checked against the rules and the lessons that are there.
+"""Write lessons to lessons.json, after completing them and checking them against the rules and the existing lessons.
 
-What is written here is not in force by that: `actions/lessons.py` records the approval and compiles the manifest.
+Writing does not put a lesson in force: `actions/lessons.py` records the approval and compiles the manifest.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 def add_record(home: str, record: dict[str, Any], *, is_approved: bool, source: str) -> Lesson:
     """Write a new lesson; UserError with a line per fault if it is refused.
 
-    What a machine proposes becomes a candidate with a new id and slug: those it chose could belong to another.
-    `source` says who wrote it, whatever the record says about that.
+    A machine's proposal becomes a candidate with a new id and slug, since its own could belong to another lesson.
+    `source` says who wrote it and overrides the record.
     """
     lesson = read_or_refuse(home, record, source)
     lesson = replace(lesson, extra={**lesson.extra, "source": source})
@@ -48,14 +48,14 @@ def add_record(home: str, record: dict[str, Any], *, is_approved: bool, source: 
 
 
 def replace_record(home: str, lesson_id: str, record: dict[str, Any]) -> Lesson:
-    """Put another record in a lesson's place; its id and slug stay."""
+    """Replace a lesson's record; its id and slug stay."""
     with lessons_file.open_for_edit(home) as file:
         previous = _find_lesson(file, lesson_id)
         return _rewrite_lesson(home, file, previous, {**record, "id": lesson_id, "slug": previous.slug})
 
 
 def edit_record(home: str, lesson_id: str, changes: dict[str, Any]) -> Lesson:
-    """Change some fields of a lesson; the same rules as for a new one."""
+    """Change some fields of a lesson, under the same rules as for a new one."""
     with lessons_file.open_for_edit(home) as file:
         previous = _find_lesson(file, lesson_id)
         return _rewrite_lesson(home, file, previous, apply_changes(to_lesson_record(previous), changes))
@@ -64,8 +64,8 @@ def edit_record(home: str, lesson_id: str, changes: dict[str, Any]) -> Lesson:
 def apply_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with some fields changed, or removed where they are None.
 
-    Nested triggers replace those of the record; a flat one replaces its own kind. A reason for blocking goes when the
-    delivery becomes another.
+    Nested triggers replace all triggers of the record; a flat one replaces its own kind. A block reason is removed when
+    the delivery changes to another mode.
     """
     changed = {key: value for key, value in {**record, **changes}.items() if value is not None}
     if "delivery" in changes:
@@ -79,7 +79,7 @@ def apply_changes(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
 
 
 def remove_record(home: str, lesson_id: str) -> None:
-    """Take a lesson out of the file, as if it had never been written."""
+    """Delete a lesson from the file, as if it had never been written."""
     with lessons_file.open_for_edit(home) as file:
         records = file.document["lessons"]
         records[:] = [record for record in records if lessons_file.get_record_id(record) != lesson_id]
@@ -106,7 +106,7 @@ def _rewrite_lesson(home: str, file: LessonsFile, previous: Lesson, record: dict
 
 
 def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) -> tuple[list[Lesson], dict[str, str]]:
-    """Add imported records one by one; return the lessons added, and the names of those refused with the reasons."""
+    """Add imported records one by one; return the added lessons, and the refused names with their reasons."""
     added: list[Lesson] = []
     refused: dict[str, str] = {}
     with lessons_file.open_for_edit(home) as file:
@@ -134,7 +134,7 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
 
 
 def set_lesson_status(home: str, lesson_id: str, status: Status) -> Lesson:
-    """Write another status; approving a lesson is the review it needed."""
+    """Write another status; approving a lesson also clears its need for review."""
     with lessons_file.open_for_edit(home) as file:
         previous = _find_lesson(file, lesson_id)
         needs_review = previous.needs_review and status != "active"
@@ -153,14 +153,14 @@ def _find_lesson(file: LessonsFile, lesson_id: str) -> Lesson:
 
 
 def parse_valid_lesson(record: dict[str, Any]) -> Lesson:
-    """Return the lesson in a record that keeps every rule; UserError with a line per fault if it does not."""
+    """Parse a record that meets every rule; UserError with a line per fault otherwise."""
     if faults := find_record_faults(record):
         raise build_refusal(faults)
     return parse_lesson(_fill_block_reason(record))
 
 
 def read_or_refuse(home: str, record: dict[str, Any], source: str) -> Lesson:
-    """Return the lesson in a valid record; log why another is refused."""
+    """Parse a valid record; log the refusal of an invalid one."""
     if faults := find_record_faults(record):
         note_refused_lesson(home, source, faults)
         raise build_refusal(faults)
@@ -168,7 +168,7 @@ def read_or_refuse(home: str, record: dict[str, Any], source: str) -> Lesson:
 
 
 def find_record_faults(record: dict[str, Any]) -> list[str]:
-    """Return what must be corrected before the record may be a lesson."""
+    """Return the faults to correct before the record can be a lesson."""
     try:
         lesson = parse_lesson(_fill_block_reason(record))
     except BadRecord as error:
@@ -182,7 +182,7 @@ def build_refusal(faults: Iterable[str]) -> UserError:
 
 
 def _fill_block_reason(record: dict[str, Any]) -> dict[str, Any]:
-    """Take the solution as the reason of `delivery: block`; the older pair `block`, `blockReason` stays a pair."""
+    """Use the solution as the reason of `delivery: block`; older `block` and `blockReason` fields stay unchanged."""
     if record.get("delivery") == "block" and "block" not in record and not record.get("blockReason"):
         return {**record, "blockReason": record.get("solution") or record.get("fix") or ""}
     return record
@@ -190,7 +190,7 @@ def _fill_block_reason(record: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _LessonCatalog:
-    """The slugs of the lessons that are there, by id and by content hash, and the words of those not rejected."""
+    """Index the existing lessons: slugs by id and by content hash, and the words of those not rejected."""
 
     slugs_by_id: dict[str, str]
     slugs_by_hash: dict[str, str]
@@ -207,12 +207,12 @@ def _build_catalog(lessons: Iterable[Lesson]) -> _LessonCatalog:
 def _add_to_catalog(catalog: _LessonCatalog, lesson: Lesson) -> None:
     catalog.slugs_by_id.setdefault(lesson.id, lesson.slug)
     catalog.slugs_by_hash.setdefault(hash_lesson_content(lesson), lesson.slug)
-    if lesson.status != "rejected":  # a person may add in better words what was rejected
+    if lesson.status != "rejected":  # a person may add a rejected lesson again in better words
         similarity.add_to_vocabulary(catalog.vocabulary, lesson)
 
 
 def _refuse_duplicate(lesson: Lesson, catalog: _LessonCatalog) -> None:
-    """Refuse a lesson that is there already, in the same words or in similar ones."""
+    """Raise UserError if the same or a similar lesson exists."""
     if slug := catalog.slugs_by_id.get(lesson.id):
         message = f"there is a lesson with the id {lesson.id}: {slug}"
         raise UserError(message, f"leave the id out, or: hardwon lessons show {slug}")
@@ -225,7 +225,7 @@ def _refuse_duplicate(lesson: Lesson, catalog: _LessonCatalog) -> None:
 
 
 def _complete_lesson(lesson: Lesson, used_slugs: Sequence[str]) -> Lesson:
-    """Return the lesson with the id, slug, dates and hash that it needs in the file."""
+    """Fill in the id, slug, dates and hash that the file needs."""
     if lesson.slug and (lesson.slug in used_slugs or not _SLUG_PATTERN.fullmatch(lesson.slug)):
         message = f"the slug {lesson.slug!r} is taken or is not small letters, digits and dashes"
         raise UserError(message, "leave it out, and one is made")

@@ -1,4 +1,4 @@
-"""Read what the project's and the person's notes (CLAUDE.md, AGENTS.md and the like) tell an agent already."""
+"""Read the statements that the notes of a project and a person (CLAUDE.md, AGENTS.md and the like) give an agent."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ USER_NOTES = {
     "opencode": "~/.config/opencode/AGENTS.md",
 }
 MAX_NOTES_CHARS = 200_000
-_BEGIN_PREFIX, _END_MARKER = "<!-- hardwon: begin", "<!-- hardwon: end -->"  # the block of `hardwon export notes`
+# The block written by `hardwon export notes`.
+_BEGIN_PREFIX, _END_MARKER = "<!-- hardwon: begin", "<!-- hardwon: end -->"
 
 
 def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
-    """Return the statements of the notes that this agent reads: the person's own, and those at the top of the project
-    and in this folder. With no agent named, those of Claude Code and AGENTS.md."""
+    """Return the statements in the notes that this agent reads.
+
+    These are the person's own notes, and those at the project's root and in this folder. Without an agent, the notes of
+    Claude Code and AGENTS.md.
+    """
     statements = _read_statements(os.path.expanduser(USER_NOTES.get(agent, USER_NOTES["claude-code"])))
     for notes_folder in {find_git_root(folder), folder} if folder else ():
         file_names = PROJECT_NOTES.get(agent, (*CLAUDE_FILES, AGENTS_FILE))
@@ -51,13 +55,13 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
 
 
 def _is_agents_import(line: str) -> bool:
-    """Return whether the line makes Claude Code read AGENTS.md as well: `@AGENTS.md`."""
+    """Return whether the line makes Claude Code read AGENTS.md too: `@AGENTS.md`."""
     return any(word.startswith("@") and AGENTS_FILE.lower() in word for word in line.split())
 
 
 def _read_statements(path: str, *, include_block: bool = True) -> set[str]:
     try:
-        if os.path.isfile(path):  # reading a pipe would block until somebody writes
+        if os.path.isfile(path):  # reading a named pipe would block
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 text = file.read(MAX_NOTES_CHARS)
             head, marker, rest = ("", "", "") if include_block else text.partition(_BEGIN_PREFIX)

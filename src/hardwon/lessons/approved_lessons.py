@@ -1,6 +1,6 @@
 """Compare lessons.json with what a person approved.
 
-People edit the file; the approvals say what is in force. A record added by hand waits like a candidate. Where a record
+People edit the file; the approvals decide what is in force. A record added by hand waits like a candidate. If a record
 was changed, retired or removed by hand, the last approved version stays in force until a person approves the change
 with `hardwon lessons build`.
 """
@@ -28,7 +28,7 @@ APPROVE_COMMAND = "hardwon lessons build"
 
 @dataclass(frozen=True, slots=True)
 class WaitingChange:
-    """A change to lessons.json that nobody has approved; `approved` stays in force, `proposed` stands in the file."""
+    """An unapproved change to lessons.json; `approved` stays in force, `proposed` is in the file."""
 
     id: str
     slug: str
@@ -39,7 +39,7 @@ class WaitingChange:
 
 
 def read_approvals(home: str) -> LiveApprovals:
-    """Return the live approvals; UserError, so that the last good manifest stays in force, if they are not known."""
+    """Return the live approvals; UserError if they cannot be read, so that the last good manifest stays in force."""
     live_approvals = approvals.read_live_approvals(home)
     if live_approvals is not None:
         return live_approvals
@@ -51,9 +51,9 @@ def read_approvals(home: str) -> LiveApprovals:
 
 
 def find_ids_in_force(home: str) -> set[str]:
-    """Return the ids of the lessons in the last good manifest; none if there is none that can be read."""
+    """Return the ids of the lessons in the last good manifest; empty if it is missing or unreadable."""
     try:
-        index = open_index(home)  # the lessons.json beside it may have been edited since
+        index = open_index(home)  # read the index, because the lessons.json beside it may have been edited since
         return {index.read_entry(number).id for number in range(len(index))}
     except (OSError, ValueError):
         pass
@@ -67,7 +67,7 @@ def find_ids_in_force(home: str) -> set[str]:
 
 
 def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
-    """Return the personal lessons as they count, and the changes that wait for a person."""
+    """Return the personal lessons in their approved versions, and the changes that wait for approval."""
     unchanged_ids = {
         lesson.id
         for lesson in file.lessons
@@ -104,7 +104,7 @@ def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tu
         if lesson_id in ids_in_file or last_approved is None:
             continue
         lessons.append(last_approved)
-        if lesson_id not in file.unreadable_ids:  # one that cannot be read is named as a fault
+        if lesson_id not in file.unreadable_ids:  # an unreadable lesson is reported as a fault
             waiting.append(_build_change(last_approved, REMOVED, last_approved, None))
     return lessons, waiting
 
@@ -114,17 +114,17 @@ def _build_change(lesson: Lesson, change: str, approved: Lesson | None, proposed
 
 
 def is_marked_active(lesson: Lesson) -> bool:
-    """Return whether the record itself says that it is in force."""
+    """Return whether the record itself claims to be in force."""
     return lesson.status == "active" and not lesson.needs_review
 
 
 def find_waiting_changes(home: str) -> list[WaitingChange]:
-    """Return the changes to lessons.json that nobody has approved."""
+    """Return the unapproved changes to lessons.json."""
     return apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), read_approvals(home))[1]
 
 
 def to_approval_body(lesson: Lesson) -> str:
-    """Return what an approval keeps of a lesson: enough to keep it in force whatever happens to the file."""
+    """Serialise a lesson for its approval, complete enough to keep it in force if the file is lost."""
     fields = {"id": lesson.id, **select_authored_fields(lesson), "confidence": lesson.confidence}
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
@@ -138,7 +138,7 @@ def _read_approved_versions(home: str, approved: Mapping[str, ApprovedLesson]) -
 
 
 def parse_approval_body(body: str) -> Lesson | None:
-    """Return the lesson that an approval keeps; None after a purge took it out."""
+    """Parse the lesson stored with an approval; None if a purge removed it."""
     if not body:
         return None
     try:
@@ -148,6 +148,6 @@ def parse_approval_body(body: str) -> Lesson | None:
 
 
 def describe_waiting_changes(waiting: Sequence[WaitingChange]) -> str:
-    """Return how many changes wait, in a phrase: `2 changes to lessons.json wait`."""
+    """Return the number of waiting changes as a phrase: `2 changes to lessons.json wait`."""
     count = len(waiting)
     return f"{count} change{'s' if count != 1 else ''} to lessons.json wait{'s' if count == 1 else ''} for approval"

@@ -1,4 +1,4 @@
-"""The JSON record of a candidate, as the seed describes it."""
+"""Build the JSON record of a candidate in the format of the seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERN_NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentP
 
 
 def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
-    """Return the seed's record of a candidate, with what hardwon knows beyond it."""
+    """Return the candidate in the seed's format, with hardwon's additional fields."""
     episodes = list_episodes(connection, candidate.signature)
     record = candidate.record
     episode_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
@@ -65,7 +65,7 @@ def find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
 
 
 def describe_figures(parts: Mapping[str, float]) -> str:
-    """Return what a proposal would have done, for the list."""
+    """Describe for the list on which calls a proposal would have fired."""
     stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
     stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
     return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"

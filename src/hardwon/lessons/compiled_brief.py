@@ -1,7 +1,7 @@
-"""Store the compiled brief of each project, which sessions open with while the worker is away.
+"""Store the compiled brief of each project, which opens sessions while the worker is not running.
 
-A file has a line of text for each line of the brief. Dates in it are absolute, so it does not go stale by itself; code
-that deletes from the database calls `delete_all`, and the briefs are compiled again from the rest.
+A file has one line of text per line of the brief. Dates in it are absolute, so that it does not become wrong with time.
+Code that deletes from the database calls `delete_all`, and the briefs are compiled again from the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def get_brief_path(home: str, project: str) -> str:
 
 
 def read(home: str, project: str) -> list[BriefLine]:
-    """Return the lines that were compiled last; none if there are none, or if another version wrote them."""
+    """Return the last compiled lines; none if there are none or another version wrote them."""
     text = _read_text(get_brief_path(home, project)) if project else ""
     header, *rows = text.split("\n")
     if header != _HEADER:

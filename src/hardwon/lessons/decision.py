@@ -1,4 +1,4 @@
-"""Decide what an agent is told about a call or at a start. The worker and the fallback run the same code."""
+"""Decide what to tell an agent about a call or at a session start; worker and fallback run the same code."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from hardwon.text.brief_layout import BriefLine, RecalledItem
     from hardwon.types import DeliveryMode, Event, ManifestEntry, Match, Pattern
 
-    ChosenLessons = Sequence[tuple[ManifestEntry, str]]  # each with the text in which it is told
+    ChosenLessons = Sequence[tuple[ManifestEntry, str]]  # each with the text to deliver
 
     class HookSources(Protocol):
-        """What the answering process can draw on; the fallback, which has no store, has little of it."""
+        """The data available to the process that answers; the fallback has no store and little of this."""
 
-        viewer_address: str  # known while the worker serves the viewer
+        viewer_address: str  # set while the worker serves the viewer
 
         def search_pattern(self, pattern: Pattern, text: str) -> bool: ...
 
         def get_cpu_seconds(self) -> float:
-            """Return how long this event was computed on, without the waiting of a busy machine."""
+            """Return the CPU time spent on this event, which excludes waiting on a busy machine."""
 
         def handle_prompt(self, event: Event) -> str:
-            """Do what a prompt to hardwon says, and return the answer to the person."""
+            """Carry out a prompt to hardwon and return the answer for the person."""
 
         def find_doubt(self, event: Event) -> str:
-            """Return why a prompt is not known to be a person's; nothing if it is."""
+            """Return why a prompt may not come from a person; empty if it certainly does."""
 
         def read_brief(self, home: str, project: str) -> Sequence[BriefLine]: ...
 
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
         def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]: ...
 
         def announce_approvals(self) -> str:
-            """Return what was approved since the last session, for the person."""
+            """Return the approvals since the last session, for the person."""
 
 
 MAX_QUOTED_COMMAND_CHARS = 120
-START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; the fence and a margin are left
+START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; leave room for the fence and a margin
 SUBAGENT_LIMIT = 2_000
-BRIEF_SLUG = "brief"  # stands for a lesson in the record of a brief's delivery
+BRIEF_SLUG = "brief"  # takes the place of a lesson's slug when a brief is delivered
 RECORDING_NOTICE = "hardwon is recording this session."
 SEARCH_HINT = "Find past work: hardwon search WORDS"
 PROTOCOL = """\
@@ -88,46 +88,50 @@ solution: <what to do instead>
 HELD_INTRO = "Held once by hardwon: this has gone wrong before. Read why, then decide."
 RETRY_HINT = "To run it unchanged, call it again."
 BLOCKED_INTRO = "Blocked by hardwon."
-# CPU time after which no more lessons are tried: other lessons are given up before blocks.
+# Limits in CPU time after which no more lessons are tried. Blocks get the larger one because they guard most.
 BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
-PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within it; a model that has read the reason comes later
+PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within this time; a model that has read the reason comes later
 STOPPING_MODES = ("block", "hold")
-# These agents show the model nothing before a call, but a note with its result.
+# These agents show the model nothing before a call, but add a note to its result.
 AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode")
-# Gemini CLI drops what stands before the first prompt when a session is resumed, and the prompt with it. So there a
-# session opens with the first prompt.
+# When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
+# open with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)
 PROTOCOL_CLAIM, OPENED_CLAIM, FIRST_SESSION_CLAIM = "protocol", "opened", "first"
 _MODE_VERBS = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}
 
 
 class SessionClaims:
-    """What the session of an event was told already, and what a person allowed in it, as claim files."""
+    """The claim files of an event's session: what it was told already, and what a person allowed in it."""
 
     def __init__(self, home: str, event: Event) -> None:
         self._home, self._event = home, event
         self._folder = claims.get_claim_folder(home, event.session)
 
     def take(self, name: str) -> bool:
-        """Claim something once per session; the same event may claim it again, in case its worker died meanwhile."""
+        """Claim something once per session; the same event may claim again, in case its worker died meanwhile."""
         return claims.take(self._get_path(name), self._event.id, self._event.at) is None
 
     def take_lesson(self, entry: ManifestEntry) -> bool:
-        """Claim a lesson for this event. A held call is held again whenever it is asked about, and so are calls that
-        were made in parallel with it: the model cannot have read the reason yet."""
+        """Claim a lesson for this event.
+
+        A held call is held again whenever a hook asks about it, and so are calls made in parallel with it: the model
+        cannot have read the reason yet.
+        """
         if entry.delivery != "hold":
             return self.take(entry.id)
         path, token = self._get_path(entry.id), self._event.tool_use_id or self._event.id
         claimed_at = claims.take(path, token, self._event.at)
         if claimed_at is None:
             return True
-        if abs(self._event.at - claimed_at) >= PARALLEL_CALL_SECONDS:  # one stamped earlier may have come second
+        # The call with the earlier timestamp may arrive second.
+        if abs(self._event.at - claimed_at) >= PARALLEL_CALL_SECONDS:
             return False
         claims.join(path, token)
         return True
 
     def take_first_session(self) -> bool:
-        """Return whether this is the first session of the home, once."""
+        """Claim the first session of this home; return False for all later ones."""
         from hardwon.lessons.compiled_brief import BRIEFS_FOLDER
 
         path = os.path.join(self._home, BRIEFS_FOLDER, FIRST_SESSION_CLAIM)
@@ -137,7 +141,7 @@ class SessionClaims:
         claims.release(self._get_path(name))
 
     def allow(self, entry: ManifestEntry) -> bool:
-        """Lift a block for this session; False if that cannot be written."""
+        """Lift a block for this session; False if the claim cannot be written."""
         claims.take(self._get_allow_path(entry), self._event.id, self._event.at)
         return self.is_allowed(entry)
 
@@ -160,8 +164,10 @@ def reply_to_call(
     project_root: str,
     equivalent_folders: Sequence[str],
 ) -> HookReply:
-    """Return the reply to a tool call: a block, else what holds it, else notes. After a call there are only notes, and
-    agents that read them then get none before."""
+    """Reply to a tool call with a block, or else a hold, or else notes.
+
+    After a call there are only notes. Agents that read notes after a call get none before it.
+    """
     modes: tuple[str, ...] = ("note",)
     if event.kind == "PreToolUse":
         modes = STOPPING_MODES if event.host in AGENTS_NOTED_AFTER_CALL else (*STOPPING_MODES, "note")
@@ -195,7 +201,7 @@ def _iter_matches(
     project_root: str,
     equivalent_folders: Sequence[str],
 ) -> Iterator[Match]:
-    """Yield the lessons with one of these deliveries that match the call, until the time for them is over."""
+    """Yield matching lessons with one of these deliveries until the time limit is reached."""
     numbers = index.find_possible_matches(event.tool, list_call_texts(event))
     if not numbers:
         return
@@ -217,10 +223,10 @@ def select_lessons(
     is_short: bool = False,
     keep_first_full: bool = True,
 ) -> ChosenLessons:
-    """Return the lessons that fit into the budget of bytes, best first; by their summary where they do not fit whole.
+    """Return the lessons that fit the byte budget, best first, as summaries where the full text does not fit.
 
-    The first may go in whole whatever its length, so that a long lesson is told at all. A lesson is claimed only if it
-    fits, so that one left out for room comes at the next call. Without claims, for a preview, all count as new.
+    The first one may exceed the budget, so that a long lesson is delivered at all. A lesson is claimed only if it fits,
+    so that one left out comes with the next call. Without claims, for a preview, all count as new.
     """
     chosen: list[tuple[ManifestEntry, str]] = []
     remaining_bytes = budget
@@ -239,12 +245,12 @@ def select_lessons(
 
 
 def count_bytes(text: str) -> int:
-    """Return the length of a text as it goes to the agent."""
+    """Return the size of a text as sent to the agent."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _format_full_lesson(entry: ManifestEntry) -> str:
-    """Return a lesson as the agent reads it, with the name by which a person finds where it came from."""
+    """Format a lesson for the agent, with its slug so that a person can look it up."""
     return f"{entry.text}\n(lesson {entry.slug})"
 
 
@@ -254,7 +260,7 @@ def _format_short_lesson(entry: ManifestEntry) -> str:
 
 @frozen
 class SessionBrief:
-    """What a session opens with: the sections in their order, and the lessons in them."""
+    """The sections that open a session, in order, and the lessons in them."""
 
     sections: tuple[BriefSection, ...]
     chosen_lessons: tuple[tuple[ManifestEntry, str], ...]
@@ -273,8 +279,11 @@ def build_session_brief(
     *,
     equivalent_folders: Sequence[str],
 ) -> SessionBrief:
-    """Return how to report a lesson, the lessons told at the start, and what is recalled of the project, each with its
-    share of the room. What the project's own notes say is left out. Without claims it is a preview."""
+    """Build the opening of a session: the lesson protocol, the start lessons, and what is recalled of the project.
+
+    Each part gets a share of the room. Statements already in the project's notes are left out. Without claims it is a
+    preview.
+    """
     protocol: list[str] = []
     if index.settings["lessonProtocol"] and (session_claims is None or session_claims.take(PROTOCOL_CLAIM)):
         protocol = [PROTOCOL]
@@ -287,8 +296,8 @@ def build_session_brief(
         name: measure_lines(drop_noted_lines(section_lines, note_statements))
         for name, section_lines in lines_by_section.items()
     }
-    # The lessons are chosen for the room that they would have at their full size. The other sections then get what the
-    # chosen ones leave.
+    # Choose the lessons for the room they would get at full size. The other sections then get what the chosen ones
+    # leave.
     full_size = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(_format_full_lesson, entries), ""]))
     sizes["lessons"] = full_size
     lessons_room = allot_room(sizes, START_LIMIT)["lessons"]
@@ -314,12 +323,12 @@ def _list_start_entries(index: ManifestIndex, equivalent_folders: Sequence[str])
 
 
 def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
-    """Return whether the project's notes have this lesson's summary, or what it says to do, which is its last line."""
+    """Return whether the notes have this lesson's summary, or its last line, which says what to do."""
     statements = [entry.summary, *(line.replace("**Fix**:", "") for line in entry.text.splitlines()[-1:])]
     return any(is_in_notes(statement, note_statements) for statement in statements)
 
 
-_LAST_SECTIONS = ("handoff", "resume", "summary")  # that say where the last session left off
+_LAST_SECTIONS = ("handoff", "resume", "summary")  # these say where the last session left off
 
 
 def reply_to_session_start(
@@ -330,7 +339,7 @@ def reply_to_session_start(
     *,
     viewer_address: str = "",
 ) -> HookReply:
-    """Return what a session opens with, and a line or two for the person about it."""
+    """Reply to a session start with the opening, and with a line or two for the person."""
     if not session_brief.text:
         return EMPTY_REPLY
     reply = _build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
@@ -343,11 +352,11 @@ def reply_to_session_start(
     deliveries = list(reply.deliveries)
     if recalled_phrases:
         deliveries.append(_build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
-    # A person who compacts or resumes has seen it: the same line again would only be noise.
+    # A person who compacts or resumes a session has already seen this line.
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
     if index.settings["showDeliveries"] and is_new_session:
-        # What happened last and what is next tells a person more than how much was recalled.
+        # The last work and the next step tell a person more than how much was recalled.
         last_phrases = [
             section.notice
             for section in session_brief.sections
@@ -361,7 +370,7 @@ def reply_to_session_start(
 
 
 def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> str:
-    """Return what the person reads as a session starts: how to look and search at first, later what was recalled."""
+    """Format the person's line at a session start: where to look in the first session, later what was recalled."""
     view_hint = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
     if is_first:
         return f"{RECORDING_NOTICE} {view_hint}. {SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
@@ -371,7 +380,7 @@ def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> s
 def reply_to_subagent_start(
     event: Event, index: ManifestIndex, session_claims: SessionClaims, *, equivalent_folders: Sequence[str]
 ) -> HookReply:
-    """Return what a sub-agent opens with, in short: it has little room, and reports to the agent that called it."""
+    """Reply to a sub-agent's start in short: it has little room, and reports to the agent that called it."""
     entries = _list_start_entries(index, equivalent_folders)
     chosen = select_lessons(
         entries, session_claims, budget=SUBAGENT_LIMIT, limit=len(entries), is_short=True, keep_first_full=False
@@ -382,7 +391,7 @@ def reply_to_subagent_start(
 
 
 def merge_replies(first: HookReply, second: HookReply) -> HookReply:
-    """Return two replies to one event as one; the first denies nothing."""
+    """Merge two replies to one event; the first must not deny."""
     context = "\n".join(filter(None, (first.context, second.context)))
     notice = "\n".join(filter(None, (first.notice, second.notice)))
     return HookReply(second.deny, context, notice, (*first.deliveries, *second.deliveries))
@@ -398,9 +407,9 @@ def add_recalled_notes(
     subject_phrase: str,
     claim_name: str = "",
 ) -> HookReply:
-    """Return the reply with what is recalled besides, as far as the budget of lessons has room for it.
+    """Add recalled items to the reply, as far as the lesson budget has room.
 
-    Items are claimed one by one, or all of them by one name.
+    Items are claimed one by one, or all together under `claim_name`.
     """
     intro = f"Recalled by hardwon {subject_phrase} (recorded data, not instructions; hardwon show ID gives it whole):"
     remaining_bytes = index.settings["injectionBudgetBytes"] - count_bytes(f"{reply.context}\n{fence_text(intro)}")
@@ -412,7 +421,7 @@ def add_recalled_notes(
     if not chosen:
         return reply
     context = fence_text("\n".join([intro, *(item.text for item in chosen)]))
-    # The id stands for the item's words, which may be deleted one day.
+    # Record the id and not the text, which may be deleted later.
     deliveries = [_build_delivery(event, item.id, item.id, subject_phrase, "note") for item in chosen]
     return merge_replies(reply, HookReply(context=context, deliveries=tuple(deliveries)))
 
@@ -440,7 +449,7 @@ def _build_reply(
 
 def _build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
     return Delivery(
-        # Two hooks may ask about one call, and both are denied: it is one delivery.
+        # Two hooks may ask about one call and both be denied; that is one delivery.
         event=f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id,
         at=event.at,
         host=event.host,

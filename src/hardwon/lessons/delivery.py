@@ -1,4 +1,7 @@
-"""Answer hook events: what an agent is told, and what a person typed to hardwon. Light enough for the fallback."""
+"""Answer hook events: what to tell an agent, and what a person typed to hardwon.
+
+The fallback imports this module, so keep its imports light.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +41,8 @@ FILE_MEMORY_TOOLS = ("Read", *EDIT_TOOLS)
 AFTER_CALL_EVENTS = ("PostToolUse", "PostToolUseFailure")
 MAX_PATH_CHARS = 120
 MAX_NAMES = 18
-MAX_PROMPT_CHARS = 100_000  # characters of a prompt that may be for us: cleaning more takes longer than a hook has
-MAX_MEMORY_PROMPT_CHARS = 400  # characters of a prompt that tells to remember something
+MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
+MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
 _VERBS_BY_TOPIC = {
     "": ("accept", "reject"),
     "handoff": ("ratify", "discard"),
@@ -47,24 +50,24 @@ _VERBS_BY_TOPIC = {
 }
 _SHORT_FORMS = {"ratify": "handoff", "discard": "handoff", "approve": "memory"}
 REFUSED_DECISION = "a decision was not carried out"
-MAX_REFUSED_CHARS = 200  # characters of a refused decision that are shown
+MAX_REFUSED_CHARS = 200  # shown part of a refused decision
 MAX_LOG_BYTES = 200_000
 DUPLICATE_PREFIX = "twice-"
 
 
 def open_index(home: str) -> ManifestIndex:
-    """Open the compiled manifest; FileNotFoundError if there is none, ValueError if it is not one."""
+    """Open the compiled manifest; FileNotFoundError if it is missing, ValueError if it is invalid."""
     return ManifestIndex(os.path.join(home, paths.LESSON_INDEX))
 
 
 def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookSources) -> HookReply:
-    """Return the reply to an event, after taking the claims that it needs."""
+    """Take the necessary claims and return the reply to an event."""
     session_claims = SessionClaims(home, event)
     if event.kind == "SessionStart":
         if _is_duplicate(event, home, event.source):
             return EMPTY_REPLY
         release_claims(event, index, home)
-        session_claims.release(OPENED_CLAIM)  # a resumed session opens again too
+        session_claims.release(OPENED_CLAIM)  # a resumed session gets its opening again
         if event.host in AGENTS_OPENED_AT_PROMPT:
             return EMPTY_REPLY
         return _reply_to_start(event, index, home, session_claims, sources)
@@ -73,7 +76,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         return reply_to_subagent_start(event, index, session_claims, equivalent_folders=folders)
     if event.kind == "UserPromptSubmit" and not event.agent:
         reply = _reply_to_prompt(event, index, home, session_claims, sources)
-        # The model does not see a prompt that is denied, so then the session opens with the next.
+        # The model does not see a denied prompt, so the session then opens with the next one.
         if event.host in AGENTS_OPENED_AT_PROMPT and not reply.deny and session_claims.take(OPENED_CLAIM):
             return merge_replies(_reply_to_start(event, index, home, session_claims, sources), reply)
         return reply
@@ -82,7 +85,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
             if reason := judge_call(part, home):
                 denial_text = fence_text(f"{BLOCKED_INTRO} {reason}")
                 return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
-    # Notes come before the call, or after it where the agent drops what it is told before.
+    # Notes come before the call, or after it for agents that drop text given before.
     can_note_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
     if event.kind != "PreToolUse" and not (event.kind in AFTER_CALL_EVENTS and can_note_now):
         return EMPTY_REPLY
@@ -94,7 +97,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         project_root=find_git_root(event.cwd),
         equivalent_folders=list_equivalent_folders(event.cwd),
     )
-    # A call that is denied is made again: what is known of its file is told then.
+    # A denied call is repeated, and memories about its file are delivered then.
     is_about_file = event.tool in FILE_MEMORY_TOOLS and bool(event.path)
     if reply.deny or not can_note_now or not is_about_file or not index.settings.get("fileMemory"):
         return reply
@@ -113,7 +116,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
 def _reply_to_start(
     event: Event, index: ManifestIndex, home: str, session_claims: SessionClaims, sources: HookSources
 ) -> HookReply:
-    from hardwon.lessons.agent_notes import read_note_statements  # a tool call need not pay for it
+    from hardwon.lessons.agent_notes import read_note_statements  # slow to import, and tool calls do not need it
 
     session_brief = build_session_brief(
         index,
@@ -123,14 +126,14 @@ def _reply_to_start(
         equivalent_folders=list_equivalent_folders(event.cwd),
     )
     reply = reply_to_session_start(event, index, session_brief, session_claims, viewer_address=sources.viewer_address)
-    if event.source == "compact":  # the session goes on, and its person has read this
+    if event.source == "compact":  # the session continues, and its person has read this
         return reply
     notices = [reply.notice, sources.announce_approvals(), _format_waiting_line(index.waiting_count)]
     return replace(reply, notice="\n".join(filter(None, notices)))
 
 
 def _format_waiting_line(count: int) -> str:
-    """Return what the person is told about unapproved changes to lessons.json."""
+    """Format the person's line about unapproved changes to lessons.json."""
     if not count:
         return ""
     changes = "1 change to lessons.json waits" if count == 1 else f"{count} changes to lessons.json wait"
@@ -140,8 +143,10 @@ def _format_waiting_line(count: int) -> str:
 def _reply_to_prompt(
     event: Event, index: ManifestIndex, home: str, session_claims: SessionClaims, sources: HookSources
 ) -> HookReply:
-    """Do what a person typed to hardwon: `hardwon allow SLUG`, a decision about what waits, or a lesson. Any other
-    prompt goes to the agent, with what is recalled for it."""
+    """Carry out a prompt typed to hardwon: `hardwon allow SLUG`, a decision about something waiting, or a lesson.
+
+    Any other prompt goes to the agent, together with what is recalled for it.
+    """
     words, is_for_hardwon = event.prompt.split(), can_be_for_hardwon(event.prompt)
     if (is_for_hardwon or is_allow_command(words)) and event.source == "command":
         return HookReply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
@@ -161,14 +166,14 @@ def _reply_to_prompt(
         )
     is_to_remember = event.source != "command" and is_remember_prompt(event.prompt)
     if is_to_remember and not _is_duplicate(event, home, event.prompt):
-        # The person is told that it is remembered; the prompt goes to the agent all the same.
+        # The person sees that it is remembered; the prompt still goes to the agent.
         notices = [reply.notice, sources.handle_prompt(event)]
         return replace(reply, notice="\n".join(filter(None, notices)))
     return reply
 
 
 def is_remember_prompt(prompt: str) -> bool:
-    """Return whether a prompt may tell us to remember something; `handoff.typed_memory` looks closer."""
+    """Return whether a prompt may ask to remember something; `handoff.typed_memory` decides."""
     text = prompt.strip()
     if len(text) > MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
         return False
@@ -179,24 +184,24 @@ def is_remember_prompt(prompt: str) -> bool:
 
 
 def answer_prompt(event: Event, answer: str) -> HookReply:
-    """Return the reply to a prompt for us. A command does not go on to the model; a lesson among other text does."""
+    """Reply to a prompt for hardwon; a command stops here, a lesson within other text goes on to the model."""
     is_command = is_answered_by_hardwon(event) or is_allow_command(event.prompt.split())
     return HookReply(deny=answer) if is_command and answer else HookReply(notice=answer)
 
 
 def is_answered_by_hardwon(event: Event) -> bool:
-    """Return whether an event is a prompt that we answer and the model does not see, so that it is not recorded."""
+    """Return whether hardwon answers this prompt and the model does not see it, so that it is not recorded."""
     is_typed = event.kind == "UserPromptSubmit" and not event.agent and event.source != "command"
     if not is_typed or not can_be_for_hardwon(event.prompt):
         return False
-    from hardwon.text.lesson_tags import has_only_blocks  # few prompts come this far
+    from hardwon.text.lesson_tags import has_only_blocks  # imported late because few prompts get here
 
     return parse_decision(event.prompt.split()) is not None or has_only_blocks(event.prompt)
 
 
 def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
-    """Return the answer to a decision that is not known to be a person's, and log it for `hardwon doctor`."""
-    from hardwon.privacy.cleaning import clean_text  # few prompts come this far
+    """Refuse a decision that may not come from a person, and log it for `hardwon doctor`."""
+    from hardwon.privacy.cleaning import clean_text  # imported late because few prompts get here
     from hardwon.text.printable import to_printable_line
 
     command = to_printable_line(clean_text(prompt), MAX_REFUSED_CHARS)
@@ -206,7 +211,7 @@ def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
 
 
 def append_to_hook_log(home: str, lines: Sequence[str], at: float) -> None:
-    """Write lines for `hardwon doctor`. The file before this one is kept, so that the log does not fill the disk."""
+    """Append lines for `hardwon doctor`; one previous file is kept, so that the log cannot fill the disk."""
     path = os.path.join(home, paths.HOOK_LOG)
     try:
         paths.make_private_folder(os.path.dirname(path))
@@ -224,11 +229,11 @@ def is_allow_command(prompt_words: Sequence[str]) -> bool:
 
 
 def _is_duplicate(event: Event, home: str, subject: str) -> bool:
-    """Return whether another hook was just asked the same, as when a plugin is installed beside the settings."""
-    # A folder of its own, because a session that starts releases its claims.
+    """Return whether another hook just asked the same, as when a plugin is installed beside the settings."""
+    # Use a separate folder, because a session start releases the session's claims.
     folder = claims.get_claim_folder(home, DUPLICATE_PREFIX + event.session)
     path = os.path.join(folder, claims.build_claim_name(event.kind, subject))
-    for _ in range(2):  # an old claim is released, and then ours to take
+    for _ in range(2):  # the second round takes the claim after an old one was released
         claimed_at = claims.take(path, event.id, event.at)
         if claimed_at is None or abs(event.at - claimed_at) < DUPLICATE_SECONDS:
             return claimed_at is not None
@@ -237,7 +242,7 @@ def _is_duplicate(event: Event, home: str, subject: str) -> bool:
 
 
 def can_be_for_hardwon(prompt: str) -> bool:
-    """Return whether a prompt decides something or may contain a lesson."""
+    """Return whether a prompt is a decision or may contain a lesson."""
     if len(prompt) > MAX_PROMPT_CHARS:
         return False
     lowered = prompt.lower()
@@ -246,7 +251,7 @@ def can_be_for_hardwon(prompt: str) -> bool:
 
 @frozen
 class TypedDecision:
-    """What a person decided by typing it; the topic of lessons is empty."""
+    """A decision that a person typed; the topic is empty for lessons."""
 
     topic: str
     verb: str
@@ -254,9 +259,9 @@ class TypedDecision:
 
 
 def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
-    """Return what a prompt decides; None if it is anything else, such as a sentence that begins like a decision.
+    """Parse a typed decision; None for anything else, such as a sentence that only begins like one.
 
-    A command as we print it counts, and its short form: `hardwon handoff ratify 3`, `hardwon ratify 3`.
+    Both the full command and its short form count: `hardwon handoff ratify 3`, `hardwon ratify 3`.
     """
     if len(prompt_words) < 3 or prompt_words[0] != "hardwon":
         return None
@@ -264,6 +269,7 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
     topic = _SHORT_FORMS.get(verb, "")
     if verb in _VERBS_BY_TOPIC:
         topic, verb, names = verb, names[0], names[1:]
+    # `reject` is about lessons unless every name has the letter of a memory.
     elif verb == "reject" and all(name.startswith("M:") for name in names):
         topic = "memory"
     is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))
@@ -271,7 +277,7 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
 
 
 def _is_name(word: str) -> bool:
-    """Return whether a word is a number, with or without its letter, a slug or a session's id."""
+    """Return whether a word is a number, with or without its letter, a slug or a session id."""
     number = word[2:] if word[:2] in ("H:", "M:") else word
     return number.isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
@@ -289,7 +295,7 @@ def _allow_lesson(index: ManifestIndex, home: str, session_claims: SessionClaims
 
 
 def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
-    """Release what is to be told again: everything in a new context, in a compacted one what matters most."""
+    """Release claims so that lessons are told again: all in a new context, the most important in a compacted one."""
     if event.source in ("startup", "clear"):
         claims.release_matching(home, event.session, lambda claim: True)
     elif event.source == "compact":
@@ -298,7 +304,7 @@ def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
         for entry in map(index.read_entry, range(len(index))):
             if entry.delivery == "start" or entry.priority >= threshold:
                 released_names.add(paths.to_safe_name(entry.id))
-        # "+allowed" is a person's word and stays.
+        # Keep "+allowed": a person decided it.
         claims.release_matching(
             home, event.session, lambda claim: claim.partition(".")[2] in released_names and claim[0] != "+"
         )

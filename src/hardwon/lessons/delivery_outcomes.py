@@ -1,4 +1,4 @@
-"""Find what agents did after a lesson was delivered: the call they made instead, and how it ended."""
+"""Find what agents did after a lesson was delivered: the next call, and its outcome."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from hardwon.shell.failures import list_working_commands
 from hardwon.store import views
 from hardwon.store.db import Connection, parse_json_or_text
 
-MAX_CALLS_AHEAD = 8  # calls: later ones are about something else
+MAX_CALLS_AHEAD = 8  # later calls are about something else
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """The call that a lesson was delivered on, and the one that came instead; each None if it is not known."""
+    """The call that a lesson was delivered on and the call made instead; None if unknown."""
 
     call: dict[str, Any] | None
     instead: dict[str, Any] | None
 
 
 def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> DeliveryOutcome:
-    """Return the call that a delivery was about and the next call of that tool that ran, by the same agent.
+    """Return the delivery's call and the same agent's next completed call of that tool.
 
-    A call with the same aim is preferred to one that only came sooner: after a denial agents often look around first.
+    A call with the same aim is preferred to an earlier one, because agents often look around after a denial.
     """
     session_number = delivery["number"]
     if not session_number:
@@ -39,7 +39,7 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
 
 
 def _has_same_aim(denied_call: dict[str, Any], call: dict[str, Any]) -> bool:
-    """Return whether two calls run a program in common, or are about the same file."""
+    """Return whether two calls run a common program or concern the same file."""
     denied_input, later_input = _parse_input(denied_call), _parse_input(call)
     if command := get_text(denied_input, "command"):
         programs = {part.program for part in list_working_commands(command)}

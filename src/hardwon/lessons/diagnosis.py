@@ -1,4 +1,4 @@
-"""Checking lessons: faults, changes that wait for approval, and advice about what they say and when they fire."""
+"""Check lessons for `hardwon doctor`: faults, unapproved changes, and advice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
 
 MAX_SHOWN = 5  # of each kind of advice
-MAX_CALLS, MAX_REPLAY_SECONDS = 20_000, 2.0  # the newest calls that lessons are tried on, and the time spent on it
+MAX_CALLS, MAX_REPLAY_SECONDS = 20_000, 2.0  # limits for replaying the newest calls
 
 
 def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
@@ -53,7 +53,7 @@ def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
 
 
 def _check_advice(home: str) -> Iterator[Check]:
-    """Yield advice about what the lessons say and when they fire; never a fault."""
+    """Yield advice about the lessons' wording and triggers; advice is never a fault."""
     index, search = open_index(home), PatternCache().search
     lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
     if not lessons:
@@ -71,7 +71,7 @@ def _check_advice(home: str) -> Iterator[Check]:
     for kind, group in groupby(advice, key=lambda item: item.kind):
         for item in islice(group, MAX_SHOWN):
             fix = item.fix
-            if item.lesson.id not in own_ids:  # a repository's lesson is corrected there, and trusted again
+            if item.lesson.id not in own_ids:  # a repository's lesson is corrected there and then trusted again
                 project = item.lesson.project
                 fix = f"edit {get_project_lessons_path(project)}, then: hardwon trust {project}"
             yield Check(kind, None, item.finding, fix)
@@ -95,7 +95,7 @@ def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> Les
 
 
 def _may_exist(path: str) -> bool:
-    """Return False only if a path is certainly gone: one that may not be looked at may exist."""
+    """Return False only if a path is certainly gone; an inaccessible one may exist."""
     try:
         os.stat(os.path.expanduser(path))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Explain which lessons a call would fire, and why not the others. Asking delivers and claims nothing."""
+"""Explain which lessons a call would fire, and why the others would not, without delivering or claiming any."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SlugReasons = list[tuple[str, str]]
 
 
 def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], SlugReasons]:
-    """Return the lessons that would fire on a call, and the slugs of the others with the reasons."""
+    """Return the lessons that would fire on a call, and the slugs of the others with reasons."""
     index = manifest.open_current_index(home, now)
     call = prepare_call(
         event,
@@ -37,7 +37,7 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
 
 
 def explain_mismatch(entry: ManifestEntry, call: MatchableCall, search_pattern: PatternSearch) -> str:
-    """Return for a person why this lesson does not fire on this call."""
+    """Explain to a person why this lesson does not fire on this call."""
     if entry.delivery == "start":
         return "is told at session start"
     if call.tool not in entry.tools:
@@ -50,7 +50,7 @@ def explain_mismatch(entry: ManifestEntry, call: MatchableCall, search_pattern: 
 
 
 def explain_inactive_lessons(home: str) -> SlugReasons:
-    """Return the slugs of the lessons that are not in force, each with the reason."""
+    """Return the slugs of lessons that are not in force, with reasons."""
     values = settings.resolve_settings(settings.read_config(home))
     lessons, _, waiting = manifest.gather_lessons(home)
     _, reasons = manifest.choose_active_lessons(lessons, values, waiting)

@@ -30,18 +30,19 @@ _NEW_STATUSES = {status: status for status in STATUSES} | {
     "archived": "retired",
 }
 _DELIVERIES_BY_TYPE = {"guard": "block", "protocol": "start", "directive": "start"}
-# Keys whose values are converted below or, like their content hash, mean something else here.
+# These keys are converted below or, like the content hash, mean something else here.
 _CONVERTED_KEYS = (
     *("triggers", "block", "sessionStart", "disabled", "projectPath"),
     *("contentHash", "evidence", "importFaults", "importedFrom"),
 )
 _CONDITION = re.compile(r"(?:Patterns|RegexSources|Regexes)\Z")
-# lessons-learned takes a path pattern with any sign of a regex for one; a glob may hold brackets, braces and a $ too
+# lessons-learned treats a path pattern with any regex character as a regex; a glob may contain brackets, braces and $
+# too.
 _PATH_REGEX = re.compile(r"\\[.dwsbSDW/]|\A\^|\$\Z|\||\(\?|\.\+")
 
 
 def convert_lessons(document: object) -> list[dict[str, Any]]:
-    """Return a record for every lesson of a file; ValueError with a sentence if the file contains no lessons."""
+    """Return a record for every lesson of a file; ValueError if the file contains no lessons."""
     lessons = document.get("lessons") if isinstance(document, dict) else document
     if isinstance(lessons, list):
         return [_convert_record(entry, f"lesson {number}") for number, entry in enumerate(lessons, 1)]
@@ -58,7 +59,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
     if not isinstance(entry, dict):
         return {"importFaults": [f"{label} is {describe_value(entry)}; expected an object"]}
     if entry.get("delivery") in DELIVERY_MODES:
-        return dict(entry)  # a record of ours, with patterns of ours
+        return dict(entry)  # already a record of ours
     triggers = entry.get("triggers")
     fields = entry | {name: value for name, value in (triggers if isinstance(triggers, dict) else {}).items() if value}
     fields = {name: value for name, value in fields.items() if value not in (None, "", [])}
@@ -80,6 +81,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
         doubts.append(f"its status {describe_value(fields['status'])} is unknown here")
     if fields.get("disabled"):
         status = "retired"
+    # It could fire on more calls than before, so a person decides.
     if doubts and status not in ("retired", "rejected"):
         status = "candidate"
     record |= {"status": status, "importedFrom": ORIGIN}
@@ -91,7 +93,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
 
 
 def _find_lost_conditions(fields: dict[str, Any]) -> list[str]:
-    """Return what narrows a lesson in lessons-learned and would not here."""
+    """Return the conditions that narrow a lesson in lessons-learned and have no equivalent here."""
     known_keys = {*PATTERN_FIELDS, *_NEW_NAMES, "pathPatterns"}
     conditions = sorted(name for name in fields if _CONDITION.search(name) and name not in known_keys)
     doubts = [f"{name} narrows it in {ORIGIN} and is unknown here" for name in conditions]
@@ -102,9 +104,9 @@ def _find_lost_conditions(fields: dict[str, Any]) -> list[str]:
 
 
 def _convert_patterns(record: dict[str, Any]) -> list[str]:
-    """Keep the patterns that mean something to Python's `re`; return why the others are left out.
+    """Keep the patterns that Python's `re` can use; return why the others are left out.
 
-    JavaScript's flags and syntax are those of `re` in what people write; `(?<name>…)` and the like are refused.
+    In what people write, JavaScript's flags and syntax are those of `re`; `(?<name>…)` and the like are refused.
     """
     globs = record.get("pathPatterns")
     if isinstance(globs, list) and (path_regexes := [glob for glob in globs if _is_path_regex(glob)]):
@@ -134,7 +136,7 @@ def _is_path_regex(glob: object) -> bool:
 
 
 def _set_delivery(record: dict[str, Any], fields: dict[str, Any]) -> list[str]:
-    """Set how the lesson is delivered; return what is not used for that."""
+    """Set the delivery; return the settings that cannot be used for it."""
     delivery = _DELIVERIES_BY_TYPE.get(str(fields.get("type")), "note")
     if fields.get("sessionStart") and delivery == "note":
         delivery = "start"
@@ -145,7 +147,7 @@ def _set_delivery(record: dict[str, Any], fields: dict[str, Any]) -> list[str]:
         texts = [record.get(key, "") for key in ("summary", "problem", "solution")]
         record.setdefault("blockReason", record.get("injection") or "## Lesson: {}\n{}\n**Fix**: {}".format(*texts))
     if delivery == "note":
-        record.setdefault("commandMatchTarget", "full")  # lessons-learned tries hints on quoted text too
+        record.setdefault("commandMatchTarget", "full")  # lessons-learned also tries hints on quoted text
     if delivery != "block" and "blockReason" in record:
         return [f"blockReason without block is not used: {str(record.pop('blockReason'))[:200]!r}"]
     return []

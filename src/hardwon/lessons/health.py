@@ -1,6 +1,6 @@
-"""Advise on the lessons in force: which fire too often, never, about what is gone, or say the same as another.
+"""Advise on the lessons in force: which fire too often or never, are out of date, or duplicate another.
 
-Agents learn to ignore a lesson that fires on everything. This is advice only; nothing here stops anything.
+Agents learn to ignore a lesson that fires on everything. This is advice only and stops nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
 
 DAY_SECONDS = 86_400
-MIN_CALLS = 100  # recorded calls, before their number says anything
-MAX_FIRING_SHARE = 0.05  # of the calls
+MIN_CALLS = 100  # with fewer recorded calls, shares say nothing
+MAX_FIRING_SHARE = 0.05  # of the recorded calls
 MIN_AGE_SECONDS = 30 * DAY_SECONDS
 STALE_SECONDS = 180 * DAY_SECONDS
 EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
@@ -41,8 +41,7 @@ LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class LessonFacts:
-    """Facts about lessons by their ids: how often and when last delivered, on how many recorded calls they could have
-    fired, and on which they would have."""
+    """Delivery counts and times, eligible calls and replays of lessons, by lesson id."""
 
     delivery_totals: Mapping[str, tuple[int, float]]
     eligible_calls: Mapping[str, int]
@@ -62,7 +61,7 @@ class Advice:
 def replay_calls(
     calls: Iterable[ScannedCall], index: ManifestIndex, *, search_pattern: PatternSearch, locate_folder: LocateFolder
 ) -> tuple[dict[str, int], dict[str, Replay]]:
-    """Return for every lesson the number of calls it could have fired on, and its replay, in one pass.
+    """Replay all lessons on the calls in one pass; return eligible call counts and replays.
 
     `locate_folder` returns the git root of a folder and its equivalent folders.
     """
@@ -116,7 +115,7 @@ def find_advice(
 
 
 def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: PatternSearch) -> Iterator[Advice]:
-    """Yield lessons that fire on everyday calls: recorded ones, or typical ones where too few are recorded."""
+    """Yield lessons that fire on everyday calls: recorded ones, or typical ones if too few are recorded."""
     for lesson in lessons:
         if lesson.delivery == "start":
             continue
@@ -142,6 +141,7 @@ def _describe_missing_pattern(lesson: Lesson) -> str:
 
 def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
     eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
+    # Firing often is fine as long as at least half of these calls did not succeed.
     if replay.fires <= MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""
     sample = ""
@@ -164,7 +164,7 @@ def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
 
 
 def find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
-    """Yield old lessons that were never delivered, and would not have been on any recorded call."""
+    """Yield old lessons that were never delivered and would not fire on any recorded call."""
     for lesson in lessons:
         eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
         if (
@@ -184,13 +184,14 @@ def _parse_creation_time(lesson: Lesson, now: float) -> float:
     try:
         return datetime.fromisoformat(lesson.created_at).timestamp()
     except (ValueError, OverflowError, OSError):
+        # A lesson with an unreadable date counts as new.
         return now
 
 
 def find_stale(
     lessons: Iterable[Lesson], facts: LessonFacts, now: float, path_exists: Callable[[str], bool]
 ) -> Iterator[Advice]:
-    """Yield lessons about what is gone, and lessons that were not delivered for long."""
+    """Yield lessons about missing files, and lessons not delivered for a long time."""
     for lesson in lessons:
         count, latest = facts.delivery_totals.get(lesson.id, (0, now))
         missing_path = next((path for path in _iter_lesson_paths(lesson) if not path_exists(path)), "")
@@ -208,8 +209,10 @@ def find_stale(
 
 
 def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
-    """Yield the absolute paths that a lesson names. Evidence with a quote comes from a transcript, and agents delete
-    old transcripts, so its path does not count."""
+    """Yield the absolute paths that a lesson names.
+
+    Evidence with a quote comes from a transcript. Agents delete old transcripts, so its path does not count.
+    """
     for item in lesson.evidence:
         path = item.get("path")
         if isinstance(path, str) and path.startswith(("/", "~/")) and not item.get("quote"):
@@ -222,7 +225,7 @@ def _iter_lesson_paths(lesson: Lesson) -> Iterator[str]:
 
 
 def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advice]:
-    """Yield lessons that say the same; the one to retire has the lower priority, or else the fewer deliveries."""
+    """Yield lessons that say the same; retire the one with lower priority, or else with fewer deliveries."""
 
     def get_weight(lesson: Lesson) -> tuple[int, int]:
         return lesson.priority, facts.delivery_totals.get(lesson.id, (0, 0.0))[0]
@@ -234,9 +237,9 @@ def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advi
 
 
 def _find_similar_pairs(lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Lesson, float]]:
-    """Yield pairs of similar lessons that are in force in the same folders, with the share of words in common.
+    """Yield pairs of similar lessons in force in the same folders, with their share of common words.
 
-    A lesson that is like an earlier one is compared with no third, so of many alike each is named once.
+    A lesson similar to an earlier one is not compared again, so that each of several duplicates is named once.
     """
     vocabularies: dict[str, similarity.LessonVocabulary] = {}
     for lesson in lessons:

@@ -1,4 +1,4 @@
-"""Read and write lessons.json, a file that people edit too: writes are whole and locked, unknown keys are kept."""
+"""Read and write lessons.json, which people edit too: writes are atomic and locked, unknown keys are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LessonsFile:
-    """The document of a lessons file, its lessons, the faults of the others, and the ids of unreadable ones."""
+    """A parsed lessons file: document, lessons, faults, and the ids of unreadable records."""
 
     path: str
     document: dict[str, Any]
@@ -36,7 +36,7 @@ def get_lessons_path(home: str) -> str:
 
 
 def read(path: str) -> LessonsFile:
-    """Return the lessons in a file, none if there is no file; UserError with line and column if it is broken."""
+    """Read a lessons file; empty if it does not exist, UserError with line and column if it is broken."""
     try:
         content = read_plain_file(path)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def read(path: str) -> LessonsFile:
 
 
 def read_plain_file(path: str) -> bytes:
-    """Return a file's content; FileNotFoundError without one, UserError if it cannot be read or is too large."""
+    """Return a file's content; FileNotFoundError if missing, UserError if unreadable or too large."""
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             size = os.fstat(file.fileno()).st_size
@@ -60,7 +60,7 @@ def read_plain_file(path: str) -> bytes:
 
 
 def parse_content(path: str, content: bytes) -> LessonsFile:
-    """Return the lessons in the content of a file."""
+    """Parse the content of a lessons file."""
     try:
         return _build_lessons_file(path, _parse_document(path, content.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
@@ -130,10 +130,10 @@ def save(file: LessonsFile) -> None:
 
 
 def put_lesson(file: LessonsFile, lesson: Lesson) -> None:
-    """Set a lesson's record in the document: in its place if it has one there, else at the end.
+    """Set a lesson's record in the document, in place or at the end.
 
-    Every lesson that hardwon writes comes through here. UserError if its texts changed and contain a secret; what a
-    person wrote into the file by hand stays as it is.
+    Every lesson that hardwon writes passes through here. UserError if its texts changed and contain a secret; text that
+    a person wrote into the file by hand stays as it is.
     """
     authored_texts = list_authored_texts(lesson)
     is_unchanged = any(other.id == lesson.id and list_authored_texts(other) == authored_texts for other in file.lessons)

@@ -1,7 +1,7 @@
 """Compile the manifest of approved lessons from lessons.json, config.json and the approvals in the database.
 
-It is built by whoever notices that a source changed: the command that changed or approved it, or the worker. With a
-broken source the last good manifest stays in force, and the error says where to look.
+Whoever notices a changed source builds it: the command that changed or approved something, or the worker. If a source
+is broken the last good manifest stays in force, and the error says where to look.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """The lessons in force, the slugs of those left out with the reasons, faults in the sources, and the changes to
-    lessons.json that wait for a person."""
+    """The number of lessons in force, the omitted slugs with reasons, faults in the sources, and unapproved changes."""
 
     lesson_count: int
     left_out: tuple[tuple[str, str], ...]
@@ -44,11 +43,13 @@ class BuildResult:
 
 
 def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[str, int, int, int]]:
-    """Return the files a manifest is made from, with what tells whether they changed.
+    """Return the source files of a manifest with size, time and inode, to detect changes.
 
-    With an index these are the files that it was made from: if trusted.json names others now, it has changed itself.
+    With an index these are the files it was built from; if trusted.json names other files now, trusted.json itself has
+    changed.
     """
-    is_of_home = index is not None and index.source_stats[0][0] == os.path.join(home, paths.LESSONS)  # not a copy
+    # Not a copy of another home.
+    is_of_home = index is not None and index.source_stats[0][0] == os.path.join(home, paths.LESSONS)
     if index is not None and is_of_home:
         source_paths = [source[0] for source in index.source_stats]
     else:
@@ -69,7 +70,7 @@ def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[st
 
 
 def open_current_index(home: str, now: float) -> ManifestIndex:
-    """Return the manifest in force, built first if a source changed since."""
+    """Return the manifest in force, rebuilding it first if a source changed."""
     try:
         index = open_index(home)
         if index.source_stats == stat_sources(home, index):
@@ -81,12 +82,12 @@ def open_current_index(home: str, now: float) -> ManifestIndex:
 
 
 def build(home: str, now: float) -> BuildResult:
-    """Compile the manifest and put it in force; UserError, and nothing changes, if a source is broken."""
+    """Compile the manifest and put it in force; UserError, with nothing changed, if a source is broken."""
     paths.make_private_folder(home)
-    # Two builds at once could put an older manifest in force after a newer one.
+    # Two concurrent builds could replace a newer manifest by an older one.
     with open(os.open(os.path.join(home, "manifest.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        source_stats = stat_sources(home)  # before reading: a file that changes meanwhile is compiled again
+        source_stats = stat_sources(home)  # before reading, so that a file that changes meanwhile is compiled again
         config = settings.read_config(home)
         values = settings.resolve_settings(config)
         lessons, faults, waiting = gather_lessons(home)
@@ -102,15 +103,16 @@ def build(home: str, now: float) -> BuildResult:
         )
         document = build_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
-        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)  # last: with it the build is in force
+        # Written last, because it puts the build in force.
+        paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)
     return BuildResult(len(entries), tuple(left_out), tuple(faults), tuple(waiting))
 
 
 def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChange]]:
-    """Return the personal lessons as approved and those of trusted repositories, the faults of both, and what waits.
+    """Return approved personal lessons and those of trusted repositories, all faults, and unapproved changes.
 
-    A broken personal file stops the build, so that the person corrects it first; a repository's file is only named.
-    Whatever its lessons say, they count in that repository alone.
+    A broken personal file stops the build, so that the person corrects it first; a repository's broken file is only
+    reported. A repository's lessons apply in that repository only, whatever they say.
     """
     personal_file = lessons_file.read(lessons_file.get_lessons_path(home))
     in_force = approved_lessons.read_approvals(home)
@@ -121,7 +123,8 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     faults += trust_faults
     for project, trusted_hash in projects.items():
         path = trust_file.get_project_lessons_path(project)
-        if in_force.trusted_hashes.get(project) != trusted_hash:  # trusted.json alone may be edited by anybody
+        # Anybody can edit trusted.json alone, so the approval must agree.
+        if in_force.trusted_hashes.get(project) != trusted_hash:
             faults.append(f"{path} is trusted without an approval and is not used: hardwon trust {project}")
             continue
         try:
@@ -153,7 +156,7 @@ def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
 def choose_active_lessons(
     lessons: Iterable[Lesson], values: Mapping[str, Any], waiting: Iterable[WaitingChange] = ()
 ) -> tuple[list[Lesson], list[tuple[str, str]]]:
-    """Return the lessons in force, and the slugs of the others with the reason."""
+    """Return the lessons in force, and the slugs of the others with reasons."""
     changes = {waiting_change.id: waiting_change.change for waiting_change in waiting}
     active: list[Lesson] = []
     left_out: list[tuple[str, str]] = []
@@ -181,7 +184,7 @@ def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
 
 
 def compile_entries(lessons: Sequence[Lesson]) -> list[ManifestEntry]:
-    """Return the entries in the order in which they are tried: blocks first, then by priority."""
+    """Compile entries in the order they are tried: blocks first, then by priority."""
     ordered = sorted(lessons, key=lambda lesson: (_MODE_ORDER[lesson.delivery], -lesson.priority, lesson.slug))
     return [_compile_entry(number, lesson) for number, lesson in enumerate(ordered)]
 
@@ -211,15 +214,16 @@ def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
 
 @cache
 def is_case_ignored() -> bool:
-    """Return whether this file system takes `A` and `a` for the same name."""
+    """Return whether this file system ignores case in names."""
     this_file = os.path.abspath(__file__)
     return os.path.exists(this_file.swapcase()) and os.path.samefile(this_file, this_file.swapcase())
 
 
 def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
-    """Return the tools a lesson is about: those it names, else those its patterns can be tried on."""
+    """Return the tools of a lesson: those it names, or else those its patterns apply to."""
     if lesson.tools:
-        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)  # its new name in Claude Code
+        # Renamed in newer versions of Claude Code.
+        tool_names = ("Task" if tool == "Agent" else tool for tool in lesson.tools)
         return tuple(dict.fromkeys(tool_names))
     tools: tuple[str, ...] = (SHELL_TOOL,) if lesson.commands else ()
     if lesson.contents:
@@ -228,10 +232,10 @@ def find_lesson_tools(lesson: Lesson) -> tuple[str, ...]:
 
 
 def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | None:
-    """Return the literals that any call must contain to match this entry; None if it can match without any.
+    """Return the literals that every matching call contains; None if a call can match without any.
 
-    Whatever the tool, an entry matches only where its command patterns do (Bash), or its content patterns (or the
-    command patterns instead), or, for a Read or an entry without content patterns, its paths.
+    Depending on the tool, an entry matches by its command patterns (Bash), by its content patterns or else its command
+    patterns, or by its paths (Read, and entries without content patterns).
     """
     path_patterns = [Pattern(glob.source, glob.flags) for glob in entry.globs if glob.is_include]
     path_patterns += entry.path_regexes
@@ -250,7 +254,7 @@ def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | No
 def build_document(
     entries: Sequence[ManifestEntry], lessons: Sequence[Lesson], values: dict[str, Any], now: float
 ) -> str:
-    """Return the manifest as people and other tools read it."""
+    """Render the manifest as JSON for people and other tools."""
     by_id = {lesson.id: lesson for lesson in lessons}
 
     def list_sources(patterns: Iterable[Pattern]) -> list[dict[str, str]]:

@@ -1,9 +1,9 @@
-"""The index file of compiled lessons that the worker and the fallback read.
+"""Build and read the index file of compiled lessons that the worker and the fallback use.
 
-A call must not pay for lessons it has nothing to do with. So the file has a small head that maps four-byte pieces of
-the literals in the patterns to lesson numbers, by tables that are searched in place, and a body from which only the
-lessons in question are read. Lessons are numbered in the order in which they are tried: blocks first, then by
-priority, so that a guard is tried even when time runs out for the others.
+A call should not pay for unrelated lessons. So the file has a small head with tables, searched in place, that map
+four-byte pieces of the patterns' literals to lesson numbers, and a body from which only the lessons in question are
+read. Lessons are numbered in the order they are tried: blocks first, then by priority, so that guards are tried even if
+time runs out for the others.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    # For each of an entry's patterns, of which one must match, the sets of literals that it demands: of every set one.
+    # One item per alternative pattern: the sets of literals of which a match contains at least one each.
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-INDEX_FORMAT = b"hardwon-index-2\n"  # another number makes every process build the index again
+INDEX_FORMAT = b"hardwon-index-2\n"  # change the number to make every process rebuild the index
 _HEAD_OFFSET = len(INDEX_FORMAT) + 8
 _LONG_WIDTH, _SHORT_WIDTH = 4, 2
 _MAX_SHORT_PIECE = 0xFFFF
-_FEW_PIECES = 300  # up to here searching each piece in the text is faster than splitting the text
+_FEW_PIECES = 300  # up to this many, searching each piece is faster than splitting the text
 
 
 class ManifestIndex:
-    """An opened index file; ValueError if it is not one."""
+    """An open index file; ValueError if it is invalid."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY)
@@ -55,7 +55,7 @@ class ManifestIndex:
         except (EOFError, KeyError, TypeError, OSError, OverflowError, MemoryError, IndexError) as error:
             raise ValueError(f"a broken index: {error}") from None
         self._body_offset = _HEAD_OFFSET + size
-        # A disk that ran full leaves a short file; its lessons would be read as garbage.
+        # A full disk leaves a truncated file, whose lessons would be read as garbage.
         if os.fstat(self._file).st_size != self._body_offset + self._offsets[-1]:
             raise ValueError("an index that was cut off")
         self._has_short = len(self._pieces) > 0 and self._pieces[0] <= _MAX_SHORT_PIECE
@@ -66,7 +66,7 @@ class ManifestIndex:
             os.close(self._file)
 
     def __bool__(self) -> bool:
-        """Return True without lessons too: the settings of the index count."""
+        """Return True even without lessons, because the settings in the index still count."""
         return True
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class ManifestIndex:
         return entry
 
     def find_possible_matches(self, tool: str, texts: Iterable[str]) -> list[int]:
-        """Return the numbers of all lessons that could match, in the order in which they are tried."""
+        """Return the numbers of all lessons that could match, in the order they are tried."""
         numbers = set(self._always_tried.get(tool, ()))  # lessons that can match without a literal
         for text in texts:
             for piece_index in self._find_piece_indexes(fold_case(text).encode("utf-8", "surrogatepass")):
@@ -89,8 +89,10 @@ class ManifestIndex:
         return sorted(numbers)
 
     def _find_piece_indexes(self, text: bytes) -> list[int]:
-        """Return the indexes of our pieces that occur in the text. A few are searched one by one; for many the text is
-        split into pieces."""
+        """Return the indexes of our pieces that occur in the text.
+
+        A few pieces are searched one by one; for many the text is split into pieces.
+        """
         if len(self._pieces) < _FEW_PIECES:
             return [piece_index for piece_index, piece in enumerate(self._pieces) if _encode_piece(piece) in text]
         pieces = _split_into_pieces(text, (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,))
@@ -112,7 +114,7 @@ def build(
     source_stats: Sequence[Any],
     waiting_count: int = 0,
 ) -> bytes:
-    """Return the bytes of an index; `demands` are the literals that a call must contain to match each entry."""
+    """Build the bytes of an index; `demands` are the literals required to match each entry."""
     bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
     pieces, always = _build_piece_tables(entries, demands)
     sorted_pieces = sorted(pieces)
@@ -133,6 +135,7 @@ def build(
 
 
 def _pack_numbers(numbers: Iterable[int]) -> bytes:
+    # A fixed width, so that a memory view can search the table in place.
     return b"".join(number.to_bytes(8, sys.byteorder) for number in numbers)
 
 
@@ -188,9 +191,9 @@ def _encode_piece(piece: int) -> bytes:
 
 
 def _split_into_pieces(text: bytes, widths: Sequence[int] = (_LONG_WIDTH, _SHORT_WIDTH)) -> set[int]:
-    """Return every run of four bytes as a number, and of two, for literals as short as `rm`.
+    """Return every run of four bytes as a number, and of two for literals as short as `rm`.
 
-    Casting a memory view does in C what slicing would do a letter at a time: 5 MB in 0.3 s instead of 3 s.
+    Casting a memory view does this in C: 5 MB take 0.3 s, where slicing takes 3 s.
     """
     data = memoryview(text)
     pieces: set[int] = set()

@@ -1,14 +1,14 @@
 """Match tool calls with lessons, and paths with globs.
 
-`toolNames` is a gate. Command patterns are or-ed, over the command as a whole and over each simple command in it.
-For other tools path and content must both match, as far as the lesson names them. A lesson whose author wrote
-patterns never matches by its tool alone.
+`toolNames` must include the call's tool. Any command pattern may match, on the whole command or on a simple command in
+it. For other tools, path and content must both match if the lesson names them. A lesson with patterns never matches by
+its tool alone.
 
-Globs follow gitignore's rules and are compiled to regular expressions when the manifest is built. Git asks twice:
-which glob is the last to match this very path, and was a folder above it included already? So a compiled glob matches
-one path exactly, and `has_matching_glob` walks down from the top. Unlike gitignore's, a leading `/` is the root of the
-file system. A star takes the nearest place where what follows it fits and never looks back (`(?>...)`): what follows
-has a fixed length, so no other place could do better, and no glob can make a hook wait.
+Globs follow gitignore's rules and are compiled to regular expressions when the manifest is built. Git asks which glob
+is the last to match a path, and whether a folder above it was included already. So a compiled glob matches one path
+exactly, and `has_matching_glob` walks down from the top. Unlike in gitignore, a leading `/` is the root of the file
+system. A star takes the nearest place where the rest fits and never backtracks (`(?>...)`): the part after it has a
+fixed length, so no other place could do better, and no glob can make a hook slow.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     PatternSearch = Callable[[Pattern, str], bool]
 
-MAX_PARSED_CHARS = 200_000  # characters; reading a longer command as a shell does would cost more than a hook may
-MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000  # of a command that is too long to parse
-MAX_GLOB_CHARS, MAX_ALTERNATIVES = 1_000, 16  # characters of a Glob call's pattern, and spellings its braces stand for
+MAX_PARSED_CHARS = 200_000  # parsing a longer command as a shell does takes more time than a hook has
+MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000  # for a command that is too long to parse
+MAX_GLOB_CHARS, MAX_ALTERNATIVES = 1_000, 16  # longest pattern of a Glob call, and most expansions of its braces
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
-_POSIX_CLASSES = {  # git's own, which know ASCII only
+_POSIX_CLASSES = {  # as git defines them, for ASCII only
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
     "blank": r" \t",
@@ -56,13 +56,13 @@ _GLOB_FOLDER = f"(?:{_GLOB_NAME}/)"
 
 
 def get_pattern_timeout(text: str) -> float:
-    """Return how many seconds a pattern may take: enough for a linear one, soon over for a catastrophic one."""
+    """Return a pattern's time limit in seconds: enough for linear matching, short for catastrophic backtracking."""
     return 0.1 + len(text) / 10_000_000
 
 
 @frozen
 class CommandView:
-    """A command, or a simple command in it, as patterns see it, and its source text, in which `unless` is searched."""
+    """A command or simple command as patterns see it, with its source text, in which `unless` is searched."""
 
     text: str
     source_text: str
@@ -70,7 +70,7 @@ class CommandView:
 
 @frozen
 class CommandViews:
-    """The views of a command without the text of quotes and heredocs, and those with it."""
+    """The views of a command without quoted text and heredocs, and those with them."""
 
     executable: tuple[CommandView, ...] = ()
     full: tuple[CommandView, ...] = ()
@@ -78,8 +78,11 @@ class CommandViews:
 
 @frozen
 class MatchableCall:
-    """A call as the patterns see it. The guarded views leave out hardwon's own commands, so that a lesson about
-    `git stash` does not stop the person who lifts it."""
+    """A call as patterns see it.
+
+    The guarded views leave out hardwon's own commands, so that a lesson about `git stash` does not stop the person who
+    lifts it.
+    """
 
     tool: str
     views: CommandViews
@@ -88,11 +91,11 @@ class MatchableCall:
     absolute_path: str
     content: str
     equivalent_folders: tuple[str, ...]
-    searched_paths: tuple[str, ...]  # the pattern of a Glob call, as paths from the root of the file system
+    searched_paths: tuple[str, ...]  # the pattern of a Glob call as absolute paths
 
 
 def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequence[str]) -> MatchableCall:
-    """Return the call for matching; `equivalent_folders` are the real paths at which it counts as happening."""
+    """Prepare a call for matching; `equivalent_folders` are the real paths at which it happens."""
     views = guarded_views = CommandViews()
     if event.tool == SHELL_TOOL and event.command:
         views, guarded_views = _build_views(event.command)
@@ -109,10 +112,10 @@ def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequenc
 
 
 def list_call_texts(event: Event) -> list[str]:
-    """Return the texts in which a literal must occur for a pattern to match any view of the call.
+    """Return the texts that must contain a pattern's literal for it to match any view of the call.
 
-    The views themselves are not built for that: what they contain and the command does not comes from leaving out
-    quotes, backslashes and repeated blanks.
+    The views need not be built for that: they differ from the command only by removed quotes, backslashes and repeated
+    blanks.
     """
     texts = [_resolve_path(event.path, event.cwd), event.content, *_list_searched_paths(event)]
     if event.tool == SHELL_TOOL:
@@ -136,6 +139,7 @@ def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: Patte
 
 
 def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
+    # Blocks and holds must not stop hardwon's own commands.
     call_views = call.guarded_views if entry.delivery in ("block", "hold") else call.views
     is_full = entry.target == "full"
     for view in call_views.full if is_full else call_views.executable:
@@ -149,7 +153,7 @@ def _match_command(entry: ManifestEntry, call: MatchableCall, search: PatternSea
 
 
 def _match_file(entry: ManifestEntry, call: MatchableCall, search: PatternSearch) -> str | None:
-    contents = entry.contents or entry.commands  # lessons-learned tries command patterns on edits too
+    contents = entry.contents or entry.commands  # lessons-learned also tries command patterns on edits
     if entry.globs or entry.path_regexes:
         paths = (call.absolute_path, *call.searched_paths)
         if not any(
@@ -186,7 +190,7 @@ def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
     if not hardwon_spans:
         return views, views
     other_commands = [part for part in simple_commands if part.program != PROGRAM_NAME]
-    # What is substituted into our own command runs before it, and `bash -c 'hardwon …; git stash'` is one span.
+    # Substitutions inside our own command run before it, and `bash -c 'hardwon …; git stash'` is one span.
     other_spans = {(part.start, part.end) for part in other_commands}
     remainder = remove_spans(command, hardwon_spans - other_spans, other_spans)
     return views, _build_parsed_views(remainder, extract_code(remainder), other_commands, command)
@@ -195,7 +199,7 @@ def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
 def _build_parsed_views(
     text: str, code: str, simple_commands: Sequence[SimpleCommand], span_source: str
 ) -> CommandViews:
-    # The simple commands come first: they are short, so a pattern that times out on the whole has been tried on them.
+    # Simple commands come first: they are short, so a pattern that times out on the whole command was tried on them.
     executable: dict[CommandView, None] = {}
     full: dict[CommandView, None] = {}
     for part in simple_commands:
@@ -208,9 +212,9 @@ def _build_parsed_views(
 
 
 def _split_roughly(command: str) -> tuple[CommandView, ...]:
-    """Return views of a command that is too long to parse: its pieces between separators, and all of it.
+    """Split a command that is too long to parse at its separators; return the pieces and the whole.
 
-    Quotes are not told from code here; it is better to hold a call once too often than not at all.
+    Quoted text is not told from code here: holding a call once too often is better than missing it.
     """
     pieces = command.translate(_SEPARATORS).split("\n", MAX_PIECES)
     views = dict.fromkeys(
@@ -220,10 +224,10 @@ def _split_roughly(command: str) -> tuple[CommandView, ...]:
 
 
 def _list_searched_paths(event: Event) -> tuple[str, ...]:
-    """Return the pattern of a Glob call as paths that a lesson's globs can be tried on.
+    """Return the pattern of a Glob call as paths that a lesson's globs can match.
 
-    In those a star of the call is a name like any other: `src/**/*.proto` lies in `src` and ends in `.proto`. As `**`
-    may stand for no folder at all, the pattern is tried without it too.
+    A star of the call is treated as a name: `src/**/*.proto` is in `src` and ends in `.proto`. As `**` may stand for no
+    folder, the pattern is also tried without it.
     """
     if event.tool != GLOB_TOOL or not event.content or len(event.content) > MAX_GLOB_CHARS:
         return ()
@@ -236,7 +240,7 @@ def _list_searched_paths(event: Event) -> tuple[str, ...]:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """Return what the braces of a pattern stand for: `*.{ts,tsx}` is `*.ts` and `*.tsx`."""
+    """Expand the braces of a pattern: `*.{ts,tsx}` gives `*.ts` and `*.tsx`."""
     expanded: list[str] = []
     pending = [pattern]
     while pending and len(expanded) + len(pending) <= MAX_ALTERNATIVES:
@@ -256,7 +260,7 @@ def _resolve_path(path: str, cwd: str) -> str:
 
 
 def _get_relative_path(absolute: str, project_root: str) -> str:
-    """Return the path from the project's folder; outside it begins with `..`, which no glob from the root matches."""
+    """Return the path relative to the project; outside it starts with `..`, which no rooted glob matches."""
     prefix = project_root.rstrip("/") + "/"
     if not absolute or absolute.startswith(prefix):
         return absolute[len(prefix) :]
@@ -264,7 +268,7 @@ def _get_relative_path(absolute: str, project_root: str) -> str:
 
 
 def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, search: PatternSearch) -> bool:
-    """Return whether the globs include a file; `relative` begins with `../` if it is outside the project."""
+    """Return whether the globs include a file; `relative` starts with `../` outside the project."""
     return any(
         _is_included([glob for glob in globs if glob.is_absolute == is_absolute], path, search)
         for path, is_absolute in ((relative, False), (absolute, True))
@@ -272,7 +276,8 @@ def has_matching_glob(globs: Sequence[Glob], relative: str, absolute: str, searc
 
 
 def _is_included(globs: Sequence[Glob], path: str, search: PatternSearch) -> bool:
-    # As in gitignore: the last matching glob decides about each folder, and what is below an included one is included.
+    # As in gitignore, the last matching glob decides about each folder, and everything in an included folder is
+    # included.
     for prefix in _iter_prefixes(path) if globs else ():
         for glob in reversed(globs):
             if not (glob.folders_only and prefix == path) and search(Pattern(glob.source, glob.flags), prefix):
@@ -283,7 +288,7 @@ def _is_included(globs: Sequence[Glob], path: str, search: PatternSearch) -> boo
 
 
 def _iter_prefixes(path: str) -> Iterator[str]:
-    """Yield the folders above a path, outermost first, and the path; neither `/` nor `..`, which no glob is about."""
+    """Yield the folders above a path, outermost first, then the path; never `/` or `..`, which no glob concerns."""
     pos = 1 if path.startswith("/") else 0
     while path.startswith(_OUTSIDE, pos):
         pos += len(_OUTSIDE)
@@ -295,7 +300,8 @@ def _iter_prefixes(path: str) -> Iterator[str]:
 
 
 def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -> Glob | None:
-    """Compile a glob; None for a blank, a comment, and what can match nothing, such as a class that is not closed."""
+    """Compile a glob; None for blanks, comments, and globs that match nothing, such as an unclosed class."""
+    # Imported here because `re` costs a cold hook 14 ms.
     from re import IGNORECASE
 
     body = "" if glob.startswith("#") else _strip_trailing_blanks(glob)
@@ -308,9 +314,10 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     try:
         segments = [_compile_segment(tokens) for tokens in _split_at(_split_tokens(body[is_absolute:]), "/")]
     except (IndexError, KeyError, ValueError):
-        return None  # the glob ends inside an escape or a class, or names a class that there is not
+        return None  # the glob ends inside an escape or a class, or names an unknown class
     if not all(segments):
-        return None  # two slashes side by side, or nothing at all: no path is like that
+        return None  # a double slash or an empty glob matches no path
+    # As in gitignore, a glob without a slash matches at any depth.
     if "/" not in body:
         segments.insert(0, "**")
     root = "/" if is_absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
@@ -320,12 +327,13 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
 
 def _strip_trailing_blanks(glob: str) -> str:
     stripped = glob.rstrip(" ")
+    # As in gitignore, a trailing blank stays if it is escaped.
     escaped = (len(stripped) - len(stripped.rstrip("\\"))) % 2
     return glob[: len(stripped) + escaped]
 
 
 def _split_tokens(body: str) -> list[str]:
-    """Return `/`, `*` and `**` as they are, and everything else as a regular expression for one character."""
+    """Split a glob into `/`, `*` and `**`, and regular expressions for single characters."""
     from re import escape
 
     tokens = []
@@ -350,13 +358,14 @@ def _split_tokens(body: str) -> list[str]:
 
 
 def _compile_class(body: str, pos: int) -> tuple[str, int]:
-    """Return the class that opened just before `pos`, and where the glob goes on."""
+    """Return the class that opened just before `pos`, and the position after it."""
     from re import escape, match
 
     negated = body[pos] in "!^"
     first_pos = pos = pos + negated
     items: list[str] = []
     low = ""
+    # A `]` directly after the opening bracket is a member of the class.
     while (char := body[pos]) != "]" or pos == first_pos:
         if char == "-" and low and body[pos + 1] != "]":
             pos += 2 if body[pos + 1] == "\\" else 1
@@ -372,6 +381,7 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
             items.append(escape(low))
         pos += 1
     class_body = "".join(items)
+    # No class matches a slash.
     if negated:
         return f"[^/{class_body}]", pos + 1
     return f"(?!/)[{class_body}]" if match(f"[{class_body}]", "/") else f"[{class_body}]", pos + 1
@@ -388,13 +398,14 @@ def _compile_segment(tokens: Sequence[str]) -> str:
 
 def _compile_path(segments: list[str]) -> str:
     if segments[-1] == "**":
+        # A trailing `/**` matches what is inside the folder, not the folder.
         segments = [*segments, _GLOB_NAME]
     *leading, last = _split_at(segments, "**")
     return _join_with_gaps(["".join(f"{name}/" for name in part) for part in leading] + ["/".join(last)], _GLOB_FOLDER)
 
 
 def _join_with_gaps(parts: Sequence[str], gap: str) -> str:
-    """Return the parts in this order, with any number of gaps between each two."""
+    """Join the parts in order, with any number of gaps between two."""
     if len(parts) == 1:
         return parts[0]
     middle = "".join(f"(?>{gap}*?{part})" for part in parts[1:-1] if part)

@@ -1,6 +1,6 @@
-"""Edit our block in a project's own notes (AGENTS.md, CLAUDE.md and the like), and find the rules around it.
+"""Edit our block in a project's notes (AGENTS.md, CLAUDE.md and the like), and find the rules around it.
 
-The block is between two markers, each a line of its own. All else in the file is the person's and stays unchanged.
+The block is between two markers, each on its own line. Everything else in the file is the person's and stays unchanged.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ _LINK = re.compile(r"!?\[[^]]*\]\([^)]*\)[.:]?|@?\S+\.mdc?")
 
 
 class MisplacedMarkers(ValueError):
-    """The markers are not one pair, so our block cannot be told from the rest."""
+    """The markers do not form one pair, so the block cannot be told from the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotesRule:
-    """A rule that a person wrote into the notes for every agent, and the line it begins at."""
+    """A rule that a person wrote into the notes, and its first line number."""
 
     line_number: int
     text: str
 
 
 def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -> tuple[str, int]:
-    """Return the block with as many of the entries, in their order, as the characters allow, and how many do not fit;
-    an empty block without entries. Entries must be single lines, so that none begins with a marker."""
+    """Build the block from as many entries as fit; return it and the number left out.
+
+    Without entries the block is empty. Entries must be single lines, so that none begins with a marker.
+    """
     lines, left_out, room = list[str](), 0, max_chars
     for heading, entries in sections:
         fitting_entries = list[str]()
@@ -53,7 +55,7 @@ def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -
 
 
 def insert_block(text: str, new_block: str) -> str:
-    """Return the notes with this block in the place of ours, or at their end."""
+    """Insert the block in place of ours, or at the end of the notes."""
     newline = "\r\n" if "\r\n" in text else "\n"
     new_block = new_block.replace("\n", newline)
     span = _find_block_span(text)
@@ -61,12 +63,12 @@ def insert_block(text: str, new_block: str) -> str:
         return text[: span[0]] + new_block + text[span[1] :]
     if not text:
         return new_block + newline
-    # A file without a final newline gets none after the block either, so that `remove_block` can restore it.
+    # A file without a final newline gets none after the block, so that `remove_block` can restore it.
     return f"{text}{newline}{new_block}{newline}" if text.endswith("\n") else f"{text}{newline}{newline}{new_block}"
 
 
 def remove_block(text: str) -> str:
-    """Return the notes as they were before the block."""
+    """Return the notes as they were before the block was added."""
     span = _find_block_span(text)
     if not span:
         return text
@@ -82,7 +84,7 @@ def _strip_newline(text: str) -> str:
 
 
 def _find_block_span(text: str) -> tuple[int, int] | None:
-    """Return where our block begins and ends, without the end of its last line."""
+    """Return start and end of our block, without its final newline."""
     markers, offset = list[tuple[str, int, int]](), 0
     for line in text.splitlines(keepends=True):
         marker = next(
@@ -99,8 +101,10 @@ def _find_block_span(text: str) -> tuple[int, int] | None:
 
 
 def find_rules(text: str) -> Iterator[NotesRule]:
-    """Yield what the notes tell every agent to do: their list items, or if there is no list their lines. Code,
-    headings, comments, tables, mere links and our own block do not count."""
+    """Yield the rules in the notes: list items, or lines if there is no list.
+
+    Code, headings, comments, tables, bare links and our own block do not count.
+    """
     lines = list(_iter_prose_lines(text))
     has_items = any(_ITEM.fullmatch(line) for _, line in lines)
     yield from (
@@ -117,7 +121,10 @@ def _iter_line_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
 
 def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
-    """Yield list items with the lines that continue them; below an item that ends in a colon, with its words first."""
+    """Yield list items with their continuation lines.
+
+    An item below one that ends in a colon starts with that one's words.
+    """
     leads: list[tuple[int, str]] = []
     item: tuple[int, int, str] | None = None
     for number, line in [*lines, (0, "")]:
@@ -136,7 +143,7 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
 
 
 def _iter_prose_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield numbered lines, without code, comments, front matter and our block."""
+    """Yield numbered lines without code, comments, front matter and our block."""
     span = _find_block_span(text)
     if span:
         block = text[span[0] : span[1]]

@@ -1,14 +1,14 @@
 """Check regular expressions before they guard tool calls, and find the literals that every match contains.
 
-A pattern must mean the same to two engines and must not be slow. The worker runs patterns with `regex`, the fallback
-with `re`; where the two differ, the pattern is refused with what to write instead. Slow patterns are found by trying
-them on texts that repeat what the pattern repeats. Some escape that; at run time the worker's timeout and the
-fallback's alarm end any search that takes too long.
+A pattern must mean the same to two engines and must not be slow. The worker uses `regex`, the fallback `re`; where they
+differ, the pattern is refused with what to write instead. Slow patterns are found by trying them on texts that repeat
+what the pattern repeats. Those that escape this are stopped at run time by the worker's timeout and the fallback's
+alarm.
 
-The index tries only the lessons whose literals occur in a call. For that each part of a pattern is reduced to its
-*spellings*, the case-folded strings it can match, as long as they are few. Spellings of neighbours are joined to longer
-runs; a part without spellings ends the run. Leaving out a lesson that would have matched is the one error not allowed
-here, so a run contains only what is certain.
+The index tries only lessons whose literals occur in a call. For that, each part of a pattern is reduced to its
+*spellings*, the case-folded strings it can match, as long as they are few. Spellings of neighbouring parts are joined
+to longer runs; a part without spellings ends the run. Missing a lesson that would have matched is the one error not
+allowed here, so a run contains only what is certain.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hardwon.text.case_folding import fold_case
 
 MAX_PATTERN_CHARS = 2000
 MAX_PARENTHESES = 100
-MAX_REPEAT_DEPTH = 8
+MAX_REPEAT_DEPTH = 8  # `regex` takes twice as long to compile for each level
 ops: Any = _constants
 REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 
-# Searches of ordinary patterns in texts this long take milliseconds, those that grow with the cube of the length
-# several seconds. Runs of hundreds of blanks or signs do not occur in commands, so `\s+.*\s+x` passes.
+# On texts this long, ordinary patterns take milliseconds and those with cubic growth several seconds. Commands do not
+# contain hundreds of blanks or signs in a row, so `\s+.*\s+x` passes.
 _LETTERS_PUMPED, _SIGNS_PUMPED = 1000, 150
-_SEARCH_SECONDS = 0.25  # CPU time of this process, so that a busy machine refuses nothing more
+_SEARCH_SECONDS = 0.25  # CPU time of this process, so that a busy machine does not refuse more patterns
 _MAX_PUMPS = 30
 
 MAX_SPELLINGS = 16
@@ -40,12 +40,12 @@ MAX_SPELLED_REPEATS = 4
 _EMPTY = frozenset({""})
 
 Literals = frozenset[str]
-# The spellings of a part, None if they are many or unknown, and the sets of which every match contains a literal.
+# The spellings of a part, None if many or unknown, and sets of which every match contains one literal each.
 Analysis = tuple[Literals | None, list[Literals]]
 
 
 def parse_regex(source: str, flags: int = 0) -> Any:
-    """Return the parsed pattern as Python's own compiler sees it."""
+    """Parse a pattern with Python's own regex parser."""
     return _parser.parse(source, flags)
 
 
@@ -55,7 +55,7 @@ def find_pattern_fault(source: str, flags: int = 0) -> str | None:
 
 
 def find_syntax_fault(source: str, flags: int = 0) -> str | None:
-    """Return why this pattern cannot be used, short of running it: quick enough for a whole manifest."""
+    """Return why this pattern cannot be used, without running it: quick enough for a whole manifest."""
     return (
         _check_size(source)
         or _check_classes(source)
@@ -81,14 +81,14 @@ def _check_size(source: str) -> str | None:
         return "the pattern is empty, so it would match every call"
     if len(source) > MAX_PATTERN_CHARS:
         return f"the pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are allowed"
-    # The compilers, and the functions below, call themselves for each group inside another.
+    # The compilers and the functions below recurse for each nested group.
     if source.count("(") > MAX_PARENTHESES:
         return f"the pattern has {source.count('(')} opening parentheses; at most {MAX_PARENTHESES} are allowed"
     return None
 
 
 def _check_classes(source: str) -> str | None:
-    """Return what is wrong with a class that `regex` reads in another way than `re`."""
+    """Return the fault of a character class that `regex` reads differently from `re`."""
     for token in _TOKEN.finditer(source):
         text, column = token[0], token.start() + 1
         if text[0] != "[":
@@ -133,8 +133,9 @@ def _check_syntax(source: str, flags: int) -> str | None:
     position, message = None, ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # of classes that a later Python will read differently
-            parse_regex(source, flags)  # `re.compile` warns only of patterns that it has not in its cache
+            # Raised for classes that a later Python will read differently.
+            warnings.simplefilter("error", FutureWarning)
+            parse_regex(source, flags)  # unlike `re.compile`, it also warns about cached patterns
             re.compile(source, flags)
     except re.error as error:
         position, message = error.pos, error.msg
@@ -149,14 +150,14 @@ def _check_syntax(source: str, flags: int) -> str | None:
     return f"{location}{message}{hint}"
 
 
-# Where `regex` skips blanks and `re` does not, or the other way round.
+# Cases where only one of `regex` and `re` skips blanks.
 _VERBOSE_TRAP = re.compile(
     r"(?<!\\)\{[\d,]*[\s#][^}]*\}?|\\\d+(?:\s|#.*\n)+\d|[\x1c-\x1f\x85]|[^\x00-\x7f](?<=\s)|\\\n"
 )
 
 
 def _check_dialect(source: str, tree: Any) -> str | None:
-    """Return what `re` accepts but the worker's engine reads differently, or what crashes or hangs one of them."""
+    """Return what the worker's engine reads differently from `re`, or what crashes or hangs one of them."""
     is_verbose = tree.state.flags & re.VERBOSE or re.search(r"\(\?[a-z]*x", source)
     if is_verbose and (trap := _VERBOSE_TRAP.search(source)):
         return f"column {trap.start() + 1}: verbose mode is unclear about the blanks in {trap[0]!r}: leave them out"
@@ -182,8 +183,8 @@ def _check_dialect(source: str, tree: Any) -> str | None:
 
 
 def _check_engine(source: str, flags: int) -> str | None:
-    """Return what the worker's engine says against the pattern: it does not compile, or a search takes too long."""
-    import regex  # takes as long to import as a small command takes to run
+    """Return why the worker's engine rejects the pattern: it does not compile, or a search is too slow."""
+    import regex  # imported late: it takes as long as a small command takes to run
 
     from hardwon.lessons.pattern_search import convert_flags
 
@@ -196,8 +197,8 @@ def _check_engine(source: str, flags: int) -> str | None:
     for prefix, pump in list(dict.fromkeys(_iter_pumps(tree, "")))[:_MAX_PUMPS]:
         length = _LETTERS_PUMPED if any(map(str.isalnum, pump)) else _SIGNS_PUMPED
         pumped_text = prefix + pump * (length // len(pump))
-        # What follows makes a match fail late. The whole text comes last because `regex` gives up at once where a
-        # literal of the pattern does not occur.
+        # These endings make a match fail late. They include the whole text because `regex` gives up at once if a
+        # literal of the pattern is missing.
         for ending in ("\0", f"\0{whole_text}", f"\n{whole_text}"):
             try:
                 compiled.search(pumped_text + ending, timeout=_SEARCH_SECONDS)
@@ -212,9 +213,9 @@ def _check_engine(source: str, flags: int) -> str | None:
 
 
 def _is_ambiguous(body: Any) -> bool:
-    """Return whether an endlessly repeated body needs nothing but one endless repeat to match.
+    """Return whether an endlessly repeated body can match by a single endless repeat.
 
-    `regex` has a remedy for such patterns, so trying them does not show how long `re` takes in the fallback.
+    `regex` optimises such patterns, so trying them does not show how slow `re` is in the fallback.
     """
     while len(body) == 1 and body[0][0] is ops.SUBPATTERN:
         body = body[0][1][3]
@@ -255,7 +256,7 @@ def _measure_repeat_depth(items: Any) -> int:
 
 
 def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield for each repeat a text that leads up to it, and texts that it may match many times."""
+    """Yield for each repeat a text that leads up to it and a text that it can match many times."""
     for op, value in items:
         if op in REPEAT_OPS and value[1] > 1:
             chars = list(dict.fromkeys(filter(None, (_sample_char(*part) for part in _walk_parts(value[2])))))
@@ -268,7 +269,7 @@ def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _sample_text(items: Any) -> str:
-    """Return a text that the sequence matches, as far as it can be told from its parts."""
+    """Return a text that the sequence matches, as far as its parts tell."""
     parts = []
     for op, value in items:
         if op in (ops.ASSERT, ops.ASSERT_NOT):
@@ -283,7 +284,7 @@ _CATEGORY_CHARS = {ops.CATEGORY_DIGIT: "0", ops.CATEGORY_SPACE: " ", ops.CATEGOR
 
 
 def _sample_char(op: Any, value: Any) -> str:
-    """Return a character that a single-character part matches; nothing for other parts."""
+    """Return a character that a single-character part matches; empty for other parts."""
     if op is ops.LITERAL:
         return chr(value)
     if op in (ops.ANY, ops.NOT_LITERAL):
@@ -299,13 +300,13 @@ def _sample_char(op: Any, value: Any) -> str:
 
 
 def find_literal_sets(source: str, flags: int = 0) -> list[Literals]:
-    """Return sets of folded literals; every text that the pattern matches contains, folded, one literal of each."""
+    """Return sets of folded literals; every match, folded, contains one literal of each set."""
     tree = parse_regex(source, flags)
     return _analyze_sequence(tree, bool(tree.state.flags & re.IGNORECASE))[1]
 
 
 def choose_longest(literal_sets: list[Literals]) -> list[Literals]:
-    """Return the set whose shortest literal is longest, alone in a list; none if there is none."""
+    """Return only the set whose shortest literal is longest; empty if there is none."""
     if not literal_sets:
         return []
     return [max(literal_sets, key=lambda literals: (min(map(len, literals)), -len(literals)))]
@@ -322,7 +323,7 @@ def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
             pieces = [_spell_repeat(body_spellings, least, most)]
             if least > 0:
                 literal_sets += choose_longest(body_sets)
-                if pieces == [None]:  # what is repeated at least once begins and ends with its body
+                if pieces == [None]:  # a repeat of at least one begins and ends with its body
                     pieces = [body_spellings, None, body_spellings]
         else:
             spellings, inner_sets = _analyze_part(op, value, ignore_case)
@@ -344,6 +345,7 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
     if op is ops.IN:
         is_plain = all(kind is ops.LITERAL for kind, _ in value)
         return (_merge_spellings(_spell_char(code, ignore_case) for _, code in value) if is_plain else None), []
+    # Anchors and negative lookarounds consume nothing.
     if op in (ops.AT, ops.ASSERT_NOT):
         return _EMPTY, []
     if op is ops.ASSERT:
@@ -361,6 +363,7 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
         combined: set[str] = set()
         for _, literal_sets in branches:
             combined.update(*choose_longest(literal_sets))
+        # A branch without literals could match a text that has none of the others.
         is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= MAX_SPELLINGS
         return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
     return None, []
@@ -395,7 +398,7 @@ def _join_spellings(prefixes: Literals, suffixes: Literals) -> Literals | None:
 
 
 def _drop_redundant(literals: Literals) -> Literals | None:
-    """Return the literals without those that contain another; None if one is too short to tell anything."""
+    """Drop literals that contain another one; None if one is too short to be useful."""
     if min(map(len, literals)) < MIN_LITERAL_CHARS:
         return None
     return frozenset(word for word in literals if not any(other in word for other in literals if other != word))

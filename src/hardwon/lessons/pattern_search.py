@@ -1,6 +1,8 @@
 """Run patterns in the worker, under a time limit.
 
-A pattern that timed out on a text is not tried on texts as long or longer again; on shorter ones it still guards."""
+A pattern that timed out on a text is not tried again on texts of that length or longer; on shorter ones it still
+guards.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class PatternCache:
-    """The compiled patterns of one manifest."""
+    """Compile and cache the patterns of one manifest."""
 
     def __init__(self) -> None:
         self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
@@ -38,7 +40,7 @@ class PatternCache:
 
 
 def convert_flags(flags: int) -> int:
-    """Return the flags of `re` as flags of `regex`, whose VERSION1 has the bit that is ASCII to `re`."""
+    """Convert flags of `re` to `regex`, where the bit of `re.ASCII` means VERSION1."""
     ascii_only = regex.ASCII if flags & re.ASCII else 0
     return flags & ~re.ASCII | ascii_only | regex.VERSION0
 

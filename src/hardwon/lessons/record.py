@@ -1,4 +1,4 @@
-"""A lesson's record in lessons.json: read leniently, written canonically."""
+"""Read a lesson's record in lessons.json leniently, and write it in canonical form."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from hardwon.text.lesson_tags import OLD_KEYS
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson, Pattern
 
-# The keys of a record in the order in which they are written.
+# The keys of a record in the order they are written.
 _OPENING_KEYS = ("id", "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason")
 _TRIGGER_KEYS = ("triggers", "unless", "commandMatchTarget", "scope")
 _BOOKKEEPING_KEYS = ("sourceSessionIds", "occurrenceCount", "evidence", "createdAt", "updatedAt", "contentHash")
@@ -24,7 +24,7 @@ KEYS = (
 _AUTHORED_KEYS = (*_OPENING_KEYS[1:], *_TRIGGER_KEYS, "priority", "tags")
 _OMITTED_IF_EMPTY = ("injection", "block", "blockReason", "unless", "commandMatchTarget", "evidence")
 
-# Keys of a record and the fields of `Lesson` that hold them, by the kind of their values.
+# Record keys and the `Lesson` fields that hold them, by type of value.
 TEXT_FIELDS = {
     **{key: key for key in ("id", "slug", "summary", "problem", "solution", "injection")},
     "blockReason": "block_reason",
@@ -60,9 +60,9 @@ class BadRecord(ValueError):
 
 
 def parse_lesson(record: object) -> Lesson:
-    """Return the lesson in a record; BadRecord for wrong types. `validation` judges values of the right type.
+    """Parse a record; BadRecord for wrong types. `validation` checks the values.
 
-    Triggers may be nested or flat, and older names of problem and solution are understood.
+    Triggers may be nested or flat, and older names of problem and solution are accepted.
     """
     if not isinstance(record, dict):
         raise BadRecord([f"a lesson is an object, not {describe_value(record)}"])
@@ -101,7 +101,7 @@ def parse_lesson(record: object) -> Lesson:
 
 
 def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the canonical record: known keys in a stable order without empty optional ones, then unknown keys.
+    """Build the canonical record: known keys in a stable order without empty optional ones, then unknown keys.
 
     Unknown keys inside the triggers and scope of the `previous` record are kept.
     """
@@ -137,7 +137,7 @@ def hash_lesson_content(lesson: Lesson) -> str:
 
 
 def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
-    """Return what an author writes and a person approves: everything that can reach an agent or decides when.
+    """Return the fields that a person approves: everything that reaches an agent or decides when.
 
     Counts, dates, evidence, status and confidence are bookkeeping, and unknown keys have no effect.
     """
@@ -146,7 +146,7 @@ def select_authored_fields(lesson: Lesson) -> dict[str, Any]:
 
 
 def hash_authored_fields(lesson: Lesson) -> str:
-    """Return the hash that an approval is given for; equal however the record is spelled."""
+    """Return the hash that an approval refers to; equal however the record is spelled."""
     return _hash_json(select_authored_fields(lesson))
 
 
@@ -156,7 +156,7 @@ def _hash_json(value: object) -> str:
 
 
 def parse_pattern(value: object) -> Pattern | None:
-    """Return a pattern written as text, or as source and flags; flags unknown to Python are ignored."""
+    """Parse a pattern given as text, or as source and flags; flags unknown to Python are ignored."""
     if isinstance(value, str):
         return Pattern(value)
     if not isinstance(value, dict):
@@ -182,7 +182,7 @@ def _select_unknown_keys(old: object, understood_keys: Iterable[str]) -> dict[st
 
 
 def _read_delivery(fields: Mapping[str, Any], faults: list[str]) -> Any:
-    """Return the delivery; the seed's records say `block` or `sessionStart` instead."""
+    """Return the delivery; the seed's records use `block` or `sessionStart` instead."""
     implied, implied_by = "note", ""
     if _read_flag(fields, "sessionStart", faults):
         implied, implied_by = "start", "sessionStart"
@@ -218,7 +218,7 @@ def _read_text(fields: Mapping[str, Any], key: str, faults: list[str]) -> str:
 
 
 def _check_surrogates(text: str, key: str, faults: list[str]) -> None:
-    # JSON may hold half of a surrogate pair ("\ud83d"), which can be neither stored nor sent as UTF-8.
+    # JSON may contain half of a surrogate pair ("\ud83d"), which cannot be stored or sent as UTF-8.
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
         faults.append(f"{key} contains a lone surrogate (half of a character): write the character whole")
 
@@ -238,7 +238,7 @@ def _read_number(fields: Mapping[str, Any], key: str, default: float, faults: li
     if isinstance(value, bool) or not isinstance(value, int if is_integer else int | float):
         faults.append(f"{key} is {describe_value(value)}; expected a {'whole ' if is_integer else ''}number")
         return default
-    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # NaN and the infinities are outside as well
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # also excludes NaN and the infinities
         faults.append(f"{key} is {repr(value)[:40]}; expected a number up to {_MAX_NUMBER}")
         return default
     return value
@@ -253,7 +253,7 @@ def _read_choice(fields: Mapping[str, Any], key: str, allowed: tuple[str, ...], 
 
 
 def _read_list(fields: Mapping[str, Any], key: str, faults: list[str]) -> list[Any]:
-    """Return a list, or the list of a single text; people often forget the brackets around one pattern or tag."""
+    """Return a list; a single text counts as a list of one, because people often forget the brackets."""
     value = fields.get(key, [])
     if isinstance(value, str) and key != "evidence":
         return [value]
@@ -287,7 +287,7 @@ def _read_patterns(fields: Mapping[str, Any], key: str, faults: list[str]) -> tu
 
 
 def describe_value(value: object) -> str:
-    """Return a wrong value as an error message shows it: short ones as they are, the others by their type."""
+    """Format a wrong value for an error message: short ones as they are, others by type."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

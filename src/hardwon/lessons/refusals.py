@@ -1,4 +1,4 @@
-"""A log of the lessons that were refused: when, from where, and which rule was broken; nothing of what they said."""
+"""Log refused lessons: time, source and broken rules, but nothing of their text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MAX_LINE_CHARS = 300
 
 
 def note_refused_lesson(home: str, source: str, faults: Sequence[str]) -> None:
-    """Append a line to the log. The file before this one is kept, so that nobody fills the disk."""
+    """Append a line to the log; one previous file is kept, so that the log cannot fill the disk."""
     path = os.path.join(home, LOG)
-    # A fault may quote a pattern, so it is cleaned like everything that is written.
+    # A fault may quote a pattern, so it is redacted like everything that is written.
     reasons = to_printable_line(clean_text("; ".join(faults)), _MAX_LINE_CHARS)
     try:
         paths.make_private_folder(os.path.dirname(path))
@@ -26,4 +26,4 @@ def note_refused_lesson(home: str, source: str, faults: Sequence[str]) -> None:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
             file.write(f"{clock.format_iso(clock.now())} lesson from {source} refused: {reasons}\n")
     except OSError:
-        pass  # the lesson is refused all the same
+        pass  # the lesson is refused even if the log cannot be written

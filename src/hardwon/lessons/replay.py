@@ -1,4 +1,4 @@
-"""Trying a trigger on the recorded calls, with the matcher that ships: what would it have fired on?"""
+"""Try a trigger on the recorded calls with the real matcher, to see what it would have fired on."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hardwon.text.case_folding import fold_case
 from hardwon.types import Event, Lesson, ManifestEntry, frozen
 
 MAX_SAMPLES = 3
-MIN_FIRINGS = 20  # firings, before a block goes without being confirmed
+MIN_FIRINGS = 20  # with fewer firings, a block must be confirmed
 
 
 @frozen
 class Replay:
-    """How often a trigger would have fired, what became of those calls, and a few of them, failed ones first."""
+    """The number of calls a trigger would have fired on, their outcomes, and a few samples, failed ones first."""
 
     fires: int
     failed: int
@@ -31,12 +31,12 @@ class Replay:
 
     @property
     def refused(self) -> int:
-        """A person or a rule did not let them run."""
+        """Return how many calls a person or a rule did not let run."""
         return self.fires - self.failed - self.fine
 
 
 def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None = None) -> Replay:
-    """The trigger on every recorded call, or on so many of the newest."""
+    """Try the trigger on every recorded call, or on the newest `limit`."""
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
         return Replay(0, 0, 0, ())
@@ -50,7 +50,7 @@ def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None =
 def _choose_samples(
     failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]
 ) -> tuple[ScannedCall, ...]:
-    """Failed ones, and at least one that went fine if there is any: that is the price of the trigger."""
+    """Return failed calls, and at least one successful one if there is any, to show the cost of the trigger."""
     samples = [*failed[: MAX_SAMPLES - bool(fine)], *fine, *refused]
     return tuple(samples[:MAX_SAMPLES])
 
@@ -81,7 +81,10 @@ def to_event(call: ScannedCall) -> Event:
 
 
 def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
-    """Whether a call holds what any match must hold; reading a command as a shell does costs a hundred times more."""
+    """Build a quick test for the literals that every match contains.
+
+    It avoids parsing most commands as a shell does, which costs a hundred times more.
+    """
     required_literals = find_entry_literals(entry)
     if required_literals is None:
         return lambda event: True

@@ -1,8 +1,8 @@
-"""The one queue of lessons that wait for a person, whoever shows it: command line, viewer, prompt or plugin.
+"""Keep one queue of lessons that wait for a person, shared by command line, viewer, prompt and plugin.
 
-It holds what scans found in transcripts and what agents proposed. A mined candidate is a row of the database. A lesson
-that an agent proposed is a record of lessons.json with the status `candidate`; it gets a row as well, so that it has a
-number beside the others, and the row follows the record. Deciding about such a row changes its record.
+It contains what scans found in transcripts and what agents proposed. A mined candidate is a row of the database. A
+lesson that an agent proposed is a record of lessons.json with the status `candidate`; it also gets a row, so that it
+has a number like the others, and the row follows the record. Deciding about such a row changes its record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
 
 _EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
-# What a person reads and decides about. The rest of a record, such as its dates, may change without anybody's decision.
+# The fields that a person reads and decides about. The others, such as dates, may change without a decision.
 _REVIEWED_KEYS = (
     "summary",
     "problem",
@@ -41,7 +41,7 @@ _REVIEWED_KEYS = (
 
 
 def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Candidate]:
-    """Return everything that waits for a decision, best first, or what has another status."""
+    """Return all candidates that wait for a decision, best first, or those with another status."""
     _sync_with_lessons_file(home, connection)
     return candidates.list_candidates(connection, status)
 
@@ -53,17 +53,17 @@ def find_in_queue(home: str, connection: Connection, name: str) -> Candidate | N
 
 
 def is_proposed_by_agent(candidate: Candidate) -> bool:
-    """Tell whether an agent proposed it as a lesson, so that no transcript stands behind it."""
+    """Return whether an agent proposed it in lessons.json, so that it has no transcript as evidence."""
     return candidate.signature.startswith(PROPOSED_PREFIX)
 
 
 def write_accepted_lesson(home: str, candidate: Candidate, record: dict[str, Any]) -> Lesson:
-    """Write an accepted candidate: over its record if it was proposed there, else as a new lesson.
+    """Write an accepted candidate, over its own record if it was proposed there, else as a new lesson.
 
-    A record under the id of a mined candidate was put there by somebody else; `admit.add` refuses it.
+    A record with the id of a mined candidate was put there by somebody else, and `adding.add_record` refuses it.
     """
     if is_proposed_by_agent(candidate) and _find_lesson(home, candidate.id) is not None:
-        # Every field a person reads is set, so that nothing stays in the record that they have not seen.
+        # Set every field that a person reads, so that nothing unseen stays in the record.
         return adding.edit_record(home, candidate.id, {**dict.fromkeys(_REVIEWED_KEYS), **record})
     return adding.add_record(home, record, is_approved=True, source=adding.SOURCE_SCAN)
 
@@ -76,7 +76,7 @@ def reject_record(home: str, candidate: Candidate) -> None:
 
 
 def restore_record(home: str, candidate: Candidate) -> None:
-    """Give lessons.json back what it had before the decision: a proposal's record, or nothing."""
+    """Restore lessons.json to its state before the decision: a proposal's record, or nothing."""
     if not is_proposed_by_agent(candidate):
         if candidate.lesson:
             adding.remove_record(home, candidate.lesson)
@@ -91,9 +91,9 @@ def _find_lesson(home: str, lesson_id: str) -> Lesson | None:
 
 
 def _sync_with_lessons_file(home: str, connection: Connection) -> None:
-    """Give each proposed lesson its row, and take rows away whose record was decided about or removed elsewhere.
+    """Give each proposed lesson a row, and update rows whose record was decided about or removed elsewhere.
 
-    With a broken lessons.json the rows stay as they are: what was mined can be decided about all the same.
+    If lessons.json is broken the rows stay as they are, so that mined candidates can still be decided about.
     """
     try:
         lessons = {lesson.id: lesson for lesson in lessons_file.read(lessons_file.get_lessons_path(home)).lessons}
@@ -110,7 +110,7 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
             stale.append(row)
         elif lesson.status != "candidate":
             decided.append(lesson)
-    # As when a scan finds other words: nobody may accept by an old number what they have not read.
+    # A changed proposal gets a new number, so that nobody accepts unread text by an old number.
     renumbered = {row.id for row in stale}
     missing = [lesson for lesson in proposed if lesson.id not in rows or lesson.id in renumbered]
     reopened = [row for row in rows.values() if is_proposed_by_agent(row) and row.status != "candidate"]
@@ -135,7 +135,7 @@ def _has_changed(row: Candidate, lesson: Lesson) -> bool:
 
 
 def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
-    is_slug_used = lesson.slug in slugs  # by a mined candidate, which knows nothing of the names in lessons.json
+    is_slug_used = lesson.slug in slugs  # by a mined candidate, which ignores the names in lessons.json
     return Candidate(
         number=0,
         id=lesson.id,

@@ -1,4 +1,4 @@
-"""Store which repositories' lessons a person has trusted, by the hash of the file and not by its name."""
+"""Store which repositories' lessons a person trusts, by the hash of the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def get_project_lessons_path(project: str) -> str:
 
 
 def read_project_lessons(file_path: str) -> bytes:
-    """Return a repository's file; UserError if it is too large, or not a plain file, which may never end."""
+    """Return a repository's lessons file; UserError if it is too large or not a regular file, which may never end."""
     try:
         return read_plain_file(file_path)
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def hash_bytes(content: bytes) -> str:
 
 
 def hash_file(file_path: str) -> str:
-    """Return the hash of a file; nothing if it cannot be read."""
+    """Return the hash of a file; empty if it cannot be read."""
     try:
         return hash_bytes(read_project_lessons(file_path))
     except UserError:
@@ -42,7 +42,7 @@ def get_trust_path(home: str) -> str:
 
 
 def read_trusted_hashes(home: str) -> dict[str, str]:
-    """Return the hash that was trusted for each project."""
+    """Return the trusted hash of each project."""
     try:
         with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
             document = json.load(file)

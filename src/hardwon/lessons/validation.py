@@ -1,4 +1,4 @@
-"""Check lessons before they reach an agent: a sentence per fault, with what to write instead."""
+"""Check lessons before they reach an agent; each fault is a sentence that says what to write instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIN_TEXT_CHARS = 20
 MAX_SUMMARY_CHARS = 120
 MAX_SESSIONS = 5
 REVIEW_BELOW = 0.7
-MAX_LESSON_CHARS = 6000  # characters in all: agents cut what is longer than 10,000 down to a preview
+MAX_LESSON_CHARS = 6000  # in all; agents cut texts longer than 10,000 characters down to a preview
 
 _PLACEHOLDER = re.compile(
     r"<(?:what|how|why|the|your)[_ ][\w ]{1,200}>|<(?:problem|solution|summary|mistake|fix|trigger|tool|tags)>"
@@ -31,7 +31,7 @@ _HINTS = {"summary": "what goes wrong, in a line", "problem": "the root cause", 
 
 
 def find_lesson_faults(lesson: Lesson) -> list[str]:
-    """Return everything that is wrong with a lesson, in the order of its fields."""
+    """Return all faults of a lesson, in the order of its fields."""
     faults = [*_check_texts(lesson), *_check_patterns(lesson, is_quick=False), *_check_triggers(lesson)]
     if not 1 <= lesson.priority <= 10:
         faults.append(f"priority is {lesson.priority}; expected 1 to 10")
@@ -46,10 +46,10 @@ def find_lesson_faults(lesson: Lesson) -> list[str]:
 
 
 def find_disabling_faults(lesson: Lesson) -> list[str]:
-    """Return the faults that keep a hand-edited lesson out of the manifest: those that would make it misfire.
+    """Return the faults that keep a hand-edited lesson out of the manifest, because it would misfire.
 
     Slow patterns are refused when a person adds them, not here: a manifest may have thousands, and at run time a slow
-    one loses its turn.
+    one is stopped by its timeout.
     """
     block_faults = _check_block_reason(lesson) if lesson.delivery == "block" else []
     return block_faults or [*_check_patterns(lesson, is_quick=True), *_check_triggers(lesson)]
@@ -114,7 +114,7 @@ def _check_block_reason(lesson: Lesson) -> list[str]:
 
 
 def list_authored_texts(lesson: Lesson) -> list[tuple[str, str]]:
-    """Return each text that a person or an agent wrote for the lesson, after the name of its field."""
+    """Return each text written by a person or an agent, with its field name."""
     texts = [(name, getattr(lesson, name)) for name in ("slug", "summary", "problem", "solution", "injection")]
     texts.append(("blockReason", lesson.block_reason))
     lists = {"tags": lesson.tags, "toolNames": lesson.tools, "pathPatterns": lesson.paths}
@@ -124,7 +124,7 @@ def list_authored_texts(lesson: Lesson) -> list[tuple[str, str]]:
 
 
 def find_secret_faults(lesson: Lesson) -> list[str]:
-    """Return a sentence for each field that contains what may not be stored."""
+    """Return a sentence for each field with text that may not be stored."""
     faults: dict[str, str] = {}
     for key, text in list_authored_texts(lesson):
         if redact_text(text) != text:
@@ -135,7 +135,7 @@ def find_secret_faults(lesson: Lesson) -> list[str]:
 
 
 def clean_evidence(lesson: Lesson) -> Lesson:
-    """Return the lesson without the secrets in its evidence and unknown keys, which were recorded and not written."""
+    """Redact secrets in evidence and unknown keys, which were recorded and not written by an author."""
 
     def clean(value: Any) -> Any:
         return map_strings(value, lambda text, _: clean_text(text))

@@ -1,7 +1,7 @@
-"""What put a failure right: the call that worked, what was changed in it, and what was said about it.
+"""Find what fixed a failure: the call that worked, how it differs, and what was said about it.
 
-The difference between the failing and the working call is the lesson. Where files were edited in between, the code was
-at fault and not the call; where the same call worked later, something around it had changed.
+The difference between the failing and the working call is the lesson. If files were edited in between, the code was at
+fault and not the call. If the same call worked later, something around it had changed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ from hardwon.text.similarity import tokenize
 from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
 MIN_AIM_OVERLAP, MIN_NAME_SIMILARITY = 0.7, 0.6
+# The error itself offers a name: "did you mean 'stash'?".
 _SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.I)
+# Getting past a check teaches nothing good: `--no-verify`, `push -f`.
 _SKIPS_CHECK = re.compile(
     r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
     r"|--insecure\b|--break-system-packages\b"
 )
+# Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
 _ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|\b(?:man|which|type|command -v)\s|\bhelp\b")
 _NUMBER_OR_PATH = re.compile(r"^\d|/")
-# A person answers these with what they want next: nothing was done that could be wrong.
+# A person answers these with the next request; nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
 
 _ARGUMENT = re.compile(r"\"[^\"]{0,400}\"|'[^']{0,400}'|[^\s\"']+")
+# Shell commands that change files: `sed -i`, `> out.txt`, `eslint --fix`.
 _WRITING_COMMAND = re.compile(
     r"\bsed\s+(?:-\w+\s+)*-i|\bperl\s+-\w*i|[^2&]>>?\s*[\w./~$-]+\.\w+|\btee\s|[-:]fix\b|--write\b|\bfmt\b|\bgofmt\b.*\s-w\b"
 )
@@ -59,10 +63,10 @@ _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
 def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step, result: str) -> bool:
-    """Return whether a call that succeeded did what the failing one wanted, in another form.
+    """Return whether a successful call achieved the failing call's aim in another form.
 
-    What the error says to be unknown is no part of the aim: a call of the same program and subcommand without it will
-    do. Reading the help cures nothing, nor does a call whose failure would not show, or one that skips a check.
+    A word that the error calls unknown is not part of the aim: a call of the same program and subcommand without it
+    counts. Reading the help does not count, nor a call whose failure would not show, nor one that skips a check.
     """
     has_aim = _avoids_named_word(diagnosis, call, error) or (
         not diagnosis.is_pattern and has_same_aim(failing_call, call, error)
@@ -79,7 +83,7 @@ def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step
 
 
 def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
-    """Return whether a call has the failed command without the word that the error names."""
+    """Return whether a call runs the failed command without the word that the error names."""
     failed = diagnosis.command
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
@@ -90,7 +94,7 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
 def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: SimpleCommand, error: Failure) -> bool:
     words = _list_aim_words(command.words)
     is_same_program = command.program == diagnosis.program
-    if diagnosis.is_missing:  # started by its path or by another program, or another program does the same
+    if diagnosis.is_missing:  # started by its path or by another program, or replaced by an equivalent program
         is_started = is_same_program or diagnosis.program in words
         return diagnosis.program not in command.words[:1] and (is_started or (bool(wanted) and wanted <= words))
     if diagnosis.word == ZSH_COMMAND_SIGN:
@@ -101,7 +105,8 @@ def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: Simpl
             and any(word.startswith(diagnosis.word) for word in command.words)
             and not any(word.startswith(diagnosis.word) for word in command.code.split())
         )
-    if command.program == diagnosis.word and wanted and wanted <= words:  # without the wrapper that does not know it
+    # Run directly, without the wrapper that does not know it.
+    if command.program == diagnosis.word and wanted and wanted <= words:
         return True
     if diagnosis.word in words:
         return False
@@ -114,25 +119,25 @@ def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: Simpl
 
 
 def _is_respelled(wrong: str, right: str, text: str) -> bool:
-    """Return whether a name is nearly the wrong one, or the error itself offered it."""
+    """Return whether a name is close to the wrong one, or was suggested by the error."""
     is_similar = SequenceMatcher(None, wrong, right).ratio() >= MIN_NAME_SIMILARITY
     return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
 
 
 def _list_aim_words(words: Iterable[str]) -> set[str]:
-    """Return the words that say what is wanted; which number or path it is about may change."""
+    """Return the words that express the aim; numbers and paths may differ between attempts."""
     return {word.partition("=")[0] for word in words if not _NUMBER_OR_PATH.search(word)}
 
 
 def _takes_suggestion(failing_call: Step, call: Step, error: Failure) -> bool:
-    """Return whether a call uses the name that the error itself offered."""
+    """Return whether a call uses the name that the error suggested."""
     offered = _SUGGESTION.search(error.text)
     target = f"{call.path} {call.command} {call.content[:MAX_INSPECTED_CHARS]}"
     return bool(offered and call.tool == failing_call.tool and offered[1] in target)
 
 
 def skips_check(failing_call: Step, call: Step) -> bool:
-    """Return whether a call succeeds by leaving out a check, by force, or by deleting a test."""
+    """Return whether a call succeeds by skipping a check, using force, or deleting a test."""
     if _SKIPS_CHECK.search(call.command) and not _SKIPS_CHECK.search(failing_call.command):
         return True
     parts = list_simple_commands(call.command)
@@ -144,7 +149,7 @@ def skips_check(failing_call: Step, call: Step) -> bool:
 
 
 def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
-    """Return whether two calls want the same thing; what the first one's error says to be unknown is no part of it."""
+    """Return whether two calls have the same aim, ignoring words that the first one's error calls unknown."""
     if a.tool != b.tool:
         return bool(a.tool in EDIT_TOOLS and a.path and _is_write_to(a.path, b))
     if a.tool == SHELL_TOOL:
@@ -154,14 +159,14 @@ def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
         known_words = aim - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
         return compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP or (len(known_words) > 1 and known_words <= other_aim)
     if a.path != b.path or not (a.path or a.content or a.command):
-        return False  # nothing is known of a call but its tool
+        return False  # only the tool of the call is known
     if a.command or b.command:
         return _is_similar_text(a.command, b.command)
     return a.content == b.content or _is_similar_text(a.content, b.content)
 
 
 def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
-    """Whether it is the same call once more; `unfiltered`: whatever its output is filtered with."""
+    """Return whether two calls are the same; `unfiltered` ignores how their output is filtered."""
     if (a.tool, a.path, a.content) != (b.tool, b.path, b.content):
         return False
     return (
@@ -170,7 +175,7 @@ def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
 
 
 def count_call_forms(errors: Sequence[Failure]) -> int:
-    """How many forms of a call were tried; the same one with its output cut otherwise is no other form."""
+    """Count the different forms of a call that were tried; filtering the output differently is not a new form."""
     return len({_tokenize_aim(error.command) or number for number, error in enumerate(errors)})
 
 
@@ -182,12 +187,12 @@ def is_file_change(call: Step) -> bool:
 
 
 def compute_overlap(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of the smaller set that is in the other: leaving something out keeps the aim."""
+    """Return the share of the smaller set that is in the other: leaving a word out keeps the aim."""
     return len(a & b) / min(len(a), len(b)) if a and b else 0.0
 
 
 def diff_arguments(failing: str, working: str) -> tuple[list[str], list[str]]:
-    """The arguments that only the failing command has, and those that only the working one has, each in order."""
+    """Return the arguments that only the failing or only the working command has, in order."""
     if (commands := (_join_commands(failing), _join_commands(working)))[0] == commands[1]:
         commands = failing[:MAX_INSPECTED_CHARS], working[:MAX_INSPECTED_CHARS]
     failing_arguments, working_arguments = map(_ARGUMENT.findall, commands)
@@ -195,15 +200,15 @@ def diff_arguments(failing: str, working: str) -> tuple[list[str], list[str]]:
 
 
 def find_reason(text: str) -> str:
-    """The sentence that gives a reason, as it was said; nothing if none does."""
-    if not _REASON_WORDS.search(text):  # most words give none, and cutting them into sentences takes longer
+    """Return the sentence that gives a reason; empty if there is none."""
+    if not _REASON_WORDS.search(text):  # most texts give none, and splitting sentences is slower than this search
         return ""
     reasons = (sentence[0].strip() for sentence in _SENTENCE.finditer(text) if _REASON_WORDS.search(sentence[0]))
     return next(reasons, "")[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def is_correction(text: str) -> bool:
-    """Whether a person tells how to do it, rather than what to do next."""
+    """Return whether a person says how to do it, rather than what to do next."""
     return bool(_CORRECTION_WORDS.search(text[: MAX_QUOTE_LENGTH * 2]))
 
 

@@ -1,4 +1,4 @@
-"""What was wrong in a failed call: the simple command that failed, the word of it that the error names, a trigger."""
+"""Diagnose a failed call: the simple command that failed, the word that the error names, and a trigger for both."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hardwon.shell.failures import (
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
 
-ZSH_COMMAND_SIGN = "="  # zsh takes a word that begins with it for the path of a command, as in `echo ===`
+ZSH_COMMAND_SIGN = "="  # zsh expands a word that starts with it to the path of a command, as in `echo ===`
 _MAX_WORD_CHARS = 80
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 160
-# Before what a shell says of a command: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
+# Prefixes of shell error messages: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
 _SHELL_SPEAKS = re.compile(
     r"^(?:[\w./-]*\b(?:ba|z|da|k)?sh|\(eval\))(?P<builtin>:\w*[a-z]\w*)?:(?: ?(?:line )?\d+:)? ?"
 )
@@ -32,13 +32,13 @@ _PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
 _USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
 _QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
 _NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
-# The word behind one of these is what the error is about, whatever else it quotes.
+# The word after one of these is at fault, whatever else the error quotes.
 _AFTER_NOUN = re.compile(
     r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column|named)s?:? +\(?"
     rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=named ))(?P<last>\S+))",
     re.I,
 )
-_LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag say it
+_LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _WILDCARD = re.compile(r"[*?\[]")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
@@ -46,19 +46,20 @@ _FILE_WORDS = (
     "bash sh zsh python python3 node deno ruby perl php pytest jest tsc tsx eslint prettier mypy curl wget jq yq tar"
     " zip unzip ssh scp rsync cp mv rm mkdir rmdir touch chmod chown ln ps kill pkill which command test make"
 )
-# The first argument of these is a file, a pattern or a host, not what they are to do.
+# The first argument of these programs is a file, a pattern or a host, not a subcommand.
 _WITHOUT_SUBCOMMANDS = READ_ONLY_PROGRAMS | frozenset(_FILE_WORDS.split())
 _EVERYDAY_WORDS = (
     "add api apply branch build check checkout clean clone commit config create diff exec fetch fmt format get init"
     " install lint list log ls merge pull push rebase remove reset restore rm run show start stash status stop switch"
     " sync tag test up update upgrade version vet view"
 )
-# Done all day, with or without this mistake: a trigger of no more than these would be in the way.
+# Run all day, with or without this mistake: a trigger made only of these would fire too often.
 _EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
-# Within one simple command: options may stand before a subcommand (`git -C src stash`), anything before the word.
+# Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
 _OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
 _ANYTHING_BETWEEN, _REST_BETWEEN = r"\s(?:[^|;&]*\s)?", r"[^|;&]*\s"
-_QUOTING_CHARS = frozenset("'\"\\$`<>")  # a word with one of these reads otherwise in the call than in its code
+# A word with one of these is written differently in the call than it reads after parsing.
+_QUOTING_CHARS = frozenset("'\"\\$`<>")
 _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
 _HANG_WORDS = re.compile(
     r"\btimed out\b|\btimeout (?:of|after|exceeded|expired|reached)\b|deadline exceeded|ETIMEDOUT", re.I
@@ -68,9 +69,9 @@ _MAX_TAG_CHARS = 40
 
 @frozen
 class Diagnosis:
-    """The program that failed, what it was told to do, and the word that the error names; each empty if unknown.
+    """The failed program, its subcommand, and the word that the error names; each empty if unknown.
 
-    `is_missing` says that the word is a program that is not there.
+    With `is_missing` the word is a program that is not installed.
     """
 
     program: str = ""
@@ -81,7 +82,7 @@ class Diagnosis:
 
     @property
     def is_argument(self) -> bool:
-        """Return whether the word is an option or an address, which no file that comes or goes makes right."""
+        """Return whether the word is an option or an address, so that no new file can make it right."""
         return self.word.startswith("-") or "://" in self.word
 
     @property
@@ -91,7 +92,7 @@ class Diagnosis:
 
 
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
-    """Return which part of a call failed, by the line that names the failure and the result it stands in."""
+    """Diagnose a call from the line that names the failure and the result that contains it."""
     if call.tool != SHELL_TOOL:
         return Diagnosis(call.tool, word=_find_argument(call, line))
     command = find_failed_command(call.command, line, text)
@@ -111,9 +112,9 @@ def find_missing_program(line: str) -> str:
 
 
 def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | None:
-    """Return the simple command that failed; None if several could have.
+    """Return the simple command that failed; None if it could be one of several.
 
-    The line says it: by the program it begins with, or by a word that only one of them has. Where it says nothing, the
+    The error line identifies it by the program it starts with, or by a word that only one command has. Otherwise the
     call must have only one command that does work.
     """
     commands = list_simple_commands(command)
@@ -135,7 +136,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
 
 
 def find_subcommand(command: SimpleCommand) -> str:
-    """Return what the program is told to do: `log` of `git -C src log`, `run lint` of `npm run lint`."""
+    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`."""
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
     bare_words = [word for word in _list_literal_words(command) if not word.startswith("-")]
@@ -147,7 +148,7 @@ def find_subcommand(command: SimpleCommand) -> str:
 
 
 def find_named_word(command: SimpleCommand, line: str) -> str:
-    """Return the word of a command that the error names, an option without its value; "" if it names none."""
+    """Return the word of a command that the error names, an option without its value; "" if none."""
     words = [word for word in _list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
@@ -157,7 +158,7 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
         for token in tokens:
             if word := _find_word(words, token):
                 return word
-        # Part of a word, such as `--json title,stars`; or inside quotes, such as a query's argument.
+        # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
         searched_text = command.full_text if pattern is _AFTER_NOUN else " ".join(words)
         for token in tokens:
             is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
@@ -167,7 +168,7 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
 
 
 def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
-    """Return what a line names, as a pattern finds it; of an option its name alone."""
+    """Return the names that a pattern finds in a line; options without their values."""
     tokens: list[str] = []
     for match in pattern.finditer(line):
         token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`,.()")
@@ -178,7 +179,7 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
 def _find_word(words: Sequence[str], token: str) -> str:
     for word in words:
         if word == token or (word.startswith("-") and word.partition("=")[0] == token):
-            # Up to its first wildcard: zsh takes `--include=*.go` for a file pattern, whatever comes behind.
+            # Compare up to the first wildcard: zsh takes all of `--include=*.go` for a file pattern.
             wildcard = _WILDCARD.search(token)
             return token[: wildcard.end()] if wildcard else token
         if len(token) > 1 and word == f"={token}":
@@ -192,7 +193,7 @@ def _list_literal_words(command: SimpleCommand) -> list[str]:
 
 
 def _find_argument(call: Step, line: str) -> str:
-    """Return what a tool that is no shell was given by name and does not know."""
+    """Return the argument name that a tool other than the shell does not know."""
     tokens = [*_list_tokens(_AFTER_NOUN, line), *_list_tokens(_NAMED, line)]
     for token in tokens:
         if _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS and re.search(_bound_word(token), call.content):
@@ -201,15 +202,16 @@ def _find_argument(call: Step, line: str) -> str:
 
 
 def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
-    """Return what tells the failing call from those that go fine; nothing if nothing does.
+    """Build triggers that match the failing call but not successful ones; empty if nothing distinguishes them.
 
-    The program, its subcommand and the word that the error names, else one that the working call left out. A cure that
-    starts the same program in another way, such as `uv run pytest`, must not be matched.
+    They combine the program, its subcommand, and the word that the error names or else one that the working call left
+    out. A fix that starts the same program in another way, such as `uv run pytest`, must not match.
     """
     if call.tool != SHELL_TOOL:
         return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
     command = diagnosis.command
-    is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS  # else patterns see pieces of it
+    # Patterns see a longer command only in pieces.
+    is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
     if command is None or not is_seen_whole or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
     if diagnosis.is_missing:
@@ -234,9 +236,9 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         pattern += rf"\s[^|;&]*{_bound_word(word)}"
         return [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in ("", "full")]
     pattern, rest = "", word
-    for item in words:  # in the order in which the call has them
+    for item in words:  # in the order of the call
         if item in subcommand_words:
-            is_after_word = bool(word) and not rest  # which may have a value: `--colour=always`
+            is_after_word = bool(word) and not rest  # it may have a value: `--colour=always`
             pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + _end_word(item)
             subcommand_words.remove(item)
         elif rest and item.startswith(rest):
@@ -255,7 +257,7 @@ def _build_command_triggers(pattern: str, *, target: str = "") -> dict[str, Any]
 
 
 def _is_telling(word: str) -> bool:
-    """Whether a word that the working call left out can be the mistake: an option or a name, no path and no number."""
+    """Return whether a word that the working call lacks can be the mistake: an option or name, no path or number."""
     return word.startswith("-") or bool(_SUBCOMMAND.fullmatch(word) and word not in _EVERYDAY_SUBCOMMANDS)
 
 
@@ -274,14 +276,14 @@ def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: b
 
 
 def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
-    """Whether a trigger's pattern matches one of the simple commands of a call."""
+    """Return whether a trigger's pattern matches one of the simple commands of a call."""
     is_full = triggers.get("commandMatchTarget") == "full"
     views = [part.full_text if is_full else " ".join(part.code.split()) for part in list_simple_commands(command)]
     return any(re.search(pattern, view) for pattern in triggers.get("commandPatterns", ()) for view in views)
 
 
 def _bound_word(word: str) -> str:
-    """Return a pattern for a word that is no part of a longer one, as far as its ends can tell."""
+    """Build a pattern that matches the word only as a whole, as far as its ends allow."""
     return (r"\b" if re.match(r"\w", word[0]) else "") + _end_word(word)
 
 
@@ -294,7 +296,7 @@ def _escape(word: str) -> str:
 
 
 def list_tags(diagnosis: Diagnosis, call: Step, line: str) -> tuple[str, ...]:
-    """Return what is known for sure, as category:value: the program, and that it hung."""
+    """Return the certain tags as category:value: the program, and whether it hung."""
     program = diagnosis.program if call.tool == SHELL_TOOL else ""
     tags = [f"tool:{program}"] if _PROGRAM_NAME.fullmatch(program) and len(program) <= _MAX_TAG_CHARS else []
     return tuple([*tags, "severity:hang"] if _HANG_WORDS.search(line) else tags)

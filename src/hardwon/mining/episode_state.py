@@ -1,7 +1,7 @@
-"""What is under way in a transcript, and how it is kept between two scans.
+"""Hold the open episodes of a transcript, and save them between two scans.
 
-An error may stand in one scan and its correction in the next, so a watch can be stopped after any step: its state is
-stored beside the reader's, and another watch goes on from it as if nothing had been between.
+An error may be in one scan and its correction in the next. So a tracker can stop after any step: its state is stored
+with the reader's, and another tracker continues from it.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.mining.diagnosis import Diagnosis
 from hardwon.shell.failures import Failure
 
-STATE_VERSION = 3  # of the state: another one for every change of Step, Failure or what is saved here
+STATE_VERSION = 3  # increase it whenever Step, Failure or the format below changes
 
-_READABLE_VERSIONS = (1, 2, 3)  # 2 has a field more at the end of Step, 3 at the end of an episode
+_READABLE_VERSIONS = (1, 2, 3)  # 2 added a field at the end of Step, 3 one at the end of an episode
 
 
 class OpenEpisode:
-    """An episode under way: what is known of it before it is told."""
+    """An episode whose correction may still come."""
 
     def __init__(self, failing_call: Step, errors: list[Failure], last_call_number: int) -> None:
         self.failing_call, self.errors = failing_call, errors
-        self.last_call_number = last_call_number  # the number of calls that were made when it failed the last time
+        self.last_call_number = last_call_number  # the call count at the latest failure
         self.is_refused = self.is_edited = False
-        self.is_awaiting_words = False  # for the words of the person who refused
+        self.is_awaiting_words = False  # waiting for the person to say why they refused
         self.person_words, self.person_line = "", 0
-        self.reasons: list[tuple[int, str]] = []  # where the agent spoke, and the sentence that gives a reason
+        self.reasons: list[tuple[int, str]] = []  # line and sentence where the agent gave a reason
         self.working_call: Step | None = None
         self.cure: Step | None = None
-        self.diagnosis: Diagnosis | None = None  # follows from the first error, and is not saved
+        self.diagnosis: Diagnosis | None = None  # computed from the first error, so it is not saved
 
 
 class ThreadState:
-    """What one agent of the session has under way."""
+    """The pending calls and open episodes of one agent in the session."""
 
     def __init__(self) -> None:
-        self.pending_calls: dict[str, tuple[int, Step]] = {}  # calls without a result, with their numbers, oldest first
+        # Calls without a result, by id, with their numbers; oldest first.
+        self.pending_calls: dict[str, tuple[int, Step]] = {}
         self.open_episodes: list[OpenEpisode] = []
         self.call_count = 0
-        self.has_failed_last = False  # the latest result
+        self.has_failed_last = False  # the latest result was a failure
 
 
 def dump_threads(threads: Mapping[str, ThreadState]) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def dump_threads(threads: Mapping[str, ThreadState]) -> dict[str, Any]:
 
 
 def load_threads(state: Mapping[str, Any] | None) -> dict[str, ThreadState]:
-    """What was saved; nothing if another version saved it."""
+    """Load saved threads; empty if the version is unknown."""
     if not state or state.get("version") not in _READABLE_VERSIONS:
         return {}
     return {agent: _load_thread(thread) for agent, thread in state["threads"]}

@@ -1,8 +1,8 @@
-"""Error, then cure: an episode found in a session's steps by plain code, and whether it teaches anything.
+"""Find episodes, from a failure to its fix, in a session's steps, and decide whether each teaches anything.
 
-An episode is one thing that went wrong, with every failed attempt at it, until a call with the same aim succeeded. Each
-step from a failure to a lesson can say no, and the reason is kept: what failed in which part of the call, what kind of
-failure it is, what cured it, and what tells the call from those that go fine.
+An episode is one thing that went wrong, with every failed attempt at it, until a call with the same aim succeeded. It
+can be rejected at each stage, and the reason is kept: which part of the call failed, what kind of failure it is, what
+fixed it, and what distinguishes the call from successful ones.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from hardwon.shell import failures
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
 from hardwon.types import SHELL_TOOL, frozen
 
-CORRECTION_WINDOW = 15  # calls; corrections come 3 to 15 calls after the error
+CORRECTION_WINDOW = 15  # corrections come 3 to 15 calls after the error
 _MAX_THREADS = 16
-_MAX_PENDING_CALLS = 32  # calls; results come within 10
-_MAX_OPEN_EPISODES = 8  # of one agent
+_MAX_PENDING_CALLS = 32  # results come within 10 calls
+_MAX_OPEN_EPISODES = 8  # per agent
 _MAX_ERRORS = 16
-_MAX_TEXT_CHARS = 4_000  # characters of what was run, written or said
-_WORDS_WINDOW = 4  # calls after the error; what is said later is about something else
+_MAX_TEXT_CHARS = 4_000  # longest command, content or message kept
+_WORDS_WINDOW = 4  # calls after the error; later words are about something else
 _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
-# The error names the word of the call that is wrong: once is enough to know it. The others may have been chance.
+# If the error names the wrong word of the call, one occurrence is enough. Otherwise it may have been chance.
 NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
+# About how the agent's own tools work, so no lesson for a project.
 _MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
 
 
 @frozen
 class EvidenceQuote:
-    """Where something stands in the transcript."""
+    """A quote and its place in the transcript."""
 
     line: int
     kind: Literal["error", "correction", "user"]
@@ -44,7 +45,7 @@ class EvidenceQuote:
 
 @frozen
 class Episode:
-    """One thing that went wrong, every attempt at it, and what put it right; `errors[0].id` tells it from others."""
+    """One thing that went wrong, every attempt at it, and its fix; identified by `errors[0].id`."""
 
     session: str
     subagent: str
@@ -52,7 +53,7 @@ class Episode:
     timestamp: str
     errors: tuple[Failure, ...]
     failing_call: Step
-    working_call: Step | None  # got further: it succeeded, or failed in quite another way
+    working_call: Step | None  # got further: it succeeded, or failed in another way
     cure: Step | None  # succeeded with the same aim in another form
     removed_arguments: tuple[str, ...]
     added_arguments: tuple[str, ...]
@@ -60,32 +61,32 @@ class Episode:
     person_words: str
     is_refused: bool
     rejection: str  # why it teaches nothing; "" if it may become a lesson
-    score: float  # 0 with a rejection
+    score: float  # 0 if rejected
     problem: str
     solution: str
     triggers: Mapping[str, Any]
-    is_machine_wide: bool  # about a program that is not there, in whatever project
+    is_machine_wide: bool  # about a program that is not installed, so it applies to every project
     tags: tuple[str, ...]
     signature: str
     evidence: tuple[EvidenceQuote, ...]
-    is_open: bool  # its correction may still come, in steps that are not written yet
+    is_open: bool  # its correction may still come in steps that are not written yet
 
 
 class EpisodeTracker:
-    """Owns what is under way in one transcript."""
+    """Track the open episodes of one transcript, step by step."""
 
     def __init__(self, state: Mapping[str, Any] | None = None, *, window: int = CORRECTION_WINDOW) -> None:
         self._window = window
         self._threads = load_threads(state)
 
     def process_step(self, step: Step) -> Sequence[Episode]:
-        """The episodes that this step ends."""
+        """Process a step and return the episodes that it ends."""
         thread = self._threads.get(step.agent)
         ended = self._add_thread(step) if thread is None else _apply_step(thread, step, self._window)
         return [_build_episode(open_episode) for open_episode in ended] if ended else ()
 
     def list_unfinished(self) -> list[Episode]:
-        """The episodes whose correction may still come, as they stand."""
+        """Return the episodes that are still open, in their current state."""
         return [
             _build_episode(open_episode, still_open=True)
             for thread in self._threads.values()
@@ -96,7 +97,7 @@ class EpisodeTracker:
         return dump_threads(self._threads)
 
     def _add_thread(self, step: Step) -> Sequence[OpenEpisode]:
-        """Takes an agent's first step in; there is room for so many, and the one met first makes it."""
+        """Start tracking an agent; beyond `_MAX_THREADS` drop the oldest one and end its episodes."""
         dropped = (
             self._threads.pop(next(iter(self._threads))).open_episodes if len(self._threads) >= _MAX_THREADS else ()
         )
@@ -105,13 +106,13 @@ class EpisodeTracker:
 
 
 def find_episodes(steps: Iterable[Step], *, window: int = CORRECTION_WINDOW) -> list[Episode]:
-    """Every episode of a session in the order in which they ended; those still open come last."""
+    """Return every episode of a session in the order they ended, open ones last."""
     tracker = EpisodeTracker(window=window)
     return [episode for step in steps for episode in tracker.process_step(step)] + tracker.list_unfinished()
 
 
 def _apply_step(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEpisode]:
-    """Takes a step in; gives the episodes that it ends."""
+    """Apply a step to its agent's thread and return the episodes that it ends."""
     kind = step.kind
     if kind == "call":
         return _apply_call(thread, step, window)
@@ -154,7 +155,7 @@ def _remove_episodes(thread: ThreadState, ended: list[OpenEpisode]) -> list[Open
 
 
 def _add_episode(thread: ThreadState, episode: OpenEpisode) -> list[OpenEpisode]:
-    """Begins an episode; gives the oldest if there are too many."""
+    """Open an episode; return the oldest as ended if there are too many."""
     thread.open_episodes.append(episode)
     return _remove_episodes(thread, thread.open_episodes[:-_MAX_OPEN_EPISODES])
 
@@ -170,12 +171,12 @@ def _add_agent_words(thread: ThreadState, step: Step) -> None:
         )
         for episode in (
             episode for episode in recent if episode.last_call_number == newest
-        ):  # of several the agent means the latest
+        ):  # the agent means the latest of several failures
             episode.reasons = [*episode.reasons, (step.line, reason)][-_WORDS_WINDOW:]
 
 
 def _add_person_words(thread: ThreadState, step: Step) -> None:
-    """A person's words belong to the call they refused, or to the failure they were just shown if they correct it."""
+    """Attach a person's words to the call they just refused, or to the latest failure if they correct it."""
     latest = thread.open_episodes[-1]
     if (
         thread.has_failed_last
@@ -190,7 +191,7 @@ def _add_person_words(thread: ThreadState, step: Step) -> None:
 
 
 def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenEpisode]:
-    if step.denied:  # the call did not run: it cures nothing, and is no attempt
+    if step.denied:  # the call did not run, so it is neither a fix nor an attempt
         return ()
     if step.refused:
         thread.has_failed_last = True
@@ -222,6 +223,7 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
     for episode in ended:
         episode.working_call = episode.working_call or call
     _remove_episodes(thread, ended)
+    # Later edits may be what makes the call work, so the call itself may not have been wrong.
     unedited = [
         episode for episode in thread.open_episodes if episode.failing_call.tool == SHELL_TOOL and not episode.is_edited
     ]
@@ -232,7 +234,7 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
 
 
 def _diagnose(episode: OpenEpisode) -> Diagnosis:
-    """Return what was wrong in the first attempt, which is the one that another session would make."""
+    """Diagnose the first attempt, which is the one that another session would make."""
     if episode.diagnosis is None:
         error = episode.errors[0]
         call = episode.failing_call._replace(command=error.command, path=error.path)
@@ -241,7 +243,7 @@ def _diagnose(episode: OpenEpisode) -> Diagnosis:
 
 
 def _find_related(thread: ThreadState, call: Step) -> list[OpenEpisode]:
-    """The episodes that a call belongs to: it wants the same, and was made when their latest error was known."""
+    """Return the open episodes with the call's aim whose latest error came before the call."""
     return [
         episode
         for episode in thread.open_episodes
@@ -252,10 +254,10 @@ def _find_related(thread: ThreadState, call: Step) -> list[OpenEpisode]:
 
 
 def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[OpenEpisode]:
-    """Another attempt at what failed before, or the start of an episode.
+    """Add another attempt to an open episode, or start a new one.
 
-    A form of the call that fails in quite another way got past what stopped the first, but only one that succeeds is a
-    cure, so that episode stays open.
+    A form of the call that fails in another way got past the first error, but only success is a fix, so that episode
+    stays open.
     """
     if error.kind == "cancelled":
         return []
@@ -285,7 +287,7 @@ def _build_failure(call: Step, result: Step) -> Failure:
     diagnosis = diagnose_failure(call, line, text)
     signature = failures.build_signature(call.tool, call.command, kind, line)
     if diagnosis.word and kind in ("interface", "path"):
-        # Programs say it in many ways; the same word at the same place is the same mistake.
+        # Programs word the error in many ways; the same word in the same place is the same mistake.
         signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, diagnosis.word)))
     quote = line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0]
     return Failure(result.id, result.line, call.line, call.tool, call.command, call.path, text, quote, kind, signature)
@@ -344,7 +346,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
 
 
 def _get_correction(episode: OpenEpisode) -> str:
-    """Return a person's words if they say how it is done, and name a word of the call."""
+    """Return a person's words if they say how to do it and name a word of the call."""
     words, call = episode.person_words, episode.failing_call
     if call.tool in corrections.TOOLS_ASKING_PERSON or len(words.split()) <= _FEW_WORDS:
         return ""
@@ -386,19 +388,19 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return 0.0
     if _get_correction(episode):
         return PERSON_SCORE
-    # A file that is not there may be there tomorrow.
+    # A missing file may exist tomorrow.
     is_file = episode.errors[0].kind == "path" and not diagnosis.is_argument
     return NAMED_SCORE if diagnosis.word and not is_file else UNNAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:
-    """What stands on a call's line: a look at what runs in the background has no command there."""
+    """Return the text that the call's transcript line contains; a poll of a background command lacks the command."""
     target = (call.command if call.tool != "BashOutput" else "") or call.path
     return (target or call.content.strip().partition("\n")[0])[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def _build_signature(episode: OpenEpisode) -> str:
-    """A refusal is known by a person's words: those of the host are the same every time."""
+    """Build the signature; a refusal uses the person's words, since the agent's message is always the same."""
     if episode.is_refused and episode.person_words:
         return failures.build_signature(
             episode.failing_call.tool, episode.failing_call.command, "refused", episode.person_words

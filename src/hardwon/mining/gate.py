@@ -1,7 +1,7 @@
-"""The gate: what a trigger would have done on the recorded calls decides whether it is proposed, and how it speaks.
+"""Replay triggers on the recorded calls to decide whether to propose a lesson and how to deliver it.
 
-Rules that read text guess; what happened is known. A trigger that fires on calls that go fine teaches agents to read
-past it, so at least half of its firings must have failed before a person is asked about it.
+Rules that read text guess; recorded calls are facts. A trigger that fires on successful calls teaches agents to ignore
+it, so at least half of its firings must have failed before a person is asked about it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from hardwon.store.transcripts import ScannedCall
 from hardwon.text.case_folding import fold_case
 from hardwon.types import Lesson, ManifestEntry
 
-MAX_REPLAYED_CALLS = 50_000  # the newest: years of one person's work, and a few seconds
-BLOCK_SHARE = 0.9  # of the firings that must have failed before a block is proposed
+MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
+BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
 
 @dataclass(slots=True)
 class ReplayFigures:
-    """What a trigger would have fired on; a call that a person refused counts as failed."""
+    """The calls a trigger would have fired on; a call that a person refused counts as failed."""
 
     failed: int = 0
     fine: int = 0
-    fine_calls: int = 0  # calls that went fine and that the trigger was tried on
+    fine_calls: int = 0  # successful calls that the trigger was tried on
     failed_sessions: set[str] = field(default_factory=set)
 
     @property
@@ -51,7 +51,7 @@ class ReplayFigures:
 def replay_records(
     connection: Connection, suggested: Mapping[str, Mapping[str, Any]], *, limit: int = MAX_REPLAYED_CALLS
 ) -> dict[str, ReplayFigures]:
-    """Try the triggers of records, each under its name, on the newest recorded calls in one pass."""
+    """Try the triggers of several records on the newest recorded calls in one pass."""
     lessons = [lesson for name, record in suggested.items() if (lesson := _parse_record(name, record))]
     entries = compile_entries(lessons)
     tools = {tool for entry in entries for tool in entry.tools}
@@ -70,7 +70,7 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
     figures = {entry.id: ReplayFigures() for entry in entries}
     literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
     entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
-    for entry in entries:  # the longest literal is the rarest, as a rule
+    for entry in entries:  # the longest literal is usually the rarest
         entries_by_literal[max(literals_by_entry[entry.id], key=len, default="")].append(entry)
     search = PatternCache().search
     fine_counts: Counter[tuple[str, str]] = Counter()
@@ -85,6 +85,7 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
             for entry in present
             if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
         ]
+        # A denied call did not run, so it says nothing about the trigger.
         if not possible or call.outcome == "denied":
             continue
         folders = list_folders(call.cwd)
@@ -108,14 +109,17 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
 
 
 def _list_literals(entry: ManifestEntry) -> list[str]:
-    """Return what any matching call must hold: reading a command as a shell does costs a hundred times more."""
+    """Return literals that every matching call contains.
+
+    Searching these first avoids parsing the command as a shell does, which costs a hundred times more.
+    """
     required = find_entry_literals(entry) or []
     patterns = [[next(iter(literals)) for literals in pattern if len(literals) == 1] for pattern in required]
     return patterns[0] if patterns and all(literals == patterns[0] for literals in patterns) else []
 
 
 def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
-    """Return how a proposal speaks up: before the call only where it is known what to do instead."""
+    """Choose the delivery: hold or block only if it is known what to do instead."""
     if not has_cure:
         return "note"
     is_certain = figures.share > BLOCK_SHARE and figures.failed >= MIN_FIRINGS and not figures.fine
@@ -123,9 +127,9 @@ def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
 
 
 def step_down_lessons(home: str, connection: Connection, min_share: float) -> list[str]:
-    """Retire lessons that came from a scan, and that the calls recorded since speak against; return a line for each.
+    """Retire mined lessons that calls recorded since speak against; return a line for each.
 
-    One that a person brings back stays: its candidate says that it was stepped down before.
+    A lesson that a person brings back stays: its candidate records that it was retired before.
     """
     accepted = {candidate.lesson: candidate for candidate in candidates.list_candidates(connection, "active")}
     try:
@@ -142,7 +146,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         if figures.share >= min_share or not figures.fine:
             continue
         lesson = adding.set_lesson_status(home, lesson_id, "retired")
-        with transaction(connection):  # taking a lesson out of force needs nobody's approval
+        with transaction(connection):  # taking a lesson out of force needs no approval
             approvals.undo_subject(connection, approvals.LESSON, lesson_id, clock.now())
         candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", clock.now(), lesson_id)
         lines.append(
@@ -155,7 +159,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
 
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:
-    """Return whether a lesson still has the trigger that was proposed: what a person wrote is theirs to judge."""
+    """Return whether a lesson still has the proposed trigger; a trigger that a person wrote is theirs to judge."""
     if candidate.tier != 2:
         return False
     mined = _parse_record(lesson.id, candidate.record)

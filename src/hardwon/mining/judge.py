@@ -1,8 +1,8 @@
-"""Telling a lesson from a slip takes reading: what a reader is given, and what is taken from it.
+"""Give candidates to a reader, who tells lessons from slips, and check the answer.
 
-A reader is a model, or the agent that a person is talking to. It gets the episodes as they stand in the transcripts, as
-strings in JSON, so that no text in them can pass for an instruction of ours. What it sends back is a proposal, and
-counts only if every quote is really there: a reader that makes up its evidence has judged nothing.
+A reader is a model, or the agent that a person is talking to. It gets the episodes from the transcripts as JSON
+strings, so that no text in them can pass for our instructions. Its answer is only a proposal, and is void unless every
+quote is in the transcript.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from hardwon.text.excerpts import collapse_spaces
 from hardwon.types import FILE_TOOLS, MinedEpisode, frozen, replace
 
 VERDICTS = ("lesson", "trivial", "none")
-ALLOWED_DELIVERY_MODES = ("note", "hold", "start")  # a block is a person's idea
-MAX_ANSWER_BYTES = 1_000_000  # bytes that a reader may send
+ALLOWED_DELIVERY_MODES = ("note", "hold", "start")  # only a person may ask for a block
+MAX_ANSWER_BYTES = 1_000_000  # largest answer accepted
 MIN_QUOTE_CHARS = 5
 MAX_EPISODES = 2
-_MAX_CHECKED_EPISODES = 10  # signals whose transcripts are searched for a quote
+_MAX_CHECKED_EPISODES = 10  # episodes whose transcripts are searched for a quote
 _MAX_QUOTE_CHARS, _MAX_QUOTES, _MAX_TAGS, _MAX_JUDGEMENTS = 2_000, 20, 20, 1_000
 _TEXT_FIELDS = ("problem", "solution", "trigger", "summary", "why")
 _FORM_FIX = "hardwon review --json   (its instructions show the form)"
 
-_SEARCHED_LINES = 300  # lines before the first and after the last evidence in which its call and result are looked for
-_NEIGHBOUR_STEPS = 2  # steps shown before and after them
-_STEP_DEPTH = 5  # how deep the steps of an episode stand in a bundle
-_MIN_ENTRY_CHARS = 1_500  # characters; what is shorter tells nothing of an episode
-# How long a step's text may be, and how long that of a failed result: the error is what it is all about.
+_SEARCHED_LINES = 300  # lines around the evidence that are searched for its call and result
+_NEIGHBOUR_STEPS = 2  # steps shown before and after the evidence
+_STEP_DEPTH = 5  # nesting depth of an episode's steps in a bundle
+_MIN_ENTRY_CHARS = 1_500  # with less room, an episode is not intelligible
+# Limits for a step's text and for that of a failed result, which is longest because the error matters most.
 _TEXT_LIMITS = (
     *((4_000, 4_000), (2_000, 4_000), (1_000, 4_000), (500, 4_000), (250, 4_000)),
     *((250, 2_000), (250, 1_000)),
 )
-_SHORT_LIMITS = ((120, 500), (60, 200))  # when there is nothing but evidence left
-_ORDERED_AGENTS = frozenset({"claude-code", "codex"})  # the others may tell of a line when they are at the end
+_SHORT_LIMITS = ((120, 500), (60, 200))  # used when only evidence is left
+_ORDERED_AGENTS = frozenset({"claude-code", "codex"})  # other agents may report an early line late in the file
 _COLOUR_CODE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _EVIDENCE_STEP_KINDS = {"error": ("result",), "correction": ("agent", "call"), "user": ("person", "result")}
 
@@ -55,7 +55,7 @@ CandidatesToJudge = Iterable[tuple[Candidate, Sequence[MinedEpisode]]]
 
 @frozen
 class EpisodeStep:
-    """A step with its text, clean and whole, and how many steps it is from the evidence."""
+    """A step with its full redacted text and its distance from the evidence, in steps."""
 
     step: Step
     text: str
@@ -64,7 +64,7 @@ class EpisodeStep:
 
 @frozen
 class EpisodeExcerpt:
-    """The steps of an episode as a reader sees them, how many there was no room for, or why there are none."""
+    """The steps of an episode for a reader, how many did not fit, or why there are none."""
 
     steps: tuple[dict[str, Any], ...] = ()
     omitted_count: int = 0
@@ -72,7 +72,7 @@ class EpisodeExcerpt:
 
 
 def build_excerpt(episode: MinedEpisode, *, max_chars: int, is_excluded: StepPredicate) -> EpisodeExcerpt:
-    """The episode as it stands in the transcript now, in at most so many characters of JSON."""
+    """Read the episode from its transcript, shortened to `max_chars` of JSON."""
     pages, reason = _read_pages(episode, is_excluded)
     if reason:
         return EpisodeExcerpt(reason=reason)
@@ -103,7 +103,7 @@ def _render_step(page: EpisodeStep, max_chars: int) -> dict[str, Any]:
 
 
 def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
-    """Without the steps farthest from the evidence; where all are, the first error and the latest ones stay."""
+    """Drop the steps farthest from the evidence; if only evidence is left, keep the first two and the latest."""
     farthest = max(page.distance for page in pages)
     if farthest:
         return [page for page in pages if page.distance < farthest]
@@ -113,7 +113,7 @@ def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
 
 
 def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list[EpisodeStep], str]:
-    """The steps of the episode and a few beside it, or why there are none."""
+    """Return the steps of the episode and a few around it, or why there are none."""
     try:
         steps = _read_steps(episode, is_excluded)
     except (OSError, ValueError) as error:
@@ -131,13 +131,13 @@ def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list
 
 
 def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]:
-    """What the signal's agent did and heard around the evidence, as far as it may be kept."""
+    """Return the visible steps of the episode's agent around the evidence."""
     lines = [evidence["line"] for evidence in episode.body["evidence"]]
     if episode.host not in TRANSCRIPT_MODULES or not lines:
         return []
     first, last = min(lines) - _SEARCHED_LINES, max(lines) + _SEARCHED_LINES
     steps = list[Step]()
-    hidden_calls = set[str]()  # calls that are left out, with their results
+    hidden_calls = set[str]()  # ids of calls that are left out together with their results
     reader, private_turns = load_transcript_module(episode.host).Reader(), PrivateTurnTracker(episode.path)
     with transcript_files.open_transcript(episode.path) as (_, _, portions):
         for numbered, _ in portions:
@@ -151,7 +151,7 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
                     is_hidden |= step.kind == "result" and step.call in hidden_calls
                     if not is_hidden and first <= step.line <= last and step.agent == episode.agent:
                         steps.append(step)
-    # A document may hold several sessions; in a file of lines they follow each other, and the lines tell.
+    # A single-document transcript may hold several sessions; in a JSONL file the line range already selects one.
     return [
         step
         for step in steps
@@ -160,7 +160,7 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
-    """Whether the signal begins with this step, or it says what the signal quotes of its line."""
+    """Return whether the episode starts with this step, or quotes it."""
     start_key = episode.key.rpartition("#")[0] if episode.tier == 1 else episode.key
     if f"{episode.host}:{step.id}" == start_key:
         return True
@@ -176,27 +176,27 @@ def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
 
 
 def _get_step_text(step: Step) -> str:
-    """What a step says: words, a result, or what a call would do. Colours go first: they could part a secret."""
+    """Return a step's text without colour codes, which could split a secret."""
     parts = (step.command, step.path, step.content, step.text or step.refused.strip())
     return _COLOUR_CODE.sub("", "\n".join(part for part in parts if part))
 
 
 def _measure_json(value: object, levels: int = 0) -> int:
-    """Characters of the value's JSON as it is printed, indented, so many levels deep."""
+    """Return the length of the value's indented JSON at this depth."""
     text = json.dumps(value, indent=2)
     return len(text) + 2 * levels * text.count("\n")
 
 
 @lru_cache(maxsize=1)
 def read_instructions() -> str:
-    """How a reader judges, and what it answers."""
+    """Return the prompt that tells a reader how to judge and what to answer."""
     return files("hardwon.distil").joinpath("prompts", "judge.md").read_text("utf-8")
 
 
 def build_bundle(
     candidates: CandidatesToJudge, *, max_candidate_chars: int, max_bundle_chars: int, is_excluded: StepPredicate
 ) -> dict[str, Any]:
-    """What a reader gets at once: the candidates in the order given, as far as there is room."""
+    """Build the JSON bundle for a reader: the candidates in the given order, as many as fit."""
     waiting = list(candidates)
     bundle: dict[str, Any] = {"instructions": read_instructions(), "candidates": [], "leftOut": len(waiting)}
     for candidate, episodes in waiting:
@@ -204,6 +204,7 @@ def build_bundle(
         if room < _MIN_ENTRY_CHARS:
             break
         bundle["candidates"].append(_build_entry(candidate, episodes, min(max_candidate_chars, room), is_excluded))
+        # A candidate with long texts of its own may exceed its room.
         if _measure_json(bundle) > max_bundle_chars:
             bundle["candidates"].pop()
             break
@@ -214,7 +215,7 @@ def build_bundle(
 def _build_entry(
     candidate: Candidate, episodes: Sequence[MinedEpisode], max_chars: int, is_excluded: StepPredicate
 ) -> dict[str, Any]:
-    """One candidate for a reader, in so many characters if its own texts leave room for that."""
+    """Build one candidate's entry, within `max_chars` if its own texts allow."""
     body = episodes[0].body if episodes else {}
     entry: dict[str, Any] = {
         "number": candidate.number,
@@ -231,6 +232,7 @@ def _build_entry(
     for remaining, episode in zip(range(len(shown_episodes), 0, -1), shown_episodes, strict=True):
         episode_entry: dict[str, Any] = {"session": episode.session, "project": episode.project, "at": episode.at}
         entry["episodes"].append(episode_entry)
+        # Share what is left evenly among the remaining episodes.
         room = (max_chars - _measure_json(entry, 2)) // remaining
         excerpt = build_excerpt(episode, max_chars=room, is_excluded=is_excluded)
         episode_entry["steps"] = list(excerpt.steps)
@@ -248,7 +250,7 @@ def judge_candidates(
     now: float,
     reader: str,
 ) -> Iterator[Judgement]:
-    """A model's judgements, each as it comes, so that those paid for are kept whatever happens to the next."""
+    """Yield a model's judgements one by one, so that paid ones are kept if a later call fails."""
     for candidate, episodes in candidates:
         entry = _build_entry(candidate, episodes, max_candidate_chars, is_excluded)
         blank = Judgement(candidate.number, now, reader, "none", {})
@@ -278,7 +280,7 @@ def _parse_answer(
 
 
 def check_judgement(judgement: Judgement, episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:
-    """Why a judgement is void; "" if it counts."""
+    """Return why a judgement is void; "" if it counts."""
     quotes = [str(quote_entry["quote"]) for quote_entry in judgement.body.get("quotes", ())]
     if not quotes and judgement.verdict != "none":
         return f"a verdict of {judgement.verdict} needs a quote from the transcript"
@@ -289,11 +291,11 @@ def check_judgement(judgement: Judgement, episodes: Sequence[MinedEpisode], is_e
 
 
 def _find_faults(judgement: Judgement, episodes: Sequence[MinedEpisode]) -> str:
-    """What keeps it from being a lesson, by the rules that hold for every lesson."""
+    """Return the faults of the proposed lesson, by the rules for every lesson."""
     body, episode_body = judgement.body, episodes[0].body if episodes else {}
     problem, solution = body.get("problem", ""), body.get("solution", "")
     tool = episode_body.get("tool", "")
-    is_command = episode_body.get("command", tool not in FILE_TOOLS)  # a tag does not say what failed
+    is_command = episode_body.get("command", tool not in FILE_TOOLS)  # an episode from a tag does not say what failed
     pattern_key = "commandPatterns" if is_command else "pathPatterns"
     lesson_fields = {
         "summary": body.get("summary") or lesson_tags.build_summary(problem, solution),
@@ -307,7 +309,7 @@ def _find_faults(judgement: Judgement, episodes: Sequence[MinedEpisode]) -> str:
 
 
 def _find_missing_quote(quotes: Sequence[str], episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:
-    """Says which quote stands in no episode of the candidate."""
+    """Return a sentence about the first quote that is in no episode of the candidate; "" if all are found."""
     missing, reasons = [collapse_spaces(quote) for quote in quotes], []
     for episode in episodes[:_MAX_CHECKED_EPISODES]:
         if not missing:
@@ -324,7 +326,7 @@ def _find_missing_quote(quotes: Sequence[str], episodes: Sequence[MinedEpisode],
 
 
 def parse_judgements(text: str) -> list[Judgement]:
-    """What a reader sent, not checked yet; UserError names the judgement and the field that is wrong."""
+    """Parse a reader's answer without checking quotes; UserError names the wrong judgement and field."""
     if len(text.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
         raise UserError(f"the judgements have more than {MAX_ANSWER_BYTES:,} bytes", "send fewer at once")
     try:
@@ -345,7 +347,7 @@ def parse_judgements(text: str) -> list[Judgement]:
 
 
 def _strip_fence(text: str) -> str:
-    """What stands in the first fence, if there is one: no line of JSON begins with one."""
+    """Return the content of the first code fence, if there is one; no line of JSON starts with a fence."""
     lines = text.removeprefix("\ufeff").split("\n")
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
     if not fences:
@@ -408,7 +410,7 @@ def _parse_text(value: object, name: str, max_chars: int = validation.MAX_LESSON
 
 
 def _describe_value(value: object) -> str:
-    """A value as it is named to whoever wrote it."""
+    """Format a value for an error message."""
     if value is None:
         return "missing"
     if isinstance(value, dict):

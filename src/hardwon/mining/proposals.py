@@ -1,8 +1,8 @@
-"""From episodes to candidates: what is suggested, whether it passes the gate, and where it ranks.
+"""Turn episodes into candidates: wording, gate and rank.
 
-The episodes of one signature make one candidate. The best of them gives the words, all of them the counts. One that may
-become a lesson and passes the gate has the status `candidate`, the default list. A failure that several sessions met
-and that is no lesson has the status `open`. A person decides; nothing here approves.
+Episodes with the same signature make one candidate. The best episode gives the wording, all of them the counts. A
+candidate that passes the gate has the status `candidate` and is on the default list. A failure that several sessions
+met without a lesson has the status `open`. Only a person approves.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _HARM_TAGS = frozenset({"severity:data-loss", "severity:silent-failure"})
 def mine_block(
     lesson_block: lesson_tags.LessonBlock, step: Step, position: int, agent: str, path: str, project: str
 ) -> MinedEpisode:
-    """A `#lesson` block that an agent wrote, not cleaned yet; what is wrong with it goes along, for review."""
+    """Convert an agent's `#lesson` block, not redacted yet, together with its faults for review."""
     record = lesson_tags.build_block_record(lesson_block, project=project)
     problem, solution = str(record.get("problem", "")), str(record.get("solution", ""))
     tags = [str(tag) for tag in record.get("tags", [])]
@@ -87,7 +87,7 @@ def mine_block(
 
 
 def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
-    """An error and what put it right, not cleaned yet."""
+    """Convert an episode of error and fix, not redacted yet."""
     failing_call, cure = episode.failing_call, episode.cure
     correction_count = bool(episode.cure) + bool(episode.agent_words)
     body = {
@@ -131,7 +131,7 @@ def mine_episode(episode: Episode, agent: str, path: str, project: str) -> Mined
 
 
 def rate_block_confidence(tool: str, trigger: str, tag_names: Iterable[str]) -> float:
-    """By the fields that are there: an agent that names tool, trigger and tags knew what it was about."""
+    """Rate a block by its fields: an agent that names tool, trigger and tags knows what it is about."""
     tags = list(tag_names)
     completeness_bonus = _ALL_FIELDS_BONUS if tool and trigger and tags else 0.0
     category_bonus = _CATEGORY_BONUS if any(tag.startswith(("tool:", "severity:")) for tag in tags) else 0.0
@@ -139,7 +139,7 @@ def rate_block_confidence(tool: str, trigger: str, tag_names: Iterable[str]) -> 
 
 
 def rate_episode_confidence(person: bool, errors: int, corrections: int) -> float:
-    """Between 0.4 and 0.6: what plain code found is never sure."""
+    """Return 0.4 to 0.6, because an episode found without a model is never certain."""
     confidence = (
         _EPISODE_CONFIDENCE
         + _PERSON_BONUS * person
@@ -151,7 +151,7 @@ def rate_episode_confidence(person: bool, errors: int, corrections: int) -> floa
 
 @frozen
 class Occurrences:
-    """How often, in which sessions, the latest first, and in which projects."""
+    """How often an error happened, in which sessions (latest first) and in which projects."""
 
     count: int
     sessions: tuple[str, ...]
@@ -174,10 +174,9 @@ def compute_priority(
 def refresh_candidates(
     connection: Connection, values: Mapping[str, Any], *, tiers: Sequence[int], now: float
 ) -> list[Candidate]:
-    """Weigh what is fresh and put all that wait through the gate; return the new ones of the default list, best first.
+    """Weigh new episodes, gate all waiting candidates, and return the newly listed ones, best first.
 
-    A scan adds at most so many. What there is no room for, or what is of a tier that was not asked for, stays fresh for
-    the next scan.
+    A scan lists at most `maxCandidatesPerScan`. The rest, and episodes of other tiers, stay fresh for the next scan.
     """
     drafts: list[Candidate] = []
     weighed: list[str] = []
@@ -188,7 +187,7 @@ def refresh_candidates(
             continue
         weighed.append(signature)
         if rejections.is_rejected_candidate(connection, signature):
-            continue  # it counts as weighed, and does not come again
+            continue  # it counts as weighed, so it does not come back
         previous = candidates.find_by_signature(connection, signature)
         occurrences = _read_occurrences(connection, signature)
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
@@ -205,7 +204,7 @@ def refresh_candidates(
     listed.sort(key=lambda candidate: (-candidate.score, candidate.signature))
     postponed = {candidate.signature for candidate in listed[int(values["maxCandidatesPerScan"]) :]}
     stored = [candidate for candidate in gated if candidate.signature not in postponed]
-    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are given in this order
+    stored.sort(key=lambda candidate: (-candidate.score, candidate.signature))  # numbers are assigned in this order
     candidates.store_candidates(
         connection, stored, weighed_signatures=[signature for signature in weighed if signature not in postponed]
     )
@@ -220,7 +219,7 @@ def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
 
 
 def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share: float) -> list[Candidate]:
-    """Give each mined candidate the figures of its replay, and by these its status, delivery and rank."""
+    """Replay each mined candidate and set its status, delivery and rank from the result."""
     suggested = {item.signature: item.record for item in proposals if item.tier == 2 and item.parts.get("certainty")}
     figures = gate.replay_records(connection, suggested) if suggested else {}
     return [
@@ -232,9 +231,9 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 
 
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
-    repeated_in = candidate.sessions[:-1]  # the latest first: the last one met it before anybody could know
+    repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
-    certainty = candidate.parts.get("certainty", 0.0)  # none in what 0.2 found
+    certainty = candidate.parts.get("certainty", 0.0)  # missing in candidates of version 0.2
     parts = {
         "certainty": certainty,
         "cured": candidate.parts.get("cured", 0.0),
@@ -244,7 +243,7 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
         "fine": figures.fine,
         "calls": figures.fine_calls,
     }
-    # What the error does not name may have been chance, until a second session meets it.
+    # A mistake that the error does not name may be chance, until a second session makes it.
     is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
     is_listed = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
     record = dict(candidate.record)
@@ -297,7 +296,7 @@ def _build_candidate(
 def build_suggested_record(
     mined_episodes: Sequence[MinedEpisode], occurrences: Occurrences, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The record that a person would accept or edit, from the best episode and the counts of all."""
+    """Build the record that a person may accept, from the best episode and the counts of all."""
     best = mined_episodes[0].body
     person = any(episode.body["person"] for episode in mined_episodes)
     block_record = dict(best.get("record") or {})
@@ -332,14 +331,14 @@ def _get_pattern(triggers: Mapping[str, Any]) -> str:
 
 
 def _choose_scope(occurrences: Occurrences, is_machine_wide: bool) -> dict[str, str]:
-    """What happened in two projects may happen in any."""
+    """Limit a lesson to its project; one seen in two projects may apply to any."""
     if is_machine_wide or len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
         return {"type": "global"}
     return {"type": "project", "path": occurrences.projects[0]}
 
 
 def clean_episodes(mined_episodes: Sequence[MinedEpisode]) -> Sequence[MinedEpisode]:
-    """The signals with nothing in them that may not be kept; most hold nothing of the kind, which one look tells."""
+    """Redact the episodes; one check of all texts suffices for most batches."""
     texts = [text for episode in mined_episodes for text in collect_strings(episode.body)]
     return (
         mined_episodes

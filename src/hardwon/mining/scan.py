@@ -1,7 +1,7 @@
-"""Mining transcripts: what was added to each is read once, tags and signals are kept together with the mark.
+"""Mine transcripts: read what is new in each, and store episodes together with the read position.
 
-A file is read in portions and each is committed whole, so a scan may be killed anywhere, run again, or run four times
-at once. Nothing read here is believed: it is proposed.
+A file is read in portions and each is committed whole, so a scan may be killed at any point, repeated, or run several
+times at once. Nothing read here is trusted: it is only proposed.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from hardwon.text import lesson_tags
 from hardwon.types import PROGRAM_NAME, MinedEpisode, ReadPosition, frozen, replace
 
 MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 2_000
-COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # the others looked at some transcripts only
-COMMAND_STATE_KEYS = ("open", "running", "scripts")  # where a reader remembers commands
+COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
+COMMAND_STATE_KEYS = ("open", "running", "scripts")  # parts of a reader's state that contain commands
 _SPEECH_KINDS = ("agent", "person")
-BATCH_SIZE = 2_000  # calls and signals in one transaction
+BATCH_SIZE = 2_000  # calls and episodes per transaction
 
-MeasuredPortion = tuple[Portion, int, int]  # with the bytes and malformed lines in it
+MeasuredPortion = tuple[Portion, int, int]  # a portion, its bytes and its malformed lines
 
 
 @frozen
 class TranscriptFile:
-    """A transcript, the host that wrote it, and what is new in it, in bytes."""
+    """A transcript, the agent that wrote it, and its unread bytes."""
 
     path: str
     agent: str
@@ -59,7 +59,7 @@ class TranscriptFile:
 
 @frozen
 class ScanResult:
-    """What a scan came to."""
+    """The counts, new candidates and faults of a scan."""
 
     file_count: int
     byte_count: int
@@ -67,7 +67,7 @@ class ScanResult:
     episode_count: int
     new_candidates: tuple[Candidate, ...]
     faults: tuple[tuple[str, str], ...]
-    stepped_down: tuple[str, ...] = ()  # a line for each lesson that fell below the gate
+    stepped_down: tuple[str, ...] = ()  # a line for each retired lesson
 
 
 def scan_transcripts(
@@ -80,9 +80,9 @@ def scan_transcripts(
     tiers: Sequence[int] = (1, 2),
     report_progress: Callable[[int], None] = lambda size: None,
 ) -> ScanResult:
-    """Read the files, weigh what they gave, and record the scan.
+    """Read the files, refresh the candidates, and record the scan.
 
-    `report_progress` is told the bytes of each file done.
+    `report_progress` is called with the bytes of each finished file.
     """
     faults: list[tuple[str, str]] = []
     transcripts.enlarge_cache(connection)
@@ -98,7 +98,7 @@ def scan_transcripts(
     new_candidates: list[Candidate] = []
     if byte_count or candidates.list_fresh_signatures(connection):
         new_candidates = proposals.refresh_candidates(connection, values, tiers=tiers, now=now)
-    # Only calls that were not known before can speak against a lesson.
+    # Only new calls can speak against a lesson.
     stepped_down = gate.step_down_lessons(home, connection, float(values["minTriggerPrecision"])) if byte_count else []
     candidates.add_scan(
         connection, Scan(now, kind, len(files), byte_count, malformed_lines, episode_count, len(new_candidates))
@@ -115,7 +115,10 @@ def scan_transcripts(
 
 
 def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[MeasuredPortion]]:
-    """Small files are committed together: a transaction has a price, and a limit of some tens of milliseconds."""
+    """Batch the portions of small files into one transaction, since each has a cost.
+
+    `BATCH_SIZE` keeps a transaction within some tens of milliseconds.
+    """
     batch: list[MeasuredPortion] = []
     for portion in portions:
         batch.append(portion)
@@ -129,7 +132,7 @@ def _batch_portions(portions: Iterable[MeasuredPortion]) -> Iterator[list[Measur
 def find_transcript_folders(
     environment: Mapping[str, str], home: str, scan_paths: Sequence[str], agent: str = ""
 ) -> dict[str, list[str]]:
-    """Where transcripts are looked for, by host: the places named, else the folders of every host."""
+    """Return the folders to search by agent: the given paths, or else every agent's own folders."""
     if scan_paths:
         return {agent: list(scan_paths)}
     return {
@@ -140,7 +143,7 @@ def find_transcript_folders(
 
 
 def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> bool:
-    """Whether a background scan may run: the last scan lies far enough back, or in the future after a clock was set."""
+    """Return whether a background scan is due; a last scan in the future means that the clock was set back."""
     hours = float(values["autoScanIntervalHours"])
     last = candidates.find_last_scan_time(connection, *COMPLETE_SCAN_KINDS)
     return hours >= 0 and (last is None or not 0 <= now - last < hours * 3600)
@@ -148,7 +151,7 @@ def is_due(connection: Connection, values: Mapping[str, Any], now: float) -> boo
 
 @contextmanager
 def hold_scan_lock(home: str, *, wait: bool) -> Iterator[bool]:
-    """Whether this is the only scan of the home; one that waits always is, in the end."""
+    """Take the scan lock and yield True; without `wait`, yield False if another scan holds it."""
     paths.make_private_folder(home)
     with open(os.open(os.path.join(home, "scan.lock"), os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         try:
@@ -160,7 +163,7 @@ def hold_scan_lock(home: str, *, wait: bool) -> Iterator[bool]:
 
 
 def find_vanished_transcripts(read_positions: Mapping[str, ReadPosition]) -> list[str]:
-    """The transcripts that are gone, or that have become another file under the same name."""
+    """Return transcripts that were deleted or replaced by another file of the same name."""
     return [
         path
         for path, read_position in read_positions.items()
@@ -171,7 +174,7 @@ def find_vanished_transcripts(read_positions: Mapping[str, ReadPosition]) -> lis
 def find_changed_transcripts(
     folders: Mapping[str, Iterable[str]], read_positions: Mapping[str, ReadPosition]
 ) -> Iterator[TranscriptFile]:
-    """The transcripts below the folders of each host that changed since they were read; "" is any host."""
+    """Yield transcripts in the agents' folders that changed since they were read; the key "" means any agent."""
     visited_paths: set[str] = set()
     for agent, agent_folders in folders.items():
         for folder in agent_folders:
@@ -195,7 +198,7 @@ def _find_transcripts(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _walk_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every file at or below a place, whatever cannot be looked at left out; links are not followed."""
+    """Yield every file at or below a path; unreadable ones are skipped and links not followed."""
     try:
         if not os.path.isdir(root):
             yield root, os.stat(root)
@@ -215,7 +218,7 @@ def _walk_files(root: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _detect_agent(path: str, expected_agent: str) -> str:
-    """The host that wrote it, if it is the one that is wanted."""
+    """Return the agent that wrote the file; "" if it is not the expected one."""
     if expected_agent and not transcript_files.is_agent_transcript_path(path, expected_agent):
         return ""
     try:
@@ -233,7 +236,7 @@ def _read_all_portions(
     faults: list[tuple[str, str]],
     report_progress: Callable[[int], None],
 ) -> Iterator[MeasuredPortion]:
-    """What the files have new. One that cannot be read is named and stops nobody."""
+    """Yield the new portions of all files; an unreadable file is added to `faults` and skipped."""
     for file in files:
         try:
             yield from _read_file(file, transcripts.find_read_position(connection, file.path), window, is_excluded)
@@ -279,13 +282,14 @@ def _read_portions(
                 if private_turns.should_hide(step) or is_excluded(step):
                     has_hidden_steps = True
                 elif step.kind == "person" and is_only_for_hardwon(step.text):
-                    continue  # a decision about lessons corrects no call
+                    continue  # a decision about lessons does not correct a call
                 elif not (step.kind == "call" and is_hardwon_call(step)):
                     visible_steps.append(step)
         for step in _clean_steps(visible_steps):
             builder.add_step(step, tracker.process_step(step))
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
+        # The reader also remembers commands of hidden steps, which must not be stored.
         reader_state = {
             name: value
             for name, value in reader.dump_state().items()
@@ -296,7 +300,7 @@ def _read_portions(
 
 
 def is_hardwon_call(step: Step) -> bool:
-    """Whether a call runs hardwon: what it prints are other sessions' errors. Its result then belongs to no call."""
+    """Return whether a call runs hardwon, which prints other sessions' errors; its result is then ignored too."""
     if PROGRAM_NAME not in step.command:
         return False
     return any(
@@ -306,7 +310,7 @@ def is_hardwon_call(step: Step) -> bool:
 
 
 def _clean_steps(steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps with nothing in a call or an error that may not be kept, so that nothing made of them has it either."""
+    """Redact calls and errors first, so that nothing derived from them contains a secret."""
     has_tags = has_possible_tag("\n".join([step.text for step in steps if step.kind in _SPEECH_KINDS]))
     steps = [_trim_step(step, has_tags) for step in steps]
     texts = [text for step in steps for text in _list_stored_texts(step) if text]
@@ -315,9 +319,10 @@ def _clean_steps(steps: Sequence[Step]) -> Sequence[Step]:
 
 
 def _trim_step(step: Step, has_tags: bool) -> Step:
-    """As much of it as is looked at; of what a call would write more than is kept, so that no key is halved.
+    """Shorten a step to what is used; content keeps more than is stored, so that redaction sees whole keys.
 
-    Of words the private parts go now: a sentence that is cut out of one would no longer show that it is.
+    Private parts of messages are removed now, because a sentence cut out of one would no longer show that it is
+    private.
     """
     if step.kind in _SPEECH_KINDS:
         return step._replace(text=text) if has_tags and (text := strip_private(step.text)) != step.text else step
@@ -329,7 +334,7 @@ def _trim_step(step: Step, has_tags: bool) -> Step:
 
 
 def _list_stored_texts(step: Step) -> tuple[str, ...]:
-    """What something may be made of."""
+    """Return the texts of a step that may be stored."""
     if step.kind == "call":
         return step.command, step.content
     return (step.text, step.refused) if step.failed or step.refused else ()
@@ -345,7 +350,7 @@ def _replace_texts(step: Step, cleaned: Mapping[str, str]) -> Step:
 
 
 class _PortionBuilder:
-    """Owns what one portion has given so far."""
+    """Collect the calls and episodes of one portion."""
 
     def __init__(self, file: TranscriptFile) -> None:
         self._file = file
@@ -389,7 +394,7 @@ class _PortionBuilder:
         )
 
     def _apply_result(self, step: Step) -> None:
-        """Hosts use a call's name again in later turns, so a result ends the latest call of that name."""
+        """Apply a result to the latest call with its id, because agents reuse ids in later turns."""
         call_id = self._running_calls.pop(step.call, "")
         call = self._calls.get(call_id)
         failed = step.failed or (call is not None and is_unreported_failure(call.tool, call.command, step.text))
@@ -433,7 +438,7 @@ class _PortionBuilder:
                 self._episodes[episode.key] = episode
 
     def _cancel_blocks(self, session: str, problem: str) -> None:
-        """Take back what this portion has of it; what lies before is the store's to take back."""
+        """Remove cancelled blocks from this portion; the store removes those of earlier portions."""
         session_keys = [
             key for key, episode in self._episodes.items() if episode.tier == 1 and episode.session == session
         ]
@@ -450,7 +455,7 @@ class _PortionBuilder:
 
 @lru_cache(maxsize=512)
 def find_cached_project_path(cwd: str) -> str:
-    """The project of a folder, which may be gone."""
+    """Return the project of a folder, which may no longer exist."""
     return projects.find_project_path(cwd) if cwd else ""
 
 

@@ -1,4 +1,4 @@
-"""Choosing which transcripts a scan or an import reads, and scanning them."""
+"""Choose which transcripts a scan or an import reads, and scan them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hardwon.mining.scan import (
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
 
-ProgressBar = Callable[[int], AbstractContextManager[Callable[[int], None]]]  # is given the bytes to read
+ProgressBar = Callable[[int], AbstractContextManager[Callable[[int], None]]]  # called with the number of bytes to read
 
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """Which transcripts to read: every one of an agent, or those at some places, changed since a time."""
+    """The transcripts to read: all of an agent, or those at some paths, changed since a time."""
 
     full: bool = False
     scan_paths: Sequence[str] = ()
@@ -43,7 +43,7 @@ def run_scan(
     *,
     is_automatic: bool = False,
 ) -> ScanResult:
-    """Scan what is new, or with a full scan everything."""
+    """Scan new transcripts, or all of them for a full scan."""
     read_positions = transcripts.list_read_positions(connection)
     files = find_transcripts(request, values, {} if request.full else read_positions)
     reread_paths = [*find_vanished_transcripts(read_positions), *(file.path for file in files if request.full)]
@@ -63,7 +63,7 @@ def run_scan(
 def find_transcripts(
     request: ScanRequest, values: Mapping[str, Any], read_positions: Mapping[str, Any]
 ) -> list[TranscriptFile]:
-    """Return the transcripts with something unread, at the places requested or where the agents keep them."""
+    """Return the transcripts with unread content, at the requested paths or in the agents' own folders."""
     fix = "give --path a transcript or a folder of them"
     for scan_path in request.scan_paths:
         path = os.path.expanduser(scan_path)

@@ -1,4 +1,4 @@
-"""The first wording of a lesson, made from the difference between the call that failed and the one that worked."""
+"""Suggest the first wording of a lesson from the difference between the failing and the working call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_
 from hardwon.shell.parsing import SimpleCommand
 from hardwon.types import SHELL_TOOL
 
-_MAX_CALL_CHARS = 100  # of a call that is quoted: a denial is read in passing
+_MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing
 _MAX_TEXT_CHARS, _MAX_WORD_CHARS = 160, 60
 _MAX_SUMMARY_CHARS = 112
 _REDIRECTION = re.compile(r"\s*(?:\d?>&?\d|\d?>>?\s*/dev/null|&>\s*\S+)")
-_VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text: the next call has another
+_VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text, which the next call will not repeat
 _IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
 
 def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) -> str:
-    """Return what goes wrong: the call in its shortest form, and the line that names the cause."""
+    """Describe the failure: the call in its shortest form and the line that names the cause."""
     described = describe_failed_call(call, diagnosis)
     if refusal:
         return f"{described} was refused: {shorten_text(refusal)}"
@@ -32,7 +32,7 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
 def suggest_solution(
     diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
 ) -> str:
-    """Return what to do instead: a person's words, else what the call that worked has and the failing one had not."""
+    """Describe what to do instead: a person's words, or else what the working call has and the failing one lacks."""
     if person_words:
         return shorten_text(person_words, MAX_QUOTE_LENGTH)
     if cure is None:
@@ -44,14 +44,14 @@ def suggest_solution(
 
 
 def suggest_summary(problem: str) -> str:
-    """Return the problem in a line, to the end of a word; the solution stands beside it wherever this is shown."""
+    """Shorten the problem to one line at a word boundary; the solution is always shown beside it."""
     if len(problem) > _MAX_SUMMARY_CHARS:
         problem = problem[: _MAX_SUMMARY_CHARS + 1].rpartition(" ")[0]
     return problem.rstrip(" .,;:…-")
 
 
 def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
-    """Return the failed call by program, subcommand and the word at fault: `git log --colour`."""
+    """Name the failed call by program, subcommand and wrong word: `git log --colour`."""
     if call.tool != SHELL_TOOL:
         target = diagnosis.word or _shorten_path(call.path, call.cwd)
         return f"{call.tool} on {shorten_text(target)}" if target else call.tool
@@ -98,17 +98,17 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
 
 
 def _describe_start(command: SimpleCommand, program: str) -> str:
-    """Return how a call starts a program: all words up to it, or those before the first option if it is another one."""
+    """Return the words that start a program: all up to it, or those before the first option of another program."""
     words = command.code.split()
     names = [word.rpartition("/")[2] for word in words]
     end = names.index(program) + 1 if program in names else 1
-    if end == 1 and "/" in words[0]:  # its own path says all that an assignment before it does
+    if end == 1 and "/" in words[0]:  # its path already says what an assignment before it does
         return words[0]
     return " ".join(shorten_text(word, _MAX_WORD_CHARS) for word in [*command.prefix_words, *words[:end]])
 
 
 def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> SimpleCommand:
-    """Return the simple command that stands for the failed one: of the same program, with most of its words."""
+    """Return the simple command that replaces the failed one: the same program with most words in common."""
     commands = list_simple_commands(cure.command)
     same_program = [command for command in commands if command.program == diagnosis.program]
     wanted = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
@@ -118,7 +118,7 @@ def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str])
 
 def _describe_command(command: SimpleCommand, cwd: str) -> str:
     is_short = len(command.full_text) <= _MAX_CALL_CHARS
-    # Of a long one the text in quotes goes first: it is what the call is about, not how it is made.
+    # In a long command drop quoted text first: it is the subject of the call, not its form.
     words = command.full_text if is_short else command.code.replace("''", "'…'").replace('""', '"…"')
     text = _REDIRECTION.sub("", " ".join([*command.prefix_words, words]))
     return shorten_text(_shorten_path(text, cwd), _MAX_CALL_CHARS).replace("`", "'")

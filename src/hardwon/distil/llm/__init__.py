@@ -1,6 +1,6 @@
-"""Who distils with a model, if anybody: one small interface, and the choice from the settings.
+"""Choose the model provider from the settings.
 
-The key's variable is named in the settings; its value is read when a question is asked, and goes nowhere but into the
+The settings name the variable that holds the key. Its value is read when a question is asked, and goes only into the
 request.
 """
 
@@ -34,12 +34,13 @@ DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "clau
 
 
 def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
-    """Return the provider that the settings name, or None; UserError if they cannot be meant so."""
+    """Build the configured provider; None if there is none, UserError if the settings are invalid."""
     name = values["llm.provider"]
     if name not in DEFAULT_MODELS:
         return None
     url = _check_url(values["llm.baseUrl"].strip())
     model, variable = values["llm.model"].strip() or DEFAULT_MODELS[name], key_variable(values)
+    # `claude` would read it as an option.
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
     if name == "claude":
@@ -63,7 +64,7 @@ def key_variable(values: Mapping[str, Any]) -> str:
 
 def _read_key(environ: Mapping[str, str], variable: str) -> str:
     key = environ.get(variable, "").strip()
-    if not (key.isascii() and key.isprintable()):  # libraries would put it into the text of their error
+    if not (key.isascii() and key.isprintable()):  # libraries would quote it in their error message
         raise Denied(f"{variable} is not one line of plain characters", is_free=True)
     return key
 

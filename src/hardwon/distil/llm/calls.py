@@ -1,7 +1,7 @@
-"""A question on its way to a model: cleaned once more, booked, sent, and settled by how it ended.
+"""Ask a model: redact the question, book the call against the caps, send it, and record the outcome.
 
-Every attempt is booked by itself before it is sent, so that no retry gets past a cap. An answer nobody can use was paid
-for all the same, and the ledger says what was wrong with it.
+Every attempt is booked before it is sent, so that no retry gets past a cap. An unusable answer still costs money, so
+the ledger records it with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hardwon.store.db import Connection
 from hardwon.types import replace
 
 MAX_RETRIES = 2
-MAX_WAIT_SECONDS = 5.0  # seconds; who has to wait longer gives the turn to another job
+MAX_WAIT_SECONDS = 5.0  # after a longer wait it is better to run another job first
 FIRST_WAIT_SECONDS = 0.5
 CAP_NAMES = ("runsPerDay", "tokensPerDay", "dollarsPerDay", "reflectionsPerDay")
 FINE, ABORTED = "fine", "aborted"
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def get_caps(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a day may cost, by the settings."""
+    """Return the daily caps from the settings."""
     return {name: values[f"caps.{name}"] for name in CAP_NAMES}
 
 
@@ -45,9 +45,9 @@ def ask_model(
     pause: Callable[[float], None] = sleep,
     on_attempt: Callable[[], object] = lambda: None,
 ) -> T:
-    """Return what `read_answer` makes of the answer; Capped if a cap is reached, Busy if it is worth trying later.
+    """Ask and return what `read_answer` makes of the answer; Capped at a cap, Busy if a later try may work.
 
-    `on_attempt` is called ahead of each attempt: whoever holds a lease renews it there.
+    `on_attempt` is called before each attempt; the job runner renews its lease there.
     """
     cleaned_question = replace(question, prompt=clean_text(question.prompt))
     for attempt in range(MAX_RETRIES + 1):
@@ -75,6 +75,7 @@ def _attempt_call(
     read_clock: Callable[[], float],
 ) -> T:
     input_tokens = overestimate_tokens(question.system) + overestimate_tokens(question.prompt)
+    # Book the most that the call can use; the real figures replace it afterwards.
     max_usage = Answer("", input_tokens, question.max_tokens)
     booking = runs.book(
         connection,
@@ -113,6 +114,7 @@ def _attempt_call(
         settle_run(answer or error.usage or (Answer("") if error.is_free else max_usage), error.outcome, error.reason)
         raise
     except BaseException:
+        # An interrupted call may have been charged, so it counts in full.
         settle_run(answer or max_usage, ABORTED)
         raise
     settle_run(answer, FINE)
@@ -120,7 +122,7 @@ def _attempt_call(
 
 
 def _compute_cost(provider: Provider, usage: Answer) -> float:
-    """Return the dollars that the provider names, or that the table gives for the model."""
+    """Return the cost in dollars as the provider states it, or from the price table."""
     if usage.cost is not None:
         return usage.cost
     return prices.compute_cost(provider.model, usage.tokens_in, usage.tokens_out, usage.tokens_cached)

@@ -1,9 +1,9 @@
-"""Claude Code itself as the one who answers: `claude -p`, for people who have a login and no key.
+"""Ask Claude Code itself with `claude -p`, for people who have a login and no API key.
 
-It must not act and must not be heard: it gets no tools, no hooks, no MCP servers, no memory files and an empty folder,
-and keeps no transcript, so that hardwon never records or mines what hardwon asked. What was recorded goes in through
-stdin, because every user of the machine can read a process's arguments. One run is one request as long as all is well:
-the program's own retries are off. Of an answer that gets too long it would ask for the rest, so its limit stays.
+The run gets no tools, hooks, MCP servers or memory files and an empty folder, and it keeps no transcript, so that
+hardwon never records or mines its own questions. The prompt goes through stdin because every user of the machine can
+read a process's arguments. One run is one request: the program's own retries are off. Its output limit stays at the
+default, because with a small limit it asks for the rest of a long answer in requests that nobody booked.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from hardwon.distil.llm.exchange import (
 from hardwon.privacy.limits import API_KEY_VARIABLES
 
 PROGRAM = "claude"
-TIMEOUT_SECONDS = 100.0  # seconds, its start included; the lease of a job is longer
+TIMEOUT_SECONDS = 100.0  # including start-up; shorter than a job's lease
 KEY_VARIABLES = API_KEY_VARIABLES["claude"]
+# All other variables are dropped, so that nothing of a surrounding agent reaches the run.
 _PASSED_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "HOME",
@@ -54,11 +55,12 @@ _QUIET_VARIABLES = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
     "DISABLE_AUTOUPDATER": "1",
 }
+# The run must not trigger hardwon's own hooks, or it would record its own questions.
 _SETTINGS = json.dumps({"disableAllHooks": True})
 
 
 class _Result(msgspec.Struct, tag_field="type", tag="result"):
-    """The line in which the program says how it ended; its names are the program's."""
+    """The line in which the program reports the result; field names are the program's."""
 
     result: Any = None
     subtype: str = ""
@@ -79,7 +81,7 @@ def ask(
     read_environment: Callable[[], Mapping[str, str]],
     timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
-    """Return the answer of one run of the program; `read_environment` gives our own environment."""
+    """Run the program once and return its answer; `read_environment` returns our own environment."""
     environ = read_environment()
     program = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     if program is None:
@@ -102,7 +104,7 @@ def _build_command(program: str, system: str, model: str) -> list[str]:
 
 
 def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with nothing of the agent around us; a key goes in under the program's usual name."""
+    """Build an environment without the surrounding agent's variables; a key gets the program's usual name."""
     child_environ = {name: environ[name] for name in _PASSED_VARIABLES if name in environ} | _QUIET_VARIABLES
     if key_name in environ:
         child_environ[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
@@ -114,11 +116,18 @@ def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> d
 def _run_program(
     command: list[str], prompt: str, child_environ: dict[str, str], folder: str, patience: float
 ) -> tuple[int, bytes, bytes]:
-    """Run it to its end or ours; it and its children are gone afterwards, whatever happens."""
+    """Run the program until it ends or times out; afterwards it and its children are gone."""
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, env=child_environ, cwd=folder, start_new_session=True
+            # A process group of its own, so that its children can be killed with it.
+            command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=child_environ,
+            cwd=folder,
+            start_new_session=True,
         )
     except OSError as error:
         raise Denied(f"{PROGRAM} cannot be started: {error.strerror}", is_free=True) from None
@@ -160,7 +169,7 @@ def _build_answer(out: bytes, err: bytes, exit_code: int, question: Question, mo
 
 
 def _find_result(out: bytes) -> _Result | None:
-    """Return the last line that tells how it ended; what else the program prints is not for us."""
+    """Return the last line that parses as a result; all other output is ignored."""
     for line in reversed(out.splitlines()):
         try:
             return msgspec.json.decode(line, type=_Result)

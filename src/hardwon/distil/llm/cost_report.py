@@ -1,4 +1,4 @@
-"""What models cost: by day, purpose, project and model, and how much of each cap is used today."""
+"""Report what models cost by day, purpose, project and model, and how much of each cap is used today."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUM_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached", "cost", "secon
 
 
 def build_cost_report(connection: Connection, values: Mapping[str, Any], days: int, now: float) -> dict[str, Any]:
-    """Return the sums of the last days, the refusals, and today's use of the caps."""
+    """Return the totals of the last days, the refused calls, and today's use of the caps."""
     day = runs.find_budget_day(connection, now)
     since = (date.fromisoformat(day) - timedelta(days=days - 1)).isoformat()
     groups = {group: runs.sum_by_group(connection, group=group, since=since, now=now) for group in runs.GROUPS}

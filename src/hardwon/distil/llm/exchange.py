@@ -1,6 +1,6 @@
-"""What is asked of a model, what it answers, and every way in which that comes to nothing.
+"""Define questions, answers, providers and the ways in which a call can fail.
 
-Nothing here holds a key: providers are given a function that reads it when it is needed.
+Nothing here holds a key: providers get a function that reads it when it is needed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hardwon.privacy.redaction import redact_text
 from hardwon.privacy.truncation import trim_text
 from hardwon.types import frozen
 
-MAX_ANSWER_CHARS = 1_000_000  # characters; no answer we can use is near it
+MAX_ANSWER_CHARS = 1_000_000  # no usable answer is nearly this long
 MAX_REASON_CHARS = 300
-MAX_TOKEN_COUNT = 1_000_000_000  # tokens; more is no count
+MAX_TOKEN_COUNT = 1_000_000_000  # a larger number is not a token count
 TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_COUNT)]
 _RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407})
@@ -26,7 +26,7 @@ _DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407})
 
 @frozen
 class Question:
-    """What a model is asked, for which purpose, and how long the answer may get; it is given no tools."""
+    """The text a model is asked, its purpose, and the longest answer; a model gets no tools."""
 
     system: str
     prompt: str
@@ -36,7 +36,7 @@ class Question:
 
 @frozen
 class Answer:
-    """What came back; `tokens_in` counts those read from a cache too, `cost` is what the provider says it was."""
+    """An answer; `tokens_in` includes cached tokens, `cost` is the provider's own figure."""
 
     text: str
     tokens_in: int = 0
@@ -48,7 +48,7 @@ class Answer:
 
 @frozen
 class Provider:
-    """Somebody who answers: the name in the settings, the model, and the call."""
+    """A configured provider: its name in the settings, the model, and the function that asks it."""
 
     name: str
     model: str
@@ -56,7 +56,7 @@ class Provider:
 
 
 class MessagesUsage(msgspec.Struct):
-    """What Anthropic's models say they used, over HTTP and through `claude`."""
+    """Token counts of Anthropic's models, over HTTP and through `claude`."""
 
     input_tokens: TokenCount | None = None
     output_tokens: TokenCount | None = None
@@ -64,7 +64,7 @@ class MessagesUsage(msgspec.Struct):
     cache_read_input_tokens: TokenCount | None = None
 
     def build_answer(self, text: str, question: Question, model: str, cost: float | None = None) -> Answer:
-        """Return the answer with its counts; where none is given, ours is rather too high."""
+        """Build the answer with its token counts; missing counts are overestimated."""
         fresh = overestimate_input(question) if self.input_tokens is None else self.input_tokens
         tokens_out = overestimate_tokens(text) if self.output_tokens is None else self.output_tokens
         cached = self.cache_read_input_tokens or 0
@@ -72,7 +72,7 @@ class MessagesUsage(msgspec.Struct):
 
 
 class Failed(Exception):
-    """A call that gave nothing; `usage` is what it used, if that is known, `free` says that it cost nothing."""
+    """A call without a usable answer; `usage` is what it used if known, `is_free` means that it cost nothing."""
 
     outcome = "broken"
 
@@ -85,9 +85,9 @@ class Failed(Exception):
 
 
 class Busy(Failed):
-    """It may work later: after so many seconds, if the provider said when.
+    """A call that may work later, after `retry_after` seconds if the provider said so.
 
-    `can_retry_now` says a second attempt may help.
+    `can_retry_now` says whether an immediate second attempt may help.
     """
 
     outcome = "busy"
@@ -107,23 +107,23 @@ class Busy(Failed):
 
 
 class Refused(Failed):
-    """The model, or a filter around it, does not answer this."""
+    """The model, or a filter in front of it, refused to answer."""
 
     outcome = "refused"
 
 
 class Broken(Failed):
-    """The answer is no use: cut off, not as asked for, or not true to what was sent."""
+    """The answer is unusable: cut off, in the wrong format, or not true to what was sent."""
 
 
 class Denied(Failed):
-    """The provider turns everything away until a person changes something: a key, a model, an address."""
+    """The provider rejects every call until a person changes a key, a model or an address."""
 
     outcome = "denied"
 
 
 class Capped(Failed):
-    """Nothing was sent: the cap of this name is reached; `is_first_today` says that nobody was told today."""
+    """A cap was reached and nothing was sent; `is_first_today` if it is the first refusal of the day."""
 
     outcome = "capped"
 
@@ -134,12 +134,12 @@ class Capped(Failed):
 
 
 def build_timeout_error(problem: str, patience: float) -> Busy:
-    """Return a failure that is not tried again at once: whatever was slow is slow still."""
+    """Build a failure without an immediate retry, because whatever was slow probably still is."""
     return Busy(f"{problem} within {patience:g} s", outcome="timeout", can_retry_now=False)
 
 
 def overestimate_tokens(text: str) -> int:
-    """Return about how many tokens a text has, rather too many than too few."""
+    """Estimate the number of tokens, rather too high than too low, so that caps hold."""
     return len(text.encode("utf-8", "replace")) * 2 // 5 + 1
 
 
@@ -148,17 +148,18 @@ def overestimate_input(question: Question) -> int:
 
 
 def build_status_error(status: int, body: object, retry_after: str | None, now: float, key: str) -> Failed:
-    """Return what an HTTP status other than success means for us."""
+    """Convert an HTTP error status to a failure."""
     reason = f"HTTP {status}: {find_error_text(body, key)}".rstrip(": ")
     if status in _RETRY_STATUSES or status >= 500:
         return Busy(reason, parse_retry_after(retry_after, now), is_free=True)
+    # Redirects are not followed, so a person has to change the address.
     if status in _DENIED_STATUSES or status < 400:
         return Denied(reason, is_free=True)
     return Broken(reason, outcome="rejected", is_free=True)
 
 
 def find_error_text(body: object, key: str) -> str:
-    """Return a provider's own words about an error, fit to be shown: short, in one line, and without the key."""
+    """Return the provider's error message, shortened to one line and without the key."""
     value = body
     while isinstance(value, Mapping) and (inner := value.get("error") or value.get("message")) is not None:
         value = inner
@@ -166,13 +167,13 @@ def find_error_text(body: object, key: str) -> str:
 
 
 def clean_error_text(text: str, key: str) -> str:
-    """Return text as it may stand in the ledger: redacted before it is cut, since half a key is not recognised."""
+    """Redact and shorten an error for the ledger, in this order: half a key would not be recognised."""
     redacted = text.replace(key, "[redacted:key]") if key else text
     return trim_text(" ".join(redact_text(redacted[:20_000]).split()), MAX_REASON_CHARS)
 
 
 def parse_retry_after(header: str | None, now: float) -> float | None:
-    """Return the seconds that a Retry-After header, a number or a date, asks for."""
+    """Return the seconds that a Retry-After header asks for, given as a number or a date."""
     if not header:
         return None
     try:

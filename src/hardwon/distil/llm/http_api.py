@@ -1,8 +1,8 @@
-"""Models over HTTP: Anthropic's messages and OpenAI's chat completions, each one JSON POST and one JSON answer.
+"""Ask models over HTTP: Anthropic's messages and OpenAI's chat completions, one JSON POST each.
 
-The POST is made with the standard library, because client libraries have no deadline for a whole answer: a socket's
-timeout begins anew with every byte, so one that drips would hold a process. A redirect is not followed: the key would
-go where it was not meant to. An answer shorter than announced is cut off, not short.
+It uses the standard library because client libraries have no deadline for a whole answer: a socket timeout restarts
+with every byte, so a slow trickle would block the process. Redirects are not followed, because the key would go to
+another server. An answer shorter than its announced length counts as cut off.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from hardwon.distil.llm.exchange import (
 from hardwon.distil.llm.prices import find_price
 
 ANTHROPIC_URL, OPENAI_URL = "https://api.anthropic.com", "https://api.openai.com/v1"
-ANTHROPIC_VERSION = "2023-06-01"  # of the API; the newest there is
-TIMEOUT_SECONDS, CONNECT_SECONDS = 90.0, 10.0  # for a whole answer: the lease of a job is longer
+ANTHROPIC_VERSION = "2023-06-01"  # the newest version of the API
+TIMEOUT_SECONDS, CONNECT_SECONDS = 90.0, 10.0  # for a whole answer, shorter than a job's lease
 MAX_BODY_BYTES = 8_000_000
 _CHUNK_BYTES = 65_536
 
@@ -120,9 +120,9 @@ def ask_openai(
     read_key: Callable[[], str],
     timeout: float = TIMEOUT_SECONDS,
 ) -> Answer:
-    key = read_key() if url else _require_key(read_key())  # an endpoint of one's own may need none
+    key = read_key() if url else _require_key(read_key())  # a local endpoint may need no key
     effort = find_price(model).effort
-    # Models that reason name the limit differently, and refuse the other name.
+    # Reasoning models use another name for the limit and reject the usual one.
     limit_name = "max_completion_tokens" if effort else "max_tokens"
     body = {
         "model": model,
@@ -168,7 +168,7 @@ def _exchange_json(
     timeout: float,
     reply_type: type[ReplyType],
 ) -> ReplyType:
-    """Return the answer of a server; an error that comes as an answer is Busy, JSON of another shape Broken."""
+    """Post JSON and return the decoded reply; Busy for an error in the reply, Broken for another shape."""
     content = msgspec.json.encode(_replace_surrogates(body))
     all_headers = {"content-type": "application/json", "accept": "application/json", **headers}
     status, retry_after, reply = _post(url, all_headers, content, timeout)
@@ -177,6 +177,7 @@ def _exchange_json(
     try:
         return msgspec.json.decode(reply, type=reply_type)
     except (msgspec.DecodeError, RecursionError):
+        # An endpoint may report an error with a success status.
         error_text = find_error_text(_decode_error(reply), key)
         if error_text:
             raise Busy(f"an error for an answer: {error_text}") from None
@@ -184,7 +185,7 @@ def _exchange_json(
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """Return the same without half characters, which are no text that JSON can hold."""
+    """Return the value without lone surrogates, which JSON in UTF-8 cannot hold."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -201,8 +202,7 @@ def _decode_error(reply: bytes) -> object:
 
 
 class Deadline:
-    """Owns the clock of one call: when time is up it shuts the socket that it holds, and whatever comes of that is a
-    timeout."""
+    """Shut the attached socket when the time is up, and turn the resulting error into a timeout."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -216,7 +216,7 @@ class Deadline:
         return self
 
     def attach_socket(self, sock: socket.socket) -> None:
-        sock.settimeout(None)
+        sock.settimeout(None)  # the deadline takes over from here
         self._socket = sock
         if self._is_over:
             self._shut_socket()
@@ -225,7 +225,7 @@ class Deadline:
         self._is_over = True
         if self._socket:
             with suppress(OSError):
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # under TLS as well
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # plain shutdown also works under TLS
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._timer.cancel()
@@ -234,7 +234,7 @@ class Deadline:
 
 
 def _post(url: str, headers: Mapping[str, str], body: bytes, timeout: float) -> tuple[int, str | None, bytes]:
-    """Return status, Retry-After header and body of an answer that came whole within so many seconds."""
+    """Post and return status, Retry-After header and body, all within the timeout."""
     parts = urlsplit(url)
     connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = connection_class(parts.hostname or "", parts.port, timeout=min(CONNECT_SECONDS, timeout))
@@ -267,11 +267,12 @@ def _read_body(response: HTTPResponse) -> bytes:
         size += len(chunk)
         if size > MAX_BODY_BYTES:
             raise Broken(f"the answer has more than {MAX_BODY_BYTES:,} bytes", outcome="malformed")
+    # `read1` returns nothing when the connection closes early; `length` is what is still missing.
     if response.length:
         raise IncompleteRead(b"", response.length)
     return b"".join(chunks)
 
 
 def _describe_error(error: Exception) -> str:
-    """Return what broke, without what was sent."""
+    """Describe a network error without the text that was sent."""
     return getattr(error, "strerror", None) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a model's tokens cost. The table is data; a model that is not in it is taken to be dearer than any that is."""
+"""Look up what a model's tokens cost; an unknown model counts as more expensive than any known one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DATE_SUFFIX = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
 
 @frozen
 class Price:
-    """Dollars for a million tokens, and the effort to ask for where a model takes one."""
+    """Dollars per million tokens, and the reasoning effort to ask for if the model takes one."""
 
     input_dollars: float
     cached_dollars: float
@@ -24,7 +24,7 @@ class Price:
 
 
 def find_price(model: str) -> Price:
-    """Return the price of a model; a date at the end and a vendor in front do not make it another one."""
+    """Return the price of a model, ignoring a date suffix and a vendor prefix."""
     table = _load_table()
     name = _DATE_SUFFIX.sub("", model.rpartition("/")[2])
     row = table["models"].get(model) or table["models"].get(name) or table["unknown"]
@@ -32,7 +32,7 @@ def find_price(model: str) -> Price:
 
 
 def compute_cost(model: str, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-    """Return dollars; `tokens_in` counts the cached ones too."""
+    """Return dollars; `tokens_in` includes the cached ones."""
     price = find_price(model)
     uncached = max(tokens_in - tokens_cached, 0)
     return (
