@@ -1,4 +1,4 @@
-"""Tell whether a hook was started by the agent itself, by what the system knows of the process and of those above it.
+"""Return whether a hook was started by the agent itself, by what the system knows of the process and of those above it.
 
 A typed decision counts as a person's word, so it needs this proof. What an agent starts for a prompt looks like this:
 
