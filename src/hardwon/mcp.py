@@ -1,4 +1,4 @@
-"""The MCP server: agents search what is recorded and propose memories and lessons. Nothing here approves.
+"""The MCP server, by which agents search records and propose memories and lessons. Nothing here approves.
 
 It reads the store itself, so it needs no worker. It answers about the project in whose folder it was started, and about
 others only with --all-projects. An error is one sentence without internals.
@@ -345,7 +345,7 @@ def _resolve_scope(connection: db.Connection, context: ServerContext, project: s
 
 
 def _is_project_name(project: str, folder: str, name: str) -> bool:
-    """Return whether a caller means this project: by nothing, by its name, or by a path in it."""
+    """Return whether a caller means this project: by giving no name, its name, or a path in it."""
     if name.strip() in ("", os.path.basename(project)):
         return True
     is_path = (os.sep in name or name in (".", "..")) and "\0" not in name

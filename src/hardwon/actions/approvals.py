@@ -137,7 +137,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
         lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
         trusted = read_trusted_hashes(home)
     except UserError:
-        return 0  # a broken file is the person's to mend first; until then the last good manifest stays in force
+        return 0  # the person must fix the broken file first; until then the last good manifest stays in force
     active_ids = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
     in_force = [
         file_lesson
@@ -162,7 +162,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
 
 
 def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: float) -> None:
-    """Approve what was told: a file in the home counted as edited, one in a repository only as approved."""
+    """Approve a memory as it counted before: a file in the home as edited, one in a repository only as approved."""
     page = read_page(home, memory)
     text = memory.text
     if page and page.is_edited and paths.is_inside(home, page.path):

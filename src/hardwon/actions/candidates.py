@@ -62,7 +62,7 @@ def accept(
 ) -> Lesson:
     """Write a candidate as a lesson, with what the person changed in it.
 
-    A block must not stop what went fine before; where there is little to tell by, the person is asked by `confirm`.
+    A block must not stop calls that succeeded before; with too few calls to tell, `confirm` asks the person.
     """
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
@@ -86,7 +86,7 @@ def accept(
 def refuse_unsafe_edit(
     connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
 ) -> None:
-    """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
+    """Refuse an edit that turns a lesson into a block, or changes which calls it blocks, where `accept` would refuse."""
     changed_lesson = adding.parse_valid_lesson(record)
     old_record, new_record = to_lesson_record(lesson), to_lesson_record(changed_lesson)
     if any(
@@ -162,7 +162,7 @@ def undo(home: str, connection: Connection, candidate_id: str) -> Candidate:
 
 
 def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
-    """Return the suggested record as an active lesson with the confidence of what a person has read."""
+    """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
     vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
     return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
@@ -205,7 +205,7 @@ def refuse_unsafe_block(
 ) -> None:
     """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
 
-    `hold` is the command that makes a hold of it, `sure` the one that blocks all the same.
+    `hold` is the command that turns it into a hold, `sure` the one that blocks anyway.
     """
     if lesson.delivery != "block":
         return

@@ -1,4 +1,4 @@
-"""Purging: delete a text, session, project or period wherever hardwon keeps it, then search for what remains.
+"""Delete a text, session, project or period wherever hardwon keeps it, then search for what remains.
 
 Files that a person approved, and agents' transcripts, are reported and left alone.
 """
@@ -179,7 +179,7 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
 
 
 def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
-    """Return the files that go whole, by location."""
+    """Return the files to delete whole, by location."""
     reflection_rows = purge.find_target_reflections(connection, scope.target)
     target_drafts = {page for page, _, _ in reflection_rows if _is_draft(page)}
     drafts = target_drafts | set(filter(_is_draft, list_files_below(os.path.join(scope.home, DRAFTS_FOLDER))))

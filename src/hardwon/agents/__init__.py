@@ -95,7 +95,7 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
 
 
 def write_reply(event: Event, reply: HookReply) -> bytes:
-    """Return what the hook prints for the event's agent, without characters that hide text or steer a terminal."""
+    """Return the hook's output for the event's agent, without characters that hide text or control a terminal."""
     visible_reply = HookReply(
         strip_invisible(reply.deny), strip_invisible(reply.context), strip_invisible(reply.notice), reply.deliveries
     )
@@ -123,7 +123,7 @@ def bound_event(event: Event) -> Event:
 
 
 def shorten_path(path: str, folder: str = "/") -> str:
-    """Return the path, or of a longer one the folders that still fit.
+    """Return the path; cut one that is too long after the last folder that fits.
 
     An agent may resolve `a/../a/../…` before it opens the file, so the path is resolved before it is cut.
     """

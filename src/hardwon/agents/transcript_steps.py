@@ -67,7 +67,7 @@ class TokenUsage(NamedTuple):
 
 
 class Reader(Protocol):
-    """Owns what one transcript has said so far."""
+    """Reads one transcript line by line, and keeps the state between lines."""
 
     malformed: int
     usage: UsageCounter

@@ -33,7 +33,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="NO|SE
 
 @click.group()
 def handoff() -> None:
-    """What sessions leave for the next: read, ratify, amend, discard, write."""
+    """Read, ratify, amend, discard and write handoffs to the next session."""
 
 
 @handoff.command("list")

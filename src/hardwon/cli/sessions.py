@@ -33,7 +33,7 @@ _INPUT_FIELDS = ("command", "file_path", "notebook_path", "path", "pattern", "ur
 
 @click.group()
 def sessions() -> None:
-    """What was recorded: list, show and delete sessions."""
+    """List, show and delete recorded sessions."""
 
 
 @sessions.command("list")

@@ -30,12 +30,8 @@ MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 LENGTH_SHARE = 0.2  # how strongly long texts are discounted
 USUAL_LENGTH = 32.0  # words
 MEANING_WEIGHT = 1.0  # of a vector's squared similarity; all words of the query together weigh 1
-NEIGHBOUR_SHARES = (
-    0.35,
-    0.35,
-    0.2,
-    0.2,
-)  # of the scores of the documents before, after, second before and second after
+# Of the scores of the documents before, after, second before and second after.
+NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
 MIN_MEANING = 0.45  # similarity at which a vector alone makes a hit
 
 

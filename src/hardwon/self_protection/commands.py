@@ -74,13 +74,7 @@ _SHOWING_OPTIONS = {
     "review": ("--json", "--judge"),
     "purge": ("--dry-run", "--log"),
 }
-_WITHOUT_OPTIONS = (
-    "lessons",
-    "config",
-    "memory",
-    "handoff",
-    "jobs",
-)  # have no option with a value before the subcommand
+_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valued option precedes the subcommand
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook

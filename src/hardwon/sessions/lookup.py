@@ -1,4 +1,4 @@
-"""Finding a recorded session or its transcript by name, and its steps in order."""
+"""Find a recorded session or its transcript by name, and list its steps in order."""
 
 from __future__ import annotations
 

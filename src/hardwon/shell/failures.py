@@ -129,7 +129,7 @@ _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Proce
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
-# A shell that names its line speaks of the call itself, whatever the programs in it show.
+# A shell's error with a line number is about the call itself, whatever its programs print.
 _SHELL_COMPLAINT = re.compile(r"(?:\(eval\)|(?:[\w./]*/)?(?:ba|z|da)?sh)(?::\w+)?:(?: line)? ?\d+: \S")
 # In a result that is not marked as failed, only a line that programs write for nothing else counts.
 _CLEAR_FAILURE = re.compile(
@@ -254,7 +254,7 @@ def classify_failure(text: str, line: str, command: str) -> FailureKind:
     """Return the kind of a failure; a program that begins the line with its own name means the call, not the code."""
     if _SOURCE_LOCATION.match(line):
         return "code"
-    # What was rejected may come again with other blanks or in look-alike letters.
+    # Rejected text may come back with other spaces or look-alike letters.
     normalized = " ".join(line.split()) if line.isascii() else normalize_text(line)
     for kind, pattern in _KIND_PATTERNS:
         if pattern.search(normalized):
@@ -282,7 +282,7 @@ def has_hidden_failure(command: str, text: str) -> bool:
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
-@lru_cache(maxsize=8)  # a result is asked about where it is recorded, and where it is mined
+@lru_cache(maxsize=8)  # the same result is checked when it is recorded and when it is mined
 def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 
@@ -309,7 +309,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=256)  # a call is compared with every episode that is open
+@lru_cache(maxsize=256)  # a call is compared with every open episode
 def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
     start = command[:MAX_INSPECTED_CHARS]
     return parse_with_code(start) or (parse_simple_commands(start), extract_code(start))

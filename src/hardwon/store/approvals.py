@@ -25,7 +25,7 @@ _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announc
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """One recorded approval. `body` is the lesson as JSON or the memory's text, empty for other kinds and after a purge."""
+    """One recorded approval; `body` is the lesson as JSON or the memory's text, else empty, also after a purge."""
 
     id: int
     kind: str

@@ -44,8 +44,8 @@ def find_project_number(connection: Connection, path: str) -> int | None:
 def list_latest_observations(connection: Connection, project: int, limit: int) -> list[BriefObservation]:
     """Return the last observations of a project, newest first.
 
-    Sessions are read from the last one back. A session that ended before the oldest observation found so far cannot have
-    a newer one, so reading stops there.
+    Sessions are read from the last one back. A session that ended before the oldest observation found so far cannot
+    have a newer one, so reading stops there.
     """
     observations: list[BriefObservation] = []
     for session, last_at in _list_session_times(connection, project):

@@ -109,7 +109,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
     if (previous["path"], previous["body"]) == (row["path"], row["body"]):
         return False
-    # An episode whose end is not known never replaces one whose end is.
+    # An episode without a known end never replaces one that has an end.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
     if row["path"] == previous["path"] or row["score"] > previous["score"]:

@@ -104,7 +104,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
     """Return a connection to the database of this home, created and migrated if needed; the caller closes it.
 
     A purge ends an epoch: the next transaction of an older connection fails with `PurgeConflict`, so that deleted text
-    is not written back. `ignore_epoch` is for connections that never write what they read before.
+    is not written back. `ignore_epoch` is for connections that write at once what they receive.
     """
     paths.make_private_folder(home)
     path = os.path.join(home, paths.DATABASE)

@@ -173,8 +173,10 @@ def read_tombstones(connection: Connection) -> Tombstones:
 
 
 def carry_over(connection: Connection, earlier_path: str) -> list[int]:
-    """Take over the log, tombstones and rejections of the database that a restored backup replaced; return the numbers
-    of the restored sessions that were deleted there. A damaged database has nothing to take over."""
+    """Copy the log, tombstones and rejections from the database that a restored backup replaced.
+
+    Return the numbers of the restored sessions that had been deleted there. Nothing is copied from a damaged database.
+    """
     with closing(sqlite3.connect(f"file:{quote(earlier_path)}?mode=ro", uri=True)) as source:
         source.row_factory = sqlite3.Row
         try:

@@ -17,9 +17,9 @@ from typing import Any
 from hardwon.store import projects
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
 
-# A document's id packs its project, its time slot and its size class, from the highest bit to the lowest. So a project is
-# one range of ids that the word index can read by itself, latest first, in whatever order documents were indexed. And
-# ranking knows a text's length without reading it. Only `pack_id`, the functions after it and the trigger
+# A document's id packs its project, its time slot and its size class, from the highest bit to the lowest. So a project
+# is one range of ids that the word index can read by itself, latest first, in whatever order documents were indexed.
+# And ranking knows a text's length without reading it. Only `pack_id`, the functions after it and the trigger
 # `vectors_count_what_went` know the layout.
 SLOT_BITS, SIZE_BITS = 36, 4
 PROJECT_BITS = SLOT_BITS + SIZE_BITS
@@ -77,7 +77,7 @@ class DocumentKind:
     weight: float = 1.0
 
 
-# Calls are many and their words are noise to a vector, and what they meant is in an observation.
+# No vectors for calls: there are many, their text is noise to a vector, and observations have their meaning.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
@@ -240,9 +240,8 @@ def write_document(connection: Connection, document: Document) -> None:
 def _find_free_slot(connection: Connection, project: int, at: float) -> int:
     """Return the first free slot of a project at or soon after this time."""
     last_slot = (1 << SLOT_BITS) - 1
-    slot = min(
-        max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20)
-    )  # leave free slots after a time in the far future
+    # A time in the far future must leave free slots after it.
+    slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))
     step = _SLOTS_PER_READ
     while True:
         ids = fetch_column(

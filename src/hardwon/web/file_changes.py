@@ -1,7 +1,7 @@
-"""What a decision would write, shown as a diff before it is written.
+"""Show the files that a decision would write as a diff, before they are written.
 
-The form that agrees carries a fingerprint of the diff that was shown. It is compared with what would be written by
-then, so that nobody agrees to what they did not see.
+The confirming form carries a fingerprint of the shown diff. It is compared with the current diff, so that nobody
+confirms something they did not see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who may come in over HTTP: programs with the token, and browsers that were opened with a link.
+"""Access control for HTTP: programs need the token, and browsers a session started by a sign-in link.
 
-A web page can make a browser call 127.0.0.1 under a host name of the page's choice. So every request must name one of
-our hosts and no other origin, and the API answers only with the token, which no page can read.
+A web page can make a browser call 127.0.0.1 under a host name of the page's choice (DNS rebinding). So every request
+must have one of our Host headers and no foreign origin, and the API requires the token, which no page can read.
 
 The token does not open the viewer's pages: they need the cookie that a sign-in link gives.
 """

@@ -1,4 +1,4 @@
-"""From values to HTML. Everything a template puts out is foreign text, so the template engine itself cuts it, replaces
+"""Render values as HTML. All output of templates is untrusted text, so the template engine itself cuts it, replaces
 hidden characters and escapes it; no template can forget to."""
 
 from __future__ import annotations

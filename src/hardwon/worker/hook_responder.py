@@ -48,7 +48,7 @@ def _mark_denied(event: Event, reply: HookReply) -> Event:
 
 
 class WorkerSources:
-    """What the worker answers one event with: its patterns, the store, and the process that asked."""
+    """The sources of the worker's answer to one event: its patterns, the store, and the process that asked."""
 
     def __init__(self, responder: HookResponder, index: ManifestIndex, sender_pid: int) -> None:
         self._responder, self._index, self._sender_pid = responder, index, sender_pid
@@ -179,7 +179,7 @@ class HookResponder:
         return self._pattern_cache.search(pattern, text)
 
     def find_doubt(self, event: Event, sender_pid: int) -> str:
-        """Return why a prompt is not known to be a person's. In a thread: reading about a hung process may hang."""
+        """Return why a prompt may not be a person's; runs in a thread, because inspecting a hung process may hang."""
         doubts: list[str] = []
         thread = threading.Thread(
             target=lambda: doubts.append(prompt_origin.find_doubt(sender_pid, event.host, self.home)), daemon=True
@@ -189,7 +189,10 @@ class HookResponder:
         return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
     def handle_prompt(self, event: Event, sender_pid: int) -> str:
-        """Checking and building may take longer than the agent waits: then the person is told where to look."""
+        """Handle a prompt for hardwon in a thread, and return the answer.
+
+        Checking and saving may take longer than the agent waits; the answer then says where to look.
+        """
         answers: list[prompts.PromptAnswer] = []
         finished = threading.Event()
         timed_out = threading.Event()

@@ -1,7 +1,7 @@
 """Codex's tools: a shell, and a patch that may change several files at once.
 
-A patch counts as one call, under its first file and with all lines it adds; `parse_patch` takes it apart for those who
-guard files. A shell line that is nothing but a patch counts as the patch.
+A patch counts as one call, with its first file and all added lines; `parse_patch` splits it by file for the checks of
+file lessons. A shell line that is only a patch counts as the patch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _EXIT_PREFIXES = ("Process exited with code ", "Exit code: ")
 
 @frozen
 class ToolCall:
-    """A call in the words all agents share."""
+    """A call by the tool and field names that all agents share."""
 
     tool: str
     command: str = ""

@@ -95,7 +95,7 @@ class CallOutcome(NamedTuple):
 
 
 class Reader:
-    """Owns what one rollout has said so far."""
+    """Reads one rollout line by line, and keeps the state between lines."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0

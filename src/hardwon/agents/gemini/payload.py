@@ -149,7 +149,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
 
 
 def _add_outcome(event: Event, name: str, response: dict[str, Any]) -> Event:
-    """Return the event with how its call ended. A failed command is no error to this agent: its text has the code."""
+    """Return the event with its call's outcome; a failed command shows only in the result's text, by its exit code."""
     error = get_object(response, "error")
     display = join_text_parts(response.get("llmContent")) or join_text_parts(response.get("returnDisplay"))
     text, failed = parse_outcome(name, get_text(error, "message") or display)
@@ -160,9 +160,9 @@ def _add_outcome(event: Event, name: str, response: dict[str, Any]) -> Event:
 
 
 def _find_caller(transcript: str, session: str) -> tuple[str, str]:
-    """Return who makes a call, and their transcript.
+    """Return the caller, the session or a subagent, and its transcript.
 
-    A hook is told the session's transcript alone, so the caller is whoever wrote last: the session or a sub-agent.
+    Hooks get only the session's transcript, so the caller is taken to be the one that wrote last.
     """
     subagent_folder = os.path.join(os.path.dirname(transcript), session, "")
     try:
@@ -290,7 +290,7 @@ def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) ->
 
 
 def extract_prompt(text: str) -> str:
-    """Return what the person wrote, of all that is sent as the prompt."""
+    """Return the part of a prompt that the person wrote."""
     text = _strip_hook_context(text)
     for marker in _ADDED_MARKERS:
         text = text.partition(marker)[0]
