@@ -75,7 +75,7 @@ def record_handoff(connection: Connection, number: int, path: str, now: float) -
 def record_imported(
     connection: Connection, memory_keys: Sequence[str], reflection_keys: Sequence[str], path: str, now: float
 ) -> None:
-    """Approve the memories and handoffs that a person imported as active; what is not active stays without."""
+    """Approve the memories and handoffs that a person imported as active."""
     for memory in memories.list_memories(connection, "active"):
         if memory.key in memory_keys:
             record_memory(connection, memory.id, path, now)
@@ -90,7 +90,7 @@ def record_trust(connection: Connection, project: str, content_hash: str, now: f
 
 
 def withdraw(connection: Connection, kind: str, subject: str, now: float) -> None:
-    """Undo every approval of a subject, earlier versions too."""
+    """Undo every approval of a subject, including earlier versions."""
     with transaction(connection):
         approvals.undo_subject(connection, kind, subject, now)
 
@@ -128,8 +128,8 @@ def find_changes_to_approve(home: str, now: float) -> list[approved_lessons.Wait
 def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restored: bool = False) -> int:
     """Approve, once for each database, what was in force before approvals were recorded; return how many.
 
-    In force is what the last manifest has. After a person restored a backup it is what the restored file says, since
-    the manifest was compiled from another.
+    The last manifest says what was in force. After a person restored a backup, the restored file does, since the
+    manifest was compiled from another file.
     """
     if approvals.is_upgraded(connection):
         return 0
@@ -182,7 +182,7 @@ def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.
 
 
 def describe_approvals(connection: Connection, limit: int) -> list[ListedApproval]:
-    """Return the newest approvals, newest first, undone ones too."""
+    """Return the newest approvals, newest first, including undone ones."""
     return [_describe_approval(connection, approval) for approval in approvals.list_approvals(connection, limit)]
 
 

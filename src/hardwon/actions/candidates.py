@@ -86,7 +86,7 @@ def accept(
 def refuse_unsafe_edit(
     connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
 ) -> None:
-    """Refuse an edit that turns a lesson into a block, or changes which calls it blocks, where `accept` would refuse."""
+    """Refuse an edit to a block, or of the calls that a block stops, where `accept` would refuse that block."""
     changed_lesson = adding.parse_valid_lesson(record)
     old_record, new_record = to_lesson_record(lesson), to_lesson_record(changed_lesson)
     if any(

@@ -57,9 +57,8 @@ def ratify_overdue(
                 connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=should_commit, is_read=False
             )
         except UserError as error:
-            reflections.set_status(
-                connection, draft.id, reflections.DRAFT, now
-            )  # it stays a draft, and its new time keeps it from being tried again at once
+            # It stays a draft; the time of this decision keeps it from being tried again.
+            reflections.set_status(connection, draft.id, reflections.DRAFT, now)
             yield error
         except OSError as error:
             yield error

@@ -4,9 +4,9 @@
 lesson's regex can tell them apart only on the simple commands, without the text of quotes and heredocs. One pass finds
 both: the simple commands, and the cuts, which are the stretches that are not code.
 
-What no shell would accept is read as well as can be, never refused; what is nested deeper than 10 is text. In a word's
-value `$()` stands for what a command prints: what that runs is listed where it stands, and not again from the string it
-is in. A parameter keeps its name: `$HOME`, `${HOME}`.
+Invalid shell syntax is read as well as possible, never rejected; deeper nesting than 10 levels is text. In a word's
+value `$()` stands for a command's output; the commands inside are listed at their position, and not again from the
+string that contains them. A parameter keeps its name: `$HOME`, `${HOME}`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ _LAUNCHER_VALUE_OPTIONS = "-p -w --with --from --spec --python --project --direc
 
 @frozen
 class SimpleCommand:
-    """One program started with its arguments; the span covers the wrappers too, which with assignments are
-    `prefix_words`."""
+    """One program with its arguments; `prefix_words` are assignments and wrappers, which the span covers too."""
 
     program: str
     code: str
@@ -79,8 +78,10 @@ def parse_simple_commands(command: str) -> list[SimpleCommand]:
 
 @frozen
 class ParsedCommand:
-    """The simple commands of a command, each file that a redirection writes and each word that a `for` goes through;
-    the latter two with the place they stand at, in the same text as the spans of the simple commands."""
+    """The simple commands, the files that redirections write, and the words of `for` loops.
+
+    Files and words have their position in the same text as the spans of the simple commands.
+    """
 
     simple_commands: tuple[SimpleCommand, ...]
     redirections: tuple[tuple[int, str], ...]
@@ -147,7 +148,10 @@ class _Scan:
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
-        self.text, self.size = text + "\n", len(text)  # one more, so that a look ahead always finds something
+        self.text, self.size = (
+            text + "\n",
+            len(text),
+        )  # an extra newline, so that looking ahead one character is always possible
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
@@ -195,7 +199,7 @@ def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
         elif c == "(" == text[i + 1] and mode != "pattern":
             i = _read_quoted(scan, i + 2, "((", [], depth)
         elif c in "()":
-            if c == "(" and text[i + 1] == ")":  # what stood before names a function
+            if c == "(" and text[i + 1] == ")":  # the word before is a function's name
                 words.clear()
             _record_command(scan, words, depth)
             if mode != "pattern":

@@ -52,7 +52,7 @@ _REFUSAL_PREFIXES = (
 )
 _REASON_MARKERS = ("user said:", "the following reason for the rejection:")
 _REASON_END = "Note: The user's next message may contain a correction or preference"
-# 2.1.2xx and later; before that the bare reason is the result, which only our own fence tells from an error.
+# From Claude Code 2.1.2xx on; before, the result is the bare reason, and only hardwon's fence tells it from an error.
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 
 

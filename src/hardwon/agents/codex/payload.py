@@ -1,8 +1,8 @@
 """Codex: payloads like Claude Code's, and answers that it parses strictly.
 
-With an unknown field, or an extra one next to a denial, Codex drops the whole answer and the call runs. Its hooks do not
-say whether a command failed. The rollout does, since 0.166 before the hook runs. If the rollout has the call but not yet
-its end, the hook reports nothing; at the end of the turn the rollout is read and has both.
+With an unknown field, or an extra one next to a denial, Codex drops the whole answer and the call runs. Its hooks do
+not say whether a command failed. The rollout does, since 0.166 before the hook runs. If the rollout has the call but
+not yet its end, the hook reports nothing; at the end of the turn the rollout is read and has both.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "codex"
 
-# Codex runs hooks in a login shell, so the person's shell profile counts towards the timeout. Codex limits SessionEnd to
-# three seconds.
+# Codex runs hooks in a login shell, so the person's shell profile counts towards the timeout. Codex limits SessionEnd
+# to three seconds.
 EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 5,
