@@ -45,8 +45,11 @@ class BadLine(Exception):
 
 @frozen
 class ImportResult:
-    """Counts of imported records by kind, lines that failed and why, the lessons for whoever may approve them, and the
-    keys of the memories and reflections that are new."""
+    """The result of an import.
+
+    Counts of records by kind, failed lines with the reasons, the lessons for the caller to import or propose, and the
+    keys of new memories and reflections.
+    """
 
     imported_counts: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]

@@ -139,8 +139,7 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
 
 
 class FallbackSources:
-    """The sources of an answer while no worker runs: patterns, the compiled brief, and answers that point to
-    the worker."""
+    """The sources of an answer while no worker runs: patterns and the compiled brief; other answers name the worker."""
 
     viewer_address = ""
 
@@ -307,7 +306,8 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
 def _extract_lesson_blocks(prompt: str) -> str:
     """Return the #lesson blocks, with an ellipsis for other text.
 
-    That text is not stored, but the ellipsis shows that a block was not alone, so it may have been pasted."""
+    That text is not stored, but the ellipsis shows that a block was not alone, so it may have been pasted.
+    """
     from hardwon.text.lesson_tags import find_lesson_blocks
 
     parts, end, tags = list[str](), 0, find_lesson_blocks(prompt)

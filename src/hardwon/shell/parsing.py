@@ -106,8 +106,10 @@ _last_scan: tuple[str, _Scan | None] = ("", None)
 
 
 def _scan_once(command: str) -> _Scan | None:
-    """Scan a command, or return the last scan of the same one: a call is scanned for what it does to hardwon, then for
-    the lessons it concerns."""
+    """Scan a command, or return the last scan if it is the same command.
+
+    Each call is scanned twice: by self-protection, then by the matching of lessons.
+    """
     global _last_scan
     last_command, last_scan = _last_scan
     if command == last_command and last_scan is not None:

@@ -120,8 +120,10 @@ def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Ma
 
 
 def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
-    """Delete the signals of a session's tags with this problem, or of its last tag if it is empty; within the caller's
-    transaction."""
+    """Delete the signals of a session's tags with this problem, or of its last tag if `problem` is empty.
+
+    Runs within the caller's transaction.
+    """
     rows = connection.execute(
         "select key, signature, body from signals where tier = 1 and session = ? order by id", (session,)
     ).fetchall()

@@ -167,8 +167,10 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
 
 
 def erase_deleted_pages(connection: Connection) -> bool:
-    """Rewrite the file so that nothing deleted is left in its pages, its word indexes or its log; return False if
-    another process reads it."""
+    """Rewrite the file so that nothing deleted is left in its pages, its word indexes or its log.
+
+    Return False if another process is reading it.
+    """
     for name in _list_word_indexes(connection):
         with suppress(sqlite3.OperationalError):  # a contentless index cannot be rebuilt, and holds only words
             connection.execute(f"insert into {name} ({name}) values ('rebuild')")
@@ -387,8 +389,10 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
 
 
 def _scrub_candidate(connection: Connection, candidate: Candidate, pieces: Sequence[str]) -> None:
-    """Keep a decision without the words that hold the text, or without all if no signal says them any more; and
-    without where its deleted signals stood."""
+    """Keep a decision, but remove the fields that contain the text and the places of deleted signals.
+
+    If no signal supports the wording any more, remove all of it.
+    """
     record: dict[str, Any] = dict(candidate.record)
     episodes = candidates.list_episodes(connection, candidate.signature)
     if pieces or candidate.status == "rejected":

@@ -101,8 +101,10 @@ def compute_session_fingerprint(connection: Connection, session: int) -> str:
 
 
 def store_summary(connection: Connection, session: int, summary: Summary, fingerprint: str) -> bool:
-    """Replace the session's summary, with the fingerprint of what it was made from; return False, and change nothing,
-    if the session was distilled from something else meanwhile."""
+    """Replace the session's summary, with the fingerprint of its input.
+
+    Return False, and change nothing, if the session's turns were distilled again meanwhile.
+    """
     with transaction(connection):
         if compute_session_fingerprint(connection, session) != fingerprint:
             return False
@@ -151,8 +153,11 @@ def read_prompt_numbers(connection: Connection, session: int) -> dict[int, int]:
 
 
 def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[int, int]) -> None:
-    """Renumber turns after prompts were deleted, within the caller's transaction; `old_numbers` has the numbers of all
-    prompts until then. What is left of a turn without its prompt belongs to the one before."""
+    """Renumber turns after prompts were deleted, within the caller's transaction.
+
+    `old_numbers` has the numbers of all prompts before the deletion. The rest of a turn that lost its prompt belongs to
+    the turn before.
+    """
     new_numbers = read_prompt_numbers(connection, session)
     number_changes = {
         old_number: new_numbers[prompt_id] for prompt_id, old_number in old_numbers.items() if prompt_id in new_numbers

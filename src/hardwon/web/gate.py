@@ -222,8 +222,11 @@ class BrowserSession:
 
 
 class BrowserSessions:
-    """Owns the signed-in browsers, by the hash of their cookie. They are kept in memory only, so that nothing on disk
-    opens the viewer and the end of the worker signs everybody out."""
+    """The signed-in browsers, by the hash of their cookie.
+
+    They are kept in memory only, so that no file gives access to the viewer, and stopping the worker signs everybody
+    out.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[str, BrowserSession] = {}

@@ -1,5 +1,8 @@
-"""Render values as HTML. All output of templates is untrusted text, so the template engine itself cuts it, replaces
-hidden characters and escapes it; no template can forget to."""
+"""Render values as HTML.
+
+All output of templates is untrusted text, so the template engine itself cuts it, replaces hidden characters and escapes
+it; no template can forget to.
+"""
 
 from __future__ import annotations
 

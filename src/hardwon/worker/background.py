@@ -126,8 +126,11 @@ class JobRunner:
         return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
 
     def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
-        """Look for idle transcripts that no hook reported: new ones, and those so recent that they may not
-        have been due the last time. Runs in a thread, because there may be thousands of transcripts."""
+        """Look for idle transcripts that no hook reported.
+
+        These are new ones, and those so recent that they may not have been due the last time. Runs in a thread, because
+        there may be thousands of transcripts.
+        """
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
             set_up_at = set_up.read_time(connection)
             transcripts = {

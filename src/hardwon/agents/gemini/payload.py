@@ -194,10 +194,10 @@ def _find_message_id(transcript: str) -> str:
 
 
 def _is_typed_by_person(event: Event) -> bool:
-    """Return whether a person typed the prompt: a command's text is sent as if they had, and a repository may bring
-    commands along.
+    """Return whether a person typed the prompt, and it is not the text of a custom command.
 
-    What was typed stands in a log that is written first. `gemini -p` writes none; there the commands' files are read.
+    Gemini CLI sends a command's text as if the person had typed it, and a repository may bring commands along. Typed
+    text is in a log that is written first. `gemini -p` writes none, so the commands' files are read instead.
     """
     transcript = event.transcript.replace("\0", "").encode("utf-8", "replace").decode()
     project_folder = os.path.dirname(os.path.dirname(transcript))  # PROJECT in ~/.gemini/tmp/PROJECT/chats/CHAT
