@@ -195,7 +195,7 @@ def find_approval_state(connection: Connection, approval: Approval) -> str:
 
 
 def announce(connection: Connection, now: float) -> str:
-    """Return what was approved since the last session start, for the person; nothing if it was told before."""
+    """Return a message about approvals since the last session start; empty if all were announced before."""
     fresh = approvals.list_unannounced(connection)
     if not fresh:
         return ""

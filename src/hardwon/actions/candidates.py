@@ -114,7 +114,7 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
 
 
 def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a person puts in force with a record, field by field; nothing that has an effect is left out."""
+    """Describe a record field by field, with every field that has an effect, for the person who accepts it."""
     rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
     if record.get("injection"):
         rows.append(("told as", record["injection"]))
@@ -168,7 +168,7 @@ def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
 
 
 def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
-    """Return what a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
+    """Return the changes that a reader suggests, if its judgement is valid and calls the candidate a lesson."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
     body = judgement.body
@@ -179,7 +179,7 @@ def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
 
 
 def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
-    """Return what the record's trigger would have fired on; None if it has none that can be tried."""
+    """Replay the record's trigger on stored calls; None if it has no trigger that can be tried."""
     try:
         lesson = parse_lesson(dict(record))
     except BadRecord:

@@ -98,7 +98,7 @@ class _Scope:
 def parse_target(
     connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
 ) -> PurgeTarget:
-    """Return what one of the four options means."""
+    """Return the target that one of the four options names."""
     if text is not None:
         pieces = split_into_pieces(text)
         if not pieces:

@@ -69,7 +69,7 @@ def get_tool_path(tool_input: dict[str, Any]) -> str:
 
 
 def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
-    """Return what the call would write, look for or ask: the text a content pattern is tried on."""
+    """Return the text that a call would write, search or ask, on which content patterns are tried."""
     if tool == "MultiEdit":
         return "\n".join(get_text(change, "new_string") for change in get_list(tool_input, "edits"))
     if tool.startswith("mcp__"):

@@ -108,7 +108,7 @@ def read_server_command(server: object) -> list[str]:
 
 
 def read_install_ledger(home: str) -> dict[str, Any]:
-    """Return what hardwon changed in which settings file, so that it can be undone."""
+    """Return hardwon's changes by settings file, so that they can be undone."""
     try:
         with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
             ledger = json.load(file)

@@ -74,7 +74,7 @@ def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
 
 
 def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_result]]:
-    """Return what a file holds: itself, or every session of opencode's database.
+    """Return the sessions in a file: the file itself, or every session of opencode's database.
 
     A database that cannot be read stands for itself: opening it then says why.
     """

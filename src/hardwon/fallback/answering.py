@@ -139,7 +139,7 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
 
 
 class FallbackSources:
-    """The sources of an answer while no worker runs: patterns and the compiled brief; other answers name the worker."""
+    """The sources of an answer while no worker runs: patterns and the compiled brief, but no recall from the store."""
 
     viewer_address = ""
 

@@ -58,7 +58,7 @@ def find_transcript(connection: Connection, name: str) -> tuple[str, str]:
 
 
 def list_steps(connection: Connection, session: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what was asked, delivered, done and observed, in the order of time."""
+    """Return a session's prompts, deliveries, events and observations in order of time."""
     rows_by_kind = {
         "prompt": list_prompt_rows(connection, session["id"]),
         "delivery": list_session_deliveries(connection, session["host"], session["session"]),

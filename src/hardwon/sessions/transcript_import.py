@@ -306,7 +306,7 @@ class TranscriptState:
             yield TranscriptEvent(filtered_event, outcome)
 
     def _filter_event(self, event: Event) -> Event | None:
-        """Return what may be stored of an event; None if it was deleted since it happened."""
+        """Return the event as it may be stored; None if it was deleted since it happened."""
         clean = event_filter.filter_transcript_event(event, self._values)
         if clean is None or not self._tombstones:
             return clean

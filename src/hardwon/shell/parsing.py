@@ -95,7 +95,7 @@ def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
 
 
 def parse_command(command: str) -> ParsedCommand | None:
-    """Return what a command starts and writes to; None if it has more simple commands than MAX_SIMPLE_COMMANDS."""
+    """Return the programs and redirections of a command; None if it has more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
     return (
         None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))

@@ -73,7 +73,7 @@ def read_store_totals(connection: Connection) -> StoreTotals:
 
 
 def measure_file_bytes(home: str) -> int:
-    """Return what the database takes on disk, its log included; 0 if there is none."""
+    """Return the size of the database on disk, including its log; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
     return sum(os.path.getsize(file_path) for file_path in (path, f"{path}-wal") if os.path.exists(file_path))
 

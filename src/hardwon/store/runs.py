@@ -142,7 +142,7 @@ def settle(
 
 
 def read_spending(connection: Connection, day: str) -> DailySpending:
-    """Return what was spent on a day, including what is booked and not settled."""
+    """Return the spending of a day, including runs that are booked and not settled."""
     row = connection.execute(
         """
         select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),
@@ -155,7 +155,7 @@ def read_spending(connection: Connection, day: str) -> DailySpending:
 
 
 def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[dict[str, Any]]:
-    """Return what runs came to since a day (2026-11-16): days in order, other groups by cost, highest first."""
+    """Sum runs since a day (2026-11-16) by group: days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
     name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group

@@ -397,7 +397,7 @@ def list_transcript_paths(connection: Connection) -> list[str]:
 
 
 def list_prompt_texts(connection: Connection, session: int) -> list[str]:
-    """Return what was asked in a session, in order."""
+    """Return the prompts of a session, in order."""
     return fetch_column(connection, "select prompt from prompts where session = ? order by at, id", session)
 
 

@@ -92,7 +92,7 @@ def list_timestamps(connection: Connection, session: int) -> list[float]:
 
 
 def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
-    """Return what distilling a session with a model cost."""
+    """Return the cost of distilling a session with a model."""
     query = """
         select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost
         from runs where session = ?
@@ -215,7 +215,7 @@ _NEWS_QUERIES = {
 
 
 def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
-    """Return what came since the cursor, the latest first, and the cursor behind it."""
+    """Return the rows since the cursor, latest first, and the cursor after them."""
     items: list[dict[str, Any]] = []
     last_ids = dict(cursor.__dict__)
     for table, query in _NEWS_QUERIES.items():

@@ -77,7 +77,7 @@ class WorkerSources:
         return file_memory.recall_for_prompt(self._responder.connection, self._responder.home, event)
 
     def announce_approvals(self) -> str:
-        """Return what was approved since the last session start; nothing while the database is busy."""
+        """Return a message about approvals since the last session start; empty while the database is busy."""
         try:
             return approvals.announce(self._responder.connection, clock.now())
         except db.StoreError as error:
@@ -106,7 +106,7 @@ class HookResponder:
         self._retry_build_at = 0.0
 
     def answer(self, message: bytes, sender_pid: int = 0) -> bytes:
-        """Return what the hook prints; nothing makes the hook use its fallback.
+        """Return the hook's output; an empty answer makes the hook use its fallback.
 
         A message is a line `hardwon 1 HOST EVENT ID` and then the payload. `sender_pid` is 0 if it is not known.
         """

@@ -119,7 +119,7 @@ def _get_exit_code(item: dict[str, Any]) -> int:
 
 
 def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
-    """Return what the rollout's end has of a finished call; {} if it has only its start, None if it has neither."""
+    """Return a finished call from the rollout's tail; {} if only its start is there, None if neither is."""
     quoted_id = dumps(call_id).encode()
     call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and quoted_id in line]
     for line in reversed(call_lines):

@@ -128,7 +128,7 @@ def parse_patch_call(patch: str) -> ToolCall:
 
 
 def parse_patch(patch: str) -> list[FileChange]:
-    """Return what a patch does, file by file; a moved file is edited under its old name and written under the new."""
+    """Split a patch by file; a moved file is edited under its old name and written under the new one."""
     folder = _find_patch_folder(patch) or ""
     files: list[tuple[str, list[str], list[str]]] = []  # each file's tool, its path and the one it moves to, its lines
     for line in patch.split("\n"):
@@ -179,7 +179,7 @@ def join_marked_lines(marker: str, lines: list[str]) -> str:
 
 
 def unwrap_result(result: str) -> tuple[str, int | None]:
-    """Return what a tool printed, without the head above it, and its exit code if that is known."""
+    """Return a tool's output without the head above it, and its exit code if known."""
     text, code = parse_json_result(result)
     head, body = split_head(text)
     return body, parse_exit_code(head) if head else code

@@ -303,7 +303,7 @@ def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
 
 
 def _parse_script(source: str) -> ToolCall:
-    """Return what a script of code mode asks for, as far as its text tells."""
+    """Return the calls of a code-mode script, as far as its text shows them."""
     commands = [_decode_literal(literal) for literal in _SCRIPT_COMMAND.findall(source)]
     if commands:
         return ToolCall("Bash", command="\n".join(commands))

@@ -210,7 +210,7 @@ def _is_typed_by_person(event: Event) -> bool:
 
 
 def _find_latest_message(log: str, session: str) -> str:
-    """Return what was typed last in a session; the log has a line for each field."""
+    """Return the last typed message of a session; the log has a line for each field."""
     latest, session_value = "", b""
     for line in read_tail_lines(log, _TAIL_BYTES):
         name, _, value = line.strip().rstrip(b",").partition(b": ")
@@ -298,7 +298,10 @@ def extract_prompt(text: str) -> str:
 
 
 def extract_answer(text: str) -> str:
-    """Return what the model wrote. A lesson's pattern was shown to it with escaped brackets, so it may copy them."""
+    """Return the model's text without hook context.
+
+    With a `#lesson` block, brackets are unescaped, since the model may copy a pattern that it was shown escaped.
+    """
     text = _strip_hook_context(text).strip()
     return text.replace("&lt;", "<").replace("&gt;", ">") if "#lesson" in text else text
 
