@@ -72,7 +72,7 @@ def edit_lesson(
     approvals.ensure_upgraded(home, connection, clock.now())
     _refuse_waiting(home, lesson)
     record = adding.apply_changes(to_lesson_record(lesson), changes)
-    adding.read_or_refuse(home, record, "edit")  # the faults first: nobody is asked about a lesson that is refused
+    adding.read_or_refuse(home, record, "edit")  # refuse faults before asking the person
     candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
     changed = adding.edit_record(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)

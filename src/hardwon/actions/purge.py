@@ -255,7 +255,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
             for pattern in _APPROVED_PROJECT_FILES:
                 file_paths += glob.glob(os.path.join(glob.escape(project), pattern))
     else:
-        # A text goes from backups as well; approved files of a session or project stay there.
+        # A text is removed from backups too; approved files of a session or project stay there.
         draft_names = {os.path.basename(path) for path in drafts}
         for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             name = os.path.basename(path)

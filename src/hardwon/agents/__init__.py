@@ -12,7 +12,7 @@ from posixpath import join, normpath
 from hardwon.text.fence import strip_invisible
 from hardwon.types import HookReply, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol

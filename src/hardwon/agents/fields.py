@@ -7,7 +7,7 @@ from posixpath import join, normpath
 
 from hardwon.text.light_json import loads
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 

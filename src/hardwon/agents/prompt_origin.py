@@ -20,7 +20,7 @@ import sys
 
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 

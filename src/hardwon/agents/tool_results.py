@@ -16,7 +16,7 @@ _MAX_DEPTH = 20
 _MAX_PATCH_LINES = 2_000
 # Fields that hold the whole text of a result; the first that an object has is taken.
 _TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay", "resource")
-# Left out where an object is rendered field by field: they repeat the call, or are no text.
+# Left out when an object is rendered field by field: they repeat the call or are not text.
 _SKIPPED_FIELDS = frozenset(
     ("prompt", "originalFile", "oldString", "newString", "base64", "usage", "isImage", "noOutputExpected", "oldTodos")
 )

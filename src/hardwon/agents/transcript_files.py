@@ -231,7 +231,7 @@ def _number_lines(text: bytes, file: BinaryIO, position: ReadPosition) -> tuple[
     if position.unended:
         rest, _, others = text.partition(b"\n")
         if rest.strip():
-            line -= 1  # it goes on in the line that was read before
+            line -= 1  # it continues the line that was read before
         else:
             text = others
     lines = list(enumerate(text.split(b"\n")[:-1], line + 1))

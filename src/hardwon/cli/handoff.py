@@ -117,7 +117,7 @@ def amend(name: str) -> None:
         if not is_interactive():
             raise UserError("an editor needs a terminal", f"edit {record.draft}")
         click.edit(filename=record.draft)
-        # A ratified page that was edited would not be told until it is approved again.
+        # Agents do not get an edited page until it is approved again.
         page = handoffs.read_page(record)
         if page and page.is_edited:
             ratify_handoff(connection, home, record, COMMAND_LINE, clock.now())

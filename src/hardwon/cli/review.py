@@ -160,7 +160,7 @@ class _Review:
                 echo_indented("   ", line.strip())
             echo_indented("   fix: ", error.fix)
             return position
-        # A skipped candidate is not a decision, so undo goes past it.
+        # A skipped candidate is not a decision, so undo ignores it.
         if answer != "s":
             self.decisions.append((position, candidate.id))
         return position + 1

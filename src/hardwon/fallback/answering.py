@@ -26,7 +26,7 @@ from hardwon.privacy.identifiers import clean_ids
 from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from subprocess import Popen

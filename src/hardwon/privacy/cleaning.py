@@ -7,7 +7,7 @@ from hardwon.privacy.randomness import MIN_RANDOM_LENGTH, find_unbroken_runs, is
 from hardwon.privacy.redaction import MIN_RUN_LENGTH, find_secret_spans, redact_text
 from hardwon.text.case_folding import fold_case
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any

@@ -31,7 +31,7 @@ from hardwon.text.fence import remove_between
 from hardwon.text.light_json import loads
 from hardwon.types import replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 from hardwon.types import replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import Event
 

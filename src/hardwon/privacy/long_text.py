@@ -12,7 +12,7 @@ from hardwon.privacy.private_tags import has_possible_tag, strip_private
 from hardwon.privacy.redaction import redact_text
 from hardwon.privacy.truncation import Excerpt, format_items_note, format_keys_note, trim_text
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hardwon.text.case_folding import fold_case
 from hardwon.text.fence import FENCE_OPEN
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable

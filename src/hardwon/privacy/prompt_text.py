@@ -7,7 +7,7 @@ no worker runs, so it uses the standard library without `re`.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -29,7 +29,7 @@ from hardwon.privacy.secret_rules import (
 )
 from hardwon.text.case_folding import fold_case
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     import re
     from collections.abc import Collection, Iterable, Iterator, Sequence

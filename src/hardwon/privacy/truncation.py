@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hardwon.text.light_json import dumps
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 

@@ -11,7 +11,7 @@ import os
 from hardwon.shell.parsing import ParsedCommand, parse_command
 from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

@@ -11,7 +11,7 @@ from hardwon.self_protection.hook_settings import is_hook_safe_edit
 from hardwon.self_protection.protected_paths import ProtectedPaths, read_settings, resolve_path
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardwon.self_protection.protected_paths import HOOK_SCRIPT
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

@@ -10,7 +10,7 @@ import os
 from hardwon.self_protection.protected_paths import expand_tilde, fill_variables, resolve_path
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

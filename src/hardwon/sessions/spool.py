@@ -10,7 +10,7 @@ import os
 from hardwon.paths import make_private_folder, open_plain_file
 from hardwon.text.light_json import dumps, loads
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any

@@ -141,7 +141,7 @@ _CLEAR_FAILURE = re.compile(
 _BEGINS_AS_ERROR = re.compile(
     r"(?:\w*Error|error|ERROR|fatal)(?:\[[\w-]{1,20}\])?:\s*(?![(\s]*(?:(?:0|none|null|nil|false|empty|undefined)\b|no$))\S"
 )
-# What a program says of its own arguments; nobody keeps a file or a log that begins so.
+# Complaints of a program about its arguments; no file or log begins like that.
 _MISUSE = re.compile(
     r"(?:(?:error|fatal): |[\w.-]+: (?:error: )?)?"
     r"(?:(?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported|illegal) (?:\w+ )?"
@@ -162,7 +162,7 @@ _EXIT_STATUS = re.compile(
     r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
     re.I,
 )
-_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # of a result, in which an error stands that ended the run
+_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # the end of a result, where an error that ended the run is
 # Tools whose results are texts of others: what these begin with says nothing of the call.
 _SHOWING_TOOLS = frozenset(
     ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")

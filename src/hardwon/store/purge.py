@@ -232,7 +232,7 @@ def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Co
     connection.create_function("holds", 1, has_piece, deterministic=True)
     tables = dict(_iter_tables(connection))
     _delete_prompts_and_events(connection, tables, at)
-    # The words of a document may stand side by side that do not in its source, so its source may stay.
+    # A document's words may be adjacent where its source has text between them, so the source need not be deleted.
     documents.queue_reindexing(connection, "holds(words)")
     rejections.store_memory_traces(connection, _build_condition(("text", "project", "session", "evidence")))
     for index in _list_word_indexes(connection):

@@ -16,7 +16,7 @@ from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, t
 from hardwon.types import Run, frozen, replace
 
 BEGUN, LOST = "begun", "lost"
-LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
+LOST_SECONDS = 3600.0  # after which an unsettled run counts as lost
 REFLECT = "reflect"  # the purpose that has a cap of its own
 GROUPS = ("day", "purpose", "project", "model", "outcome")
 _INSTANT = 1e-6

@@ -14,7 +14,7 @@ except ImportError:  # an interpreter without the C accelerator
 
     make_scanner = None  # type: ignore[assignment, misc]
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 

@@ -60,7 +60,7 @@ def create_server(
     config = uvicorn.Config(
         build_gate(api_app, viewer_app, token=token, port=port),
         http=HeadTimeoutProtocol,
-        # The worker has its own log, and nothing stands in front of this server that could set proxy headers.
+        # The worker has its own log, and there is no proxy in front of this server that could set headers.
         lifespan="off",
         access_log=False,
         log_config=None,

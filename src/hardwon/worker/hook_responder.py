@@ -32,7 +32,7 @@ from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, 
 
 PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
-FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
+FIRST_BUILD_SECONDS = 10.0  # when the worker starts and no hook is waiting yet
 BUILD_RETRY_SECONDS = 10.0  # after a build that failed, for example because the disk is full
 PROMPT_SECONDS = 0.3  # agents wait a second for the answer to a prompt
 ORIGIN_SECONDS = 0.3  # it usually takes a millisecond, and only decisions need it

@@ -14,7 +14,7 @@ from hardwon.agents.fields import (
 from hardwon.text.light_json import dumps
 from hardwon.types import Event
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import HookReply
 

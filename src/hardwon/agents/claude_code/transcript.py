@@ -116,7 +116,7 @@ def is_transcript_head(head: bytes) -> bool:
 def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
     message = get_object(wire, "message")
     if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
-        return  # an error of the API, which nobody said
+        return  # an API error, not the assistant's words
     for index, block in enumerate(_list_blocks(message.get("content"))):
         kind, block_id = get_text(block, "type"), f"{line_id}.{index}"
         if kind == "tool_use":

@@ -22,7 +22,7 @@ from hardwon.agents.fields import get_first_text, get_object, get_path_text, get
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 

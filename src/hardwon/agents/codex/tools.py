@@ -12,7 +12,7 @@ from hardwon.agents.fields import collect_strings, get_first_text, get_object
 from hardwon.text.light_json import loads
 from hardwon.types import frozen, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 

@@ -25,7 +25,7 @@ from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -83,7 +83,7 @@ _ARGUMENT_NAMES = {
 _TOOL_ARGUMENT_NAMES = {_SHELL_TOOL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
 _MCP_PREFIX = "mcp_"
 _TAIL_BYTES = 256 * 1024  # of a transcript, a log or a command's file
-_MESSAGE_PREFIX, _HEAD_BYTES = b'{"id":"', 200  # how a line with a message begins, and where its type stands
+_MESSAGE_PREFIX, _HEAD_BYTES = b'{"id":"', 200  # how a message line begins, and how far its type is from there
 
 _HOOK_CONTEXT_TAGS = ("<hook_context>", "</hook_context>")
 _BRACKET_ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"})

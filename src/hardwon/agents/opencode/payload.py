@@ -22,7 +22,7 @@ from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, fence_text, remove_betwe
 from hardwon.text.light_json import dumps
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
