@@ -28,7 +28,7 @@ ENDED_SECONDS = 86_400.0  # a session whose transcript was not written for a day
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import of records added, how many deleted ones it left out, and the faults by line."""
+    """The records that an import added, the number of deleted ones it left out, and the faults by line."""
 
     counts: dict[str, int]
     deleted: int

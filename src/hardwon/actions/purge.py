@@ -61,7 +61,7 @@ _APPROVED_PROJECT_FILES = (".hardwon/lessons.json", ".claude/memory/*.md", "docs
 
 @dataclass(frozen=True, slots=True)
 class PurgeReport:
-    """What a purge removed, or would remove, and what still holds the target."""
+    """The counts of what a purge removed, or would remove, and the files that still contain the target."""
 
     removed: Mapping[str, Mapping[str, int]]  # counts by location
     approved: Mapping[str, list[int]]  # a person's files and the lines that hold it; [0] if it spans lines
