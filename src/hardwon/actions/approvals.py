@@ -75,7 +75,7 @@ def record_handoff(connection: Connection, number: int, path: str, now: float) -
 def record_imported(
     connection: Connection, memory_keys: Sequence[str], reflection_keys: Sequence[str], path: str, now: float
 ) -> None:
-    """Approve the memories and handoffs that a person imported as active; what is not active stays without."""
+    """Approve the memories and handoffs that a person imported as active."""
     for memory in memories.list_memories(connection, "active"):
         if memory.key in memory_keys:
             record_memory(connection, memory.id, path, now)
@@ -90,7 +90,7 @@ def record_trust(connection: Connection, project: str, content_hash: str, now: f
 
 
 def withdraw(connection: Connection, kind: str, subject: str, now: float) -> None:
-    """Undo every approval of a subject, earlier versions too."""
+    """Undo every approval of a subject, including earlier versions."""
     with transaction(connection):
         approvals.undo_subject(connection, kind, subject, now)
 
@@ -128,8 +128,8 @@ def find_changes_to_approve(home: str, now: float) -> list[approved_lessons.Wait
 def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restored: bool = False) -> int:
     """Approve, once for each database, what was in force before approvals were recorded; return how many.
 
-    In force is what the last manifest has. After a person restored a backup it is what the restored file says, since
-    the manifest was compiled from another.
+    The last manifest says what was in force. After a person restored a backup, the restored file does, since the
+    manifest was compiled from another file.
     """
     if approvals.is_upgraded(connection):
         return 0
@@ -137,7 +137,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
         lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
         trusted = read_trusted_hashes(home)
     except UserError:
-        return 0  # a broken file is the person's to mend first; until then the last good manifest stays in force
+        return 0  # the person must fix the broken file first; until then the last good manifest stays in force
     active_ids = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
     in_force = [
         file_lesson
@@ -162,7 +162,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
 
 
 def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: float) -> None:
-    """Approve what was told: a file in the home counted as edited, one in a repository only as approved."""
+    """Approve a memory as it counted before: a file in the home as edited, one in a repository only as approved."""
     page = read_page(home, memory)
     text = memory.text
     if page and page.is_edited and paths.is_inside(home, page.path):
@@ -182,7 +182,7 @@ def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.
 
 
 def describe_approvals(connection: Connection, limit: int) -> list[ListedApproval]:
-    """Return the newest approvals, newest first, undone ones too."""
+    """Return the newest approvals, newest first, including undone ones."""
     return [_describe_approval(connection, approval) for approval in approvals.list_approvals(connection, limit)]
 
 
@@ -195,7 +195,7 @@ def find_approval_state(connection: Connection, approval: Approval) -> str:
 
 
 def announce(connection: Connection, now: float) -> str:
-    """Return what was approved since the last session start, for the person; nothing if it was told before."""
+    """Return a message about approvals since the last session start; empty if all were announced before."""
     fresh = approvals.list_unannounced(connection)
     if not fresh:
         return ""

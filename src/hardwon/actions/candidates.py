@@ -62,7 +62,7 @@ def accept(
 ) -> Lesson:
     """Write a candidate as a lesson, with what the person changed in it.
 
-    A block must not stop what went fine before; where there is little to tell by, the person is asked by `confirm`.
+    A block must not stop calls that succeeded before; with too few calls to tell, `confirm` asks the person.
     """
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
@@ -86,7 +86,7 @@ def accept(
 def refuse_unsafe_edit(
     connection: Connection, lesson: Lesson, record: dict[str, Any], *, confirm: Callable[[str], bool]
 ) -> None:
-    """Refuse what would make a block of a lesson, or a block of other calls, where `accept` would."""
+    """Refuse an edit to a block, or of the calls that a block stops, where `accept` would refuse that block."""
     changed_lesson = adding.parse_valid_lesson(record)
     old_record, new_record = to_lesson_record(lesson), to_lesson_record(changed_lesson)
     if any(
@@ -114,7 +114,7 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
 
 
 def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what a person puts in force with a record, field by field; nothing that has an effect is left out."""
+    """Describe a record field by field, with every field that has an effect, for the person who accepts it."""
     rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
     if record.get("injection"):
         rows.append(("told as", record["injection"]))
@@ -162,13 +162,13 @@ def undo(home: str, connection: Connection, candidate_id: str) -> Candidate:
 
 
 def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
-    """Return the suggested record as an active lesson with the confidence of what a person has read."""
+    """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
     vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
     return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
 
 def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
-    """Return what a reader would change in the suggestion, if its judgement counts and calls it a lesson."""
+    """Return the changes that a reader suggests, if its judgement is valid and calls the candidate a lesson."""
     if judgement is None or judgement.void or judgement.verdict != "lesson":
         return {}
     body = judgement.body
@@ -179,7 +179,7 @@ def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
 
 
 def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
-    """Return what the record's trigger would have fired on; None if it has none that can be tried."""
+    """Replay the record's trigger on stored calls; None if it has no trigger that can be tried."""
     try:
         lesson = parse_lesson(dict(record))
     except BadRecord:
@@ -205,7 +205,7 @@ def refuse_unsafe_block(
 ) -> None:
     """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
 
-    `hold` is the command that makes a hold of it, `sure` the one that blocks all the same.
+    `hold` is the command that turns it into a hold, `sure` the one that blocks anyway.
     """
     if lesson.delivery != "block":
         return

@@ -49,7 +49,7 @@ def write_handoff(
 def ratify_overdue(
     connection: Connection, home: str, values: Mapping[str, Any], now: float
 ) -> Iterator[RatificationResult | UserError | OSError]:
-    """Ratify the drafts that `ratifyAfterDays` lets count unseen; one that cannot be does not hold up the others."""
+    """Ratify the drafts that are older than `ratifyAfterDays`; one that fails does not stop the others."""
     should_commit = bool(values.get("handoffCommit", False))
     for draft in ratification.find_overdue_drafts(connection, values, now):
         try:
@@ -57,7 +57,8 @@ def ratify_overdue(
                 connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=should_commit, is_read=False
             )
         except UserError as error:
-            reflections.set_status(connection, draft.id, reflections.DRAFT, now)  # it stays one, and is not tried again
+            # It stays a draft; the time of this decision keeps it from being tried again.
+            reflections.set_status(connection, draft.id, reflections.DRAFT, now)
             yield error
         except OSError as error:
             yield error

@@ -28,7 +28,7 @@ ENDED_SECONDS = 86_400.0  # a session whose transcript was not written for a day
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import of records added, how many deleted ones it left out, and the faults by line."""
+    """The records that an import added, the number of deleted ones it left out, and the faults by line."""
 
     counts: dict[str, int]
     deleted: int
@@ -97,9 +97,9 @@ def import_records(
 
 
 def restore_backup(home: str, chosen: Backup, *, restore_deleted: bool) -> tuple[Backup, int]:
-    """Put a backup in place of what is there, with the worker stopped.
+    """Replace the home's data by a backup, with the worker stopped.
 
-    Returns a backup of what was there, and how many sessions stay deleted because they were deleted since.
+    Return a backup of the data before, and how many restored sessions stay deleted because they were deleted since.
     """
     previous_backup = backups.create_backup(home, clock.now())
     backups.restore(home, chosen, previous_backup)

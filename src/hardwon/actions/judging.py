@@ -1,4 +1,4 @@
-"""Having a reader judge candidates: an agent that is given them, or a model. A judgement proposes, a person decides."""
+"""Have an agent or a model judge candidates. A judgement only proposes; a person decides."""
 
 from __future__ import annotations
 

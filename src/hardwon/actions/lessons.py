@@ -72,7 +72,7 @@ def edit_lesson(
     approvals.ensure_upgraded(home, connection, clock.now())
     _refuse_waiting(home, lesson)
     record = adding.apply_changes(to_lesson_record(lesson), changes)
-    adding.read_or_refuse(home, record, "edit")  # the faults first: nobody is asked about a lesson that is refused
+    adding.read_or_refuse(home, record, "edit")  # refuse faults before asking the person
     candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
     changed = adding.edit_record(home, lesson.id, changes)
     _put_in_force(home, connection, [changed], path)
@@ -135,7 +135,7 @@ def restore_lesson(
 def import_foreign_lessons(
     home: str, connection: Connection, imported_records: Iterable[dict[str, Any]], path: str, *, confirm: Confirm
 ) -> tuple[list[Lesson], dict[str, str]]:
-    """Take over lessons of lessons-learned: those taken, and the names of those refused with the reason.
+    """Import lessons of lessons-learned; return the imported ones, and the refused names with their reasons.
 
     A block that review would not let through comes in as a candidate, with the reason under `importFaults`.
     """
@@ -168,7 +168,7 @@ def import_exported_lessons(
     *,
     is_person: bool,
 ) -> tuple[int, list[tuple[int, str]]]:
-    """Take in lessons from an export, by line: how many were added, and which lines were refused and why.
+    """Import exported lessons by line; return how many were added, and the refused lines with their reasons.
 
     An agent's come in as candidates, and so do blocks that review would not let through.
     """

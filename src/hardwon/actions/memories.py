@@ -12,7 +12,7 @@ from hardwon.types import Memory
 
 
 def approve_memory(connection: Connection, home: str, memory: Memory, path: str, now: float) -> tuple[Memory, str]:
-    """Let a memory count as its file says it; return it with the file's path."""
+    """Approve a memory with its file's current text; return it with the file's path."""
     approvals.ensure_upgraded(home, connection, now)
     approved, file_path = memories.approve(connection, home, memory, now)
     approvals.record_memory(connection, approved.id, path, now)
@@ -20,7 +20,7 @@ def approve_memory(connection: Connection, home: str, memory: Memory, path: str,
 
 
 def adopt_memory_file(connection: Connection, home: str, page: MemoryPage, path: str, now: float) -> Memory:
-    """Let a file count that somebody else put into the repository."""
+    """Approve a memory file that somebody else added to the repository."""
     approvals.ensure_upgraded(home, connection, now)
     memory = memories.adopt_file(connection, page, now)
     approvals.record_memory(connection, memory.id, path, now)
@@ -28,7 +28,7 @@ def adopt_memory_file(connection: Connection, home: str, page: MemoryPage, path:
 
 
 def reword_memory(connection: Connection, home: str, memory: Memory, text: str, path: str, now: float) -> Memory:
-    """Say a memory in other words; an approved one stays approved with them."""
+    """Change a memory's text; an approved memory stays approved with it."""
     approvals.ensure_upgraded(home, connection, now)
     changed = memories.reword(connection, home, memory, text, now)
     if changed.status == "active":
@@ -37,7 +37,7 @@ def reword_memory(connection: Connection, home: str, memory: Memory, text: str, 
 
 
 def reject_or_retire_memory(connection: Connection, home: str, memory: Memory, now: float) -> Memory:
-    """Reject a proposal, or retire what counts."""
+    """Reject a proposal, or retire an approved memory."""
     approvals.ensure_upgraded(home, connection, now)
     changed = memories.reject_or_retire(connection, memory, now)
     approvals.withdraw(connection, MEMORY, str(changed.id), now)

@@ -1,4 +1,4 @@
-"""Do what a person typed to hardwon as a prompt: add a lesson, decide about what waits, or remember something."""
+"""Handle what a person typed to hardwon as a prompt: add a lesson, decide about a proposal, or remember something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Purging: delete a text, session, project or period wherever hardwon keeps it, then search for what remains.
+"""Delete a text, session, project or period wherever hardwon keeps it, then search for what remains.
 
 Files that a person approved, and agents' transcripts, are reported and left alone.
 """
@@ -61,7 +61,7 @@ _APPROVED_PROJECT_FILES = (".hardwon/lessons.json", ".claude/memory/*.md", "docs
 
 @dataclass(frozen=True, slots=True)
 class PurgeReport:
-    """What a purge removed, or would remove, and what still holds the target."""
+    """The counts of what a purge removed, or would remove, and the files that still contain the target."""
 
     removed: Mapping[str, Mapping[str, int]]  # counts by location
     approved: Mapping[str, list[int]]  # a person's files and the lines that hold it; [0] if it spans lines
@@ -98,7 +98,7 @@ class _Scope:
 def parse_target(
     connection: db.Connection, text: str | None, session: str | None, project: str | None, older_than: str | None
 ) -> PurgeTarget:
-    """Return what one of the four options means."""
+    """Return the target that one of the four options names."""
     if text is not None:
         pieces = split_into_pieces(text)
         if not pieces:
@@ -179,7 +179,7 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
 
 
 def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
-    """Return the files that go whole, by location."""
+    """Return the files to delete whole, by location."""
     reflection_rows = purge.find_target_reflections(connection, scope.target)
     target_drafts = {page for page, _, _ in reflection_rows if _is_draft(page)}
     drafts = target_drafts | set(filter(_is_draft, list_files_below(os.path.join(scope.home, DRAFTS_FOLDER))))
@@ -255,7 +255,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
             for pattern in _APPROVED_PROJECT_FILES:
                 file_paths += glob.glob(os.path.join(glob.escape(project), pattern))
     else:
-        # A text goes from backups as well; approved files of a session or project stay there.
+        # A text is removed from backups too; approved files of a session or project stay there.
         draft_names = {os.path.basename(path) for path in drafts}
         for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             name = os.path.basename(path)

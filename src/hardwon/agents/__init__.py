@@ -12,7 +12,7 @@ from posixpath import join, normpath
 from hardwon.text.fence import strip_invisible
 from hardwon.types import HookReply, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
@@ -95,7 +95,7 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
 
 
 def write_reply(event: Event, reply: HookReply) -> bytes:
-    """Return what the hook prints for the event's agent, without characters that hide text or steer a terminal."""
+    """Return the hook's output for the event's agent, without characters that hide text or control a terminal."""
     visible_reply = HookReply(
         strip_invisible(reply.deny), strip_invisible(reply.context), strip_invisible(reply.notice), reply.deliveries
     )
@@ -123,7 +123,7 @@ def bound_event(event: Event) -> Event:
 
 
 def shorten_path(path: str, folder: str = "/") -> str:
-    """Return the path, or of a longer one the folders that still fit.
+    """Return the path; cut one that is too long after the last folder that fits.
 
     An agent may resolve `a/../a/../…` before it opens the file, so the path is resolved before it is cut.
     """

@@ -1,4 +1,4 @@
-"""Checking agents: what is installed in each, whether the hooks answer and fire, and which other tools are there."""
+"""Check agents: what is installed in each, whether the hooks answer and fire, and which other tools are there."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def check_agents(home: str) -> Iterator[Check]:
 
 
 def _check_agent(home: str, name: str) -> Iterator[Check]:
-    """Yield nothing for an agent that is neither installed nor set up."""
+    """Check one agent; yield nothing if it is neither installed nor set up."""
     module = load_install_module(name)
     program, path, install_command = shutil.which(module.PROGRAM), module.get_settings_path(), f"hardwon install {name}"
     try:

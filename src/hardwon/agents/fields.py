@@ -1,4 +1,4 @@
-"""Look into JSON that another program wrote: any type may stand anywhere, and nothing here costs an import."""
+"""Read fields of JSON from other programs, where any value may have any type, without expensive imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from posixpath import join, normpath
 
 from hardwon.text.light_json import loads
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
@@ -54,7 +54,7 @@ def get_number(wire: dict[str, Any], key: str) -> float | None:
 
 
 def get_path_text(wire: object, key: str) -> str:
-    """Return a path without what the file system cannot name."""
+    """Return a path without characters that no file name can have."""
     return get_text(wire, key).replace("\0", "").encode("utf-8", "replace").decode()
 
 
@@ -69,7 +69,7 @@ def get_tool_path(tool_input: dict[str, Any]) -> str:
 
 
 def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
-    """Return what the call would write, look for or ask: the text a content pattern is tried on."""
+    """Return the text that a call would write, search or ask, on which content patterns are tried."""
     if tool == "MultiEdit":
         return "\n".join(get_text(change, "new_string") for change in get_list(tool_input, "edits"))
     if tool.startswith("mcp__"):
@@ -96,7 +96,7 @@ def collect_strings(value: object, depth: int = 0) -> list[str]:
 
 
 def read_tail_lines(path: str, max_bytes: int) -> list[bytes]:
-    """Return the lines at a file's end; none if it cannot be read from there, and a pipe is not waited for."""
+    """Return the lines at a file's end; none if it cannot be read. Does not block on a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Planning and writing changes to agents' settings files: hooks, the MCP server, and trust in Codex.
+"""Plan and write changes to agents' settings files: hooks, the MCP server, and trust in Codex.
 
-A ledger in the home says which containers of a settings file hardwon created, so that uninstalling leaves every byte as
-it was.
+A ledger in the home records which containers of a settings file hardwon created, so that uninstalling restores every
+byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """A settings file as it is and as it is to be, with the containers in it that are hardwon's by purpose."""
+    """A settings file before and after a change, with the containers that hardwon created, by purpose."""
 
     agent: str
     path: str

@@ -1,4 +1,4 @@
-"""Tell whether a hook was started by the agent itself, by what the system knows of the process and of those above it.
+"""Return whether a hook was started by the agent itself, by what the system knows of the process and of those above it.
 
 A typed decision counts as a person's word, so it needs this proof. What an agent starts for a prompt looks like this:
 
@@ -20,7 +20,7 @@ import sys
 
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -166,7 +166,7 @@ def _find_stream_doubt(shell: Process, hook: Process, agent_name: str) -> str:
 
 
 def _find_environment_doubt(shell: Process, agent: Process) -> str:
-    """Return why the environment is not that of a hook: agents pass theirs on, and mark that of a model's commands."""
+    """Return why the environment is not a hook's; agents set extra variables for the commands that a model runs."""
     environment = shell.environment
     if environment is None or agent.environment is None:
         return ""
@@ -188,9 +188,9 @@ def _is_agent(process: Process, agent_name: str) -> bool:
 
 
 def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> bool:
-    """Return whether something else stands between this agent and another above it, as a shell tool does.
+    """Return whether another agent started this one through some other process, such as a shell tool.
 
-    A program that starts itself again, or that a wrapper of the same agent starts, has nothing in between.
+    An agent that restarts itself, or that a wrapper of the same agent starts, has no other process in between.
     """
     pid, is_apart = agent.parent_pid, False
     for _ in range(MAX_ANCESTORS):
@@ -199,7 +199,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
         try:
             ancestor = read(pid)
         except OSError:
-            return False  # another user's, such as a terminal's: no agent of ours is above it
+            return False  # another user's process, such as a terminal's; no agent of this user is above it
         if not any(_is_agent(ancestor, agent_name) for agent_name in AGENT_PROGRAM_NAMES):
             is_apart = True
         elif is_apart:
@@ -223,7 +223,7 @@ def read_process(pid: int) -> Process:
 def _read_from_proc(pid: int) -> Process:
     folder = f"/proc/{pid}"
     with open(f"{folder}/stat", "rb") as file:
-        fields = file.read().rpartition(b")")[2].split()  # the name before may hold anything
+        fields = file.read().rpartition(b")")[2].split()  # the process name before it may contain anything, even `)`
     with open(f"{folder}/cmdline", "rb") as file:
         words = _decode_strings(file.read())
     with open(f"{folder}/environ", "rb") as file:
@@ -231,7 +231,7 @@ def _read_from_proc(pid: int) -> Process:
     return Process(
         pid=pid,
         parent_pid=int(fields[1]),
-        program=os.readlink(f"{folder}/exe").removesuffix(" (deleted)"),  # an upgrade while it runs
+        program=os.readlink(f"{folder}/exe").removesuffix(" (deleted)"),  # the file was replaced by an upgrade
         arguments=words,
         environment=_parse_assignments(environment),
         stdin=_read_stream(f"{folder}/fd/0"),
@@ -278,8 +278,7 @@ def _read_on_macos(pid: int) -> Process:
 
 
 def parse_process_arguments(content: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the words and the environment in what macOS gives for KERN_PROCARGS2: a count, the program, padding, then
-    the strings."""
+    """Parse macOS's KERN_PROCARGS2 (a count, the program, padding, then strings) into arguments and environment."""
     count = int.from_bytes(content[:4], sys.byteorder)
     strings = content[4:].partition(b"\0")[2].lstrip(b"\0")
     decoded = _decode_strings(strings)

@@ -108,7 +108,7 @@ def read_server_command(server: object) -> list[str]:
 
 
 def read_install_ledger(home: str) -> dict[str, Any]:
-    """Return what hardwon changed in which settings file, so that it can be undone."""
+    """Return hardwon's changes by settings file, so that they can be undone."""
     try:
         with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
             ledger = json.load(file)
@@ -129,8 +129,9 @@ def list_settings_files(home: str) -> list[tuple[str, str]]:
 def write_discovery_files(home: str) -> None:
     """Write the two files that the script of a plugin reads, by what the settings files say now.
 
-    A plugin is a few files in an agent's own folder, without a path to us. `front-door` has the interpreter and the
-    hook, a line each; `hooked/AGENT` lists the settings files that run our hooks, so that the plugin's stay silent.
+    A plugin is a few files in an agent's own folder and does not know where hardwon is. `front-door` has the
+    interpreter and the hook, a line each; `hooked/AGENT` lists the settings files that run hardwon's hooks, so that the
+    plugin's hooks do nothing.
     """
     _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
     hooked_files = [(name, path) for name, path in list_settings_files(home) if _runs_hooks(name, path)]

@@ -1,4 +1,4 @@
-"""The text of a tool's result, whatever shape an agent reports it in.
+"""Extract the text of a tool's result from the different shapes that agents report.
 
 Agents hand a result over as a string, as a list of content blocks, or as an object with a field for each part. It is
 stored, indexed and shown as the text that a person would have seen: no braces, no escaped line ends, no images.
@@ -16,12 +16,12 @@ _MAX_DEPTH = 20
 _MAX_PATCH_LINES = 2_000
 # Fields that hold the whole text of a result; the first that an object has is taken.
 _TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay", "resource")
-# Left out where an object is rendered field by field: they repeat the call, or are no text.
+# Left out when an object is rendered field by field: they repeat the call or are not text.
 _SKIPPED_FIELDS = frozenset(
     ("prompt", "originalFile", "oldString", "newString", "base64", "usage", "isImage", "noOutputExpected", "oldTodos")
 )
-# What the hooks of Claude Code and Gemini CLI sent was stored as JSON up to 0.1.0. An object with one of these sets of
-# fields was such a result; any other JSON is what a program printed.
+# Up to 0.1.0, results from the hooks of Claude Code and Gemini CLI were stored as JSON. An object with one of these
+# sets of fields is such a result; any other JSON is a program's output.
 _STORED_RESULT_FIELDS = (
     {"stdout", "stderr"},
     {"stdout", "interrupted"},

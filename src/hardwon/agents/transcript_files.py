@@ -41,7 +41,7 @@ _SEARCH_BYTES = 1 << 20
 
 
 class OpenTranscript(NamedTuple):
-    """An open transcript: what tells whether it changed, where reading goes on, and what comes from there."""
+    """An open transcript: its stat, the position where reading continues, and the portions from there."""
 
     stat: os.stat_result
     position: ReadPosition
@@ -74,7 +74,7 @@ def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
 
 
 def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_result]]:
-    """Return what a file holds: itself, or every session of opencode's database.
+    """Return the sessions in a file: the file itself, or every session of opencode's database.
 
     A database that cannot be read stands for itself: opening it then says why.
     """
@@ -120,7 +120,7 @@ def list_subagent_transcripts(path: str) -> list[str]:
 
 
 def get_inode(path: str) -> int:
-    """Return what tells that it is still the same file, or in the same; -1 if it is gone."""
+    """Return the inode of the file, or of the database that holds the session; -1 if it is gone."""
     database_session = database.split_session_path(path)
     try:
         return os.stat(database_session[0] if database_session else path).st_ino
@@ -231,7 +231,7 @@ def _number_lines(text: bytes, file: BinaryIO, position: ReadPosition) -> tuple[
     if position.unended:
         rest, _, others = text.partition(b"\n")
         if rest.strip():
-            line -= 1  # it goes on in the line that was read before
+            line -= 1  # it continues the line that was read before
         else:
             text = others
     lines = list(enumerate(text.split(b"\n")[:-1], line + 1))
@@ -289,7 +289,7 @@ def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepP
 
 
 class PrivateTurnTracker:
-    """Owns whether the latest prompt of a transcript is private: what follows one is private up to the next.
+    """Tracks whether the latest prompt of a transcript is private; everything up to the next prompt then is too.
 
     A sub-agent's own transcript does not have the prompt it works for, so its session's is searched. Where anything is
     marked as private there, or it is not found, nothing of the sub-agent is kept.
@@ -311,7 +311,7 @@ class PrivateTurnTracker:
             self.is_private, self._prompt_session = is_wholly_private(step.text), step.session
         if self.is_private or not step.agent:
             return self.is_private
-        # In a document the sub-agents come behind all prompts, not behind their own.
+        # In a document, subagents come after all prompts, not after their own.
         if step.session == self._prompt_session and not is_single_document(self._path):
             return False
         key = step.session, step.agent
@@ -327,7 +327,7 @@ def has_private_parent(path: str) -> bool:
 
 def _is_hidden_subagent(path: str, session: str, agent: str) -> bool:
     if not os.path.isfile(path):
-        return False  # in a database, which hands over nothing of those
+        return False  # sessions in a database: `read_messages` already leaves these subagents out
     has_session = session not in ("", agent)
     if is_single_document(path) and has_session:
         return any(map(_has_private_tag, {path, *_find_session_nearby(path, session)}))

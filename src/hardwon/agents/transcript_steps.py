@@ -29,7 +29,7 @@ UsageCounter = dict[str, Any]  # as it is stored with a reader's state
 TRANSCRIPT_MODULES = {name: f"hardwon.agents.{package}.transcript" for name, package in AGENT_PACKAGES.items()}
 _MAX_ID_LENGTH = 128
 _MAX_PATH_LENGTH = 4096
-_MAX_MISSES = 100  # searches to a document's end, after which its strings are written in another way than we search
+_MAX_MISSES = 100  # failed searches, after which the document must escape its strings differently from our search
 _MAX_RECOUNTED = 8  # messages whose usage may be reported again
 _DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
 _OBJECT_START = re.compile(r"^\{", re.MULTILINE)
@@ -67,7 +67,7 @@ class TokenUsage(NamedTuple):
 
 
 class Reader(Protocol):
-    """Owns what one transcript has said so far."""
+    """Reads one transcript line by line, and keeps the state between lines."""
 
     malformed: int
     usage: UsageCounter
@@ -110,7 +110,7 @@ def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
 
 
 def parse_timestamp(at: str) -> float:
-    """Return a transcript's time in seconds; 0 if it is none."""
+    """Return a transcript's time in seconds; 0 if it is not a time."""
     try:
         return datetime.fromisoformat(at).timestamp()
     except (ValueError, OverflowError):
@@ -143,7 +143,7 @@ def get_objects(wire: object, key: str) -> list[JsonObject]:
 
 
 def get_count(wire: Mapping[str, Any], key: str) -> int:
-    """Return a number of tokens; 0 if it is no number or out of all bounds."""
+    """Return a number of tokens; 0 if it is not a number or out of range."""
     value = wire.get(key)
     return value if type(value) is int and 0 <= value < 1 << 40 else 0
 
@@ -171,7 +171,7 @@ def strip_fenced(text: str) -> str:
 
 
 def extract_typed_words(prompt: str) -> str:
-    """Return what a person typed of a prompt, to the agent or to hardwon: consumers of steps tell the two apart."""
+    """Return the part of a prompt that a person typed, to the agent or to hardwon; callers tell the two apart."""
     return prompt if is_only_for_hardwon(prompt) else extract_agent_prompt(prompt)
 
 

@@ -108,7 +108,7 @@ class CommandGroup(click.Group):
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="hardwon")
 def hardwon() -> None:
-    """Keeps what coding agents learned the hard way."""
+    """Keep what coding agents learned the hard way."""
 
 
 def main() -> None:

@@ -153,7 +153,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
     if os.path.isdir(get_spool_folder(home)):
         with open_store(drain=True), suppress(OSError):  # events that cannot be read stay where they are
             os.rmdir(get_spool_folder(home))
-    # Only the database knows these files, so they are listed before it goes.
+    # Only the database knows these files, so list them before it is deleted.
     files_elsewhere = find_files_elsewhere(home) if delete_data else []
     remove_files(home, is_complete=not refusals, delete_data=delete_data)
     _print_leftovers(home, refusals, [path for path in files_elsewhere if os.path.lexists(path)])

@@ -1,4 +1,4 @@
-"""What commands share: the open store, the person's consent, options and changes to files of theirs."""
+"""Helpers that commands share: open the store, ask for the person's consent, options, and changes to their files."""
 
 from __future__ import annotations
 

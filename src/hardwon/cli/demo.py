@@ -68,7 +68,7 @@ def _open_demo() -> Iterator[_Demo]:
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
         home, project = os.path.join(folder, ".hardwon"), os.path.join(folder, "kite")
         os.mkdir(project)
-        # Nothing may happen beside the story: no background scan, no protocol text, no API.
+        # Nothing else may run during the demo: no background scan, no protocol text, no API.
         config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": -1}
         paths.write_private(os.path.join(home, paths.CONFIG), json.dumps(config).encode())
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
@@ -168,7 +168,7 @@ class _Demo:
         echo_indented("  ", self._run_process([sys.executable, "-I", "-m", "hardwon", *arguments]).rstrip())
 
     def _run_process(self, command: Sequence[str], stdin_text: str = "") -> str:
-        # Signals wait until the child is known, else nobody would end one that is just starting.
+        # Block signals until the child's id is known, or a child that is just starting would be left running.
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _END_SIGNALS)
         try:
             process = subprocess.Popen(

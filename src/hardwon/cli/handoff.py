@@ -33,7 +33,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="NO|SE
 
 @click.group()
 def handoff() -> None:
-    """What sessions leave for the next: read, ratify, amend, discard, write."""
+    """Read, ratify, amend, discard and write handoffs to the next session."""
 
 
 @handoff.command("list")
@@ -117,7 +117,7 @@ def amend(name: str) -> None:
         if not is_interactive():
             raise UserError("an editor needs a terminal", f"edit {record.draft}")
         click.edit(filename=record.draft)
-        # A ratified page that was edited would not be told until it is approved again.
+        # Agents do not get an edited page until it is approved again.
         page = handoffs.read_page(record)
         if page and page.is_edited:
             ratify_handoff(connection, home, record, COMMAND_LINE, clock.now())

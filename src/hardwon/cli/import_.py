@@ -88,7 +88,7 @@ def _warn_of_size_limit(connection: db.Connection, files: Sequence[TranscriptFil
         f"fix: hardwon config set maxDbMb {enough}, or import less with --since or --path",
         err=True,
     )
-    # A script goes on after the warning, because nothing is lost that is not in the transcripts.
+    # A script continues after the warning, because everything deleted is still in the transcripts.
     if is_interactive():
         click.confirm("Import all the same?", abort=True)
 

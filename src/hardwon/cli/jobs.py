@@ -126,7 +126,7 @@ def cost(days: int, as_json: bool) -> None:
 def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
     label = to_printable_line(name)
     max_chars = _NAME_WIDTH - len(indent) - 1
-    if len(label) > max_chars:  # the end of a project's path tells most
+    if len(label) > max_chars:  # the end of a path is the most useful part
         label = f"…{label[1 - max_chars :]}"
     _print_columns(indent + label, *(f"{sums[field]:,}" for field in _TOKEN_FIELDS), f"{sums['cost']:,.4f}")
 

@@ -34,7 +34,7 @@ MAX_LINE_CHARS = 200
 
 @click.group()
 def memory() -> None:
-    """What agents should know here: propose, edit, approve, retire, check."""
+    """Propose, edit, approve, retire and check what agents should know here."""
 
 
 @memory.command("list")

@@ -160,7 +160,7 @@ class _Review:
                 echo_indented("   ", line.strip())
             echo_indented("   fix: ", error.fix)
             return position
-        # A skipped candidate is not a decision, so undo goes past it.
+        # A skipped candidate is not a decision, so undo ignores it.
         if answer != "s":
             self.decisions.append((position, candidate.id))
         return position + 1
@@ -208,7 +208,7 @@ def _get_reader_wording(candidate: Candidate, judgement: Judgement | None) -> di
 
 
 def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:
-    """Return what the person changed in the suggestion; a deleted field is None."""
+    """Return the fields that the person changed in the suggestion; a deleted field is None."""
     old_fields = {key: candidate.record[key] for key in _EDITABLE_FIELDS if key in candidate.record}
     text = click.edit(json.dumps(old_fields, indent=2, ensure_ascii=False), extension=".json")
     if text is None:

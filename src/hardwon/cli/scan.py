@@ -81,7 +81,7 @@ def scan(
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
                 if auto and not (has_lock and is_due(connection, values, clock.now())):
                     return
-                # It runs beside an agent that a person is waiting for.
+                # It runs at low priority, because a person may be waiting for an agent.
                 if auto:
                     os.nice(10)
                 show_bar = partial(show_progress, is_silent=auto or as_json)

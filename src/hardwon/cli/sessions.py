@@ -33,7 +33,7 @@ _INPUT_FIELDS = ("command", "file_path", "notebook_path", "path", "pattern", "ur
 
 @click.group()
 def sessions() -> None:
-    """What was recorded: list, show and delete sessions."""
+    """List, show and delete recorded sessions."""
 
 
 @sessions.command("list")
@@ -125,7 +125,7 @@ def _format_step(step: dict[str, Any]) -> str:
 
 
 def _describe_input(tool_input: Any) -> str:
-    """Return what a call was about: its command or path, else the whole input."""
+    """Return a call's command or path, else its whole input."""
     if not isinstance(tool_input, dict):
         return str(tool_input or "")
     for name in _INPUT_FIELDS:

@@ -1,6 +1,6 @@
-"""Backups: a folder each, with the database and a person's files. They are made while others write.
+"""Backups, each a folder with the database and the person's files, made while others may write.
 
-A folder gets its name when it is complete. Its database is one file, without a log beside it.
+A folder gets its final name when it is complete. Its database is one file, without a write-ahead log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BACKUP_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
 def list_copied_files(folder: str) -> tuple[str, ...]:
-    """Return the files that are copied of a home, or lie in a backup, beside the database."""
+    """Return the files of a home or a backup that are copied besides the database."""
     pages = [
         path
         for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER)
@@ -75,7 +75,7 @@ def _find_free_name(backups_folder: str, stamp: str) -> str:
 
 
 def _copy_database(home: str, target_folder: str) -> None:
-    """Copy it by SQLite, so that it is consistent; a database that SQLite cannot read is copied byte by byte."""
+    """Copy the database with SQLite's backup, so that it is consistent; copy the bytes if SQLite cannot read it."""
     source_path, copy_path = os.path.join(home, paths.DATABASE), os.path.join(target_folder, paths.DATABASE)
     os.close(os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     source, copy = sqlite3.connect(source_path), sqlite3.connect(copy_path)
@@ -136,7 +136,7 @@ def _read_schema(path: str) -> int | None:
 
 
 def rotate(home: str, keep: int) -> list[str]:
-    """Remove the oldest backups beyond so many; return their names."""
+    """Delete the oldest backups beyond the limit; return their names."""
     expired_backups = list_backups(home)[keep:]
     for backup in expired_backups:
         shutil.rmtree(backup.path)
@@ -159,7 +159,7 @@ def find_backup(home: str, name: str) -> Backup:
 
 
 def _find_fault(backup: Backup) -> str:
-    """Return what is wrong with a backup, so that nothing is replaced by it; empty if it is sound."""
+    """Return why a backup must not be restored; empty if it is sound."""
     for folder, folder_names, file_names in os.walk(backup.path):
         for name in (*folder_names, *file_names):
             path = os.path.join(folder, name)
@@ -188,7 +188,7 @@ def _find_json_fault(content: bytes) -> str:
 
 
 def _find_schema_fault(path: str, version: int) -> str:
-    """Return the first trigger or view that no migration of ours makes: a trigger runs whenever we write."""
+    """Return the first trigger or view that no migration creates; a foreign trigger would run whenever we write."""
     if not version:
         return ""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh, closing(sqlite3.connect(path)) as copy:
@@ -209,7 +209,7 @@ def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, 
 
 
 def restore(home: str, backup: Backup, fallback: Backup) -> None:
-    """Replace what is there by a backup; if that fails, by `fallback`, a backup of what was there."""
+    """Replace the home's data by a backup; if that fails, restore `fallback`, a backup of the data before."""
     files = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read_file(os.path.join(backup.path, file)) for file in files}
     database_path = os.path.join(home, paths.DATABASE)
@@ -237,14 +237,14 @@ def _restore_files(home: str, contents: Mapping[str, bytes | None]) -> None:
 
 
 def _restore_database(path: str, source: str) -> None:
-    """Replace the database in one transaction of SQLite, so that other processes see all of it or nothing."""
+    """Replace the database in one SQLite transaction, so that other processes see all of it or nothing."""
     if not os.path.exists(source):
         _remove_database(path)
         return
     with closing(sqlite3.connect(source)) as copy:
         try:
             _overwrite_database(path, copy)
-        except sqlite3.OperationalError:  # locked, or no room: what is there is sound
+        except sqlite3.OperationalError:  # locked or disk full; the current database is still sound
             raise
         except sqlite3.DatabaseError:
             _remove_database(path)

@@ -1,7 +1,7 @@
-"""The database of claude-mem, as records that can be imported.
+"""Read claude-mem's database as records that can be imported.
 
-Columns changed their names over its versions, so each value is looked up under every name it had. A project is known by
-its folder's name alone. A key is a hash of what the row says, so that the same row of another copy is the same.
+Its columns were renamed over time, so each value is looked up under every name it had. Projects are known only by the
+folder's name. A key is a hash of the row's content, so that the same row in another copy is the same record.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _get_text(row: Row, name: str) -> str:
 
 
 def _parse_list(row: Row, name: str) -> list[str]:
-    """Return a list that is stored as JSON; what is not JSON is its only item."""
+    """Parse a list stored as JSON; text that is not JSON becomes its only item."""
     text = _get_text(row, name)
     try:
         items = json.loads(text) if text else []
@@ -182,7 +182,7 @@ def _parse_list(row: Row, name: str) -> list[str]:
 
 
 def _parse_time(row: Row, name: str) -> float:
-    """Return a time in seconds: stored in milliseconds, in the oldest versions in seconds, and beside it as text."""
+    """Return a time in seconds; it is stored in milliseconds, by the oldest versions in seconds, and also as text."""
     epoch = row.get(f"{name}_epoch")
     if isinstance(epoch, int | float) and epoch:
         return epoch / 1000 if epoch > 1e11 else float(epoch)

@@ -1,8 +1,8 @@
-"""Export of everything a person would want to take along, as lines of JSON, and the columns of each kind of line.
+"""Export a person's data as lines of JSON, and define the columns of each kind of line.
 
-A line names nothing by a number of this database: sessions go by agent and the agent's id, projects by path, the rest
-by keys. So the lines mean the same in another home, and can be imported twice without doubling. What a scan makes again
-from the transcripts (calls, read positions, scans) is left out.
+Lines contain no row numbers of this database: sessions are named by agent and the agent's id, projects by path, other
+records by keys. So the lines mean the same in another home, and importing them twice adds nothing. Data that a scan can
+recreate from transcripts (calls, read positions, scans) is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXPORT_FORMAT, EXPORT_VERSION = "hardwon-export", 1
 
 
 class Column(NamedTuple):
-    """A value of a line: its type, and how text from outside is cleaned in it."""
+    """A column of a line: its type, and how imported text is cleaned."""
 
     name: str
     value_type: type
@@ -33,11 +33,11 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordKind:
-    """Where the lines of a kind come from; with `has_session` they also name the agent and the session."""
+    """The source of one kind of line; with `has_session` its lines also name the agent and the session."""
 
     table: str
     columns: tuple[Column, ...]
-    selection: str = ""  # what follows the select list; empty if a candidate holds them
+    selection: str = ""  # the SQL after the select list; empty for kinds that are part of a candidate's line
     has_session: bool = False
 
 
@@ -71,7 +71,7 @@ def _build_item_kind(table: str, columns: str) -> RecordKind:
     return _build_kind(table, columns, selection, has_session=True)
 
 
-# In the order of the export: an import wants the project and the session of a record before it.
+# In export order: an import needs a record's project and session before the record.
 KINDS = {
     "project": _build_kind(
         "projects",
@@ -109,7 +109,7 @@ KINDS = {
         order by at, event, lesson
         """,
     ),
-    # A run is known by its time. The day it counts for is the importing clock's to say.
+    # A run is identified by its time; the importing home decides which day it counts for.
     "run": _build_kind(
         "runs",
         "at:r purpose provider model project tokens_in:i tokens_out:i tokens_cached:i cost:r duration:r outcome why:t",
@@ -119,7 +119,7 @@ KINDS = {
         """,
         has_session=True,
     ),
-    # For one project only those that no other project has a part in: the evidence would be the other's.
+    # An export of one project leaves out candidates that other projects share, because their evidence is included.
     "candidate": _build_kind(
         "candidates",
         "id slug signature:t tier:i status score:r parts:o occurrences:i sessions:o projects:o record:v lesson"
@@ -142,7 +142,7 @@ KINDS = {
     "memory": _build_kind(
         "memories", "key type text:t project session status source evidence:v file at:r decided_at:r", _DECIDED
     ),
-    # What it wrote over stays at home: it can be undone only there.
+    # Overwritten file contents are not exported, because a reflection can be undone only at home.
     "reflection": _build_kind(
         "reflections",
         "key host session project at:r kind status draft topic:t resume:t confidence findings:v decided_at:r",
@@ -219,7 +219,7 @@ def _add_evidence(connection: sqlite3.Connection, kind: str, record: dict[str, A
 
 
 def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
-    """Yield the records of lessons.json as they are there; one that cannot be read stays at home."""
+    """Yield the records of lessons.json unchanged; unreadable ones are skipped."""
     stored = lessons_file.read(lessons_file.get_lessons_path(home))
     selected_ids = {
         lesson.id

@@ -1,7 +1,7 @@
-"""Import of lines of JSON that an export wrote, or that another memory was turned into.
+"""Import lines of JSON from an export, or records converted from another memory tool.
 
-Nobody knows what happened to a file on its way, so each line is checked and cleaned as what a hook reports is. Cleaning
-what is clean changes nothing, so what we wrote ourselves comes in as it was. A key that is known is not taken again.
+A file may have been changed on its way, so each line is checked and cleaned like a hook's report. Cleaning clean text
+changes nothing, so an unchanged export is imported as it was. Records with a known key are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hardwon.text import slugs
 from hardwon.types import frozen
 
 BATCH_SIZE = 200  # lines in one transaction
-SAME_PROMPT_SECONDS = 120.0  # within which the same words are the same prompt, whoever reported it
+SAME_PROMPT_SECONDS = 120.0  # within which equal text is the same prompt, from whichever source
 SESSION_ITEMS = ("prompt", "event", "observation", "summary")
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
 _UNCLEANED_KEYS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
@@ -45,8 +45,11 @@ class BadLine(Exception):
 
 @frozen
 class ImportResult:
-    """Counts of imported records by kind, lines that failed and why, the lessons for whoever may approve them, and the
-    keys of the memories and reflections that are new."""
+    """The result of an import.
+
+    Counts of records by kind, failed lines with the reasons, the lessons for the caller to import or propose, and the
+    keys of new memories and reflections.
+    """
 
     imported_counts: Mapping[str, int]
     faults: tuple[tuple[int, str], ...]
@@ -93,15 +96,15 @@ def import_records(
     is_approved: bool,
     restore_deleted: bool = False,
 ) -> ImportResult:
-    """Import what can be imported, with the decisions about candidates if a person `is_approved` this.
+    """Import all valid records; decisions about candidates are included only if a person approved the import.
 
-    What was deleted here stays out, unless a person wants it back.
+    Records that were deleted here stay out, unless a person asks for them.
     """
     importer = _Importer(connection, is_approved, restore_deleted=restore_deleted)
     remaining = iter(records)
     while batch := list(islice(remaining, BATCH_SIZE)):
         valid_records = []
-        for number, record in batch:  # outside of the transaction, since cleaning takes long and hooks write too
+        for number, record in batch:  # outside the transaction, since cleaning is slow and hooks write too
             try:
                 valid_records.append((number, str(record.get("what")), _check_record(record)))
             except BadLine as error:
@@ -213,7 +216,7 @@ def _is_covered(tombstones: deletions.Tombstones, kind: str, record: Mapping[str
 
 
 class _Importer:
-    """Owns what one import knows of the database so far."""
+    """The state of one import."""
 
     def __init__(self, connection: Connection, is_approved: bool, *, restore_deleted: bool) -> None:
         self._connection, self._is_approved = connection, is_approved
@@ -247,7 +250,7 @@ class _Importer:
             self._import_run(record)
         elif kind == "memory" and not self._is_approved:
             self._insert_record(kind, record, status="candidate", decided_at=None, file="")
-        elif kind == "reflection" and not self._is_approved:  # it names a file, and what is next is told to agents
+        elif kind == "reflection" and not self._is_approved:  # it names a file, and agents are told its next step
             self._insert_record(kind, record, status="moot", draft="")
         else:
             self._insert_record(kind, record)
@@ -272,7 +275,7 @@ class _Importer:
 
     def finish(self) -> None:
         """Mark turns that came with their observations as distilled, and have the others distilled."""
-        # Turns of sessions that were here before may know more than what came, so they are distilled.
+        # Turns of sessions that existed before may have more data than the import, so they are distilled.
         for session, makers in self._distilled_turns.items():
             turns.mark_distilled(self._connection, session, makers)
         turns.enqueue_undistilled(self._connection, clock.now())

@@ -26,7 +26,7 @@ from hardwon.privacy.identifiers import clean_ids
 from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from subprocess import Popen
@@ -42,7 +42,7 @@ MANIFEST_SOURCES = (paths.LESSONS, paths.TRUSTED_PROJECTS)
 WORKER_START_SECONDS = 1.5
 START_BUDGET_SHARE = 0.4  # of a prompt's timeout, spent on a starting worker; its answer may take half of the timeout
 BUILD_SECONDS = 10.0  # most agents stop a hook sooner, and the build then goes on without it
-SESSION_START_BUILD_SECONDS = 4.0  # less than that where a person is waiting
+SESSION_START_BUILD_SECONDS = 4.0  # shorter, because a person is waiting
 MAX_LOG_BYTES = 200_000
 
 
@@ -139,14 +139,13 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
 
 
 class FallbackSources:
-    """What there is to answer with while the worker is away: patterns, the compiled brief, and answers that point to
-    the worker."""
+    """The sources of an answer while no worker runs: patterns and the compiled brief, but no recall from the store."""
 
     viewer_address = ""
 
     def __init__(self, home: str) -> None:
         self._home = home
-        self._started = process_time()  # from here: to get as far as this may take a small machine long
+        self._started = process_time()  # counted from here, because starting Python may take long on a small machine
 
     def search_pattern(self, pattern: Pattern, text: str) -> bool:
         return search_pattern(pattern, text)
@@ -161,7 +160,7 @@ class FallbackSources:
         return _find_doubt(self._home, event)
 
     def read_brief(self, home: str, project: str) -> Sequence[BriefLine]:
-        from hardwon.lessons import compiled_brief  # a tool call need not pay for it
+        from hardwon.lessons import compiled_brief  # imported here because tool calls do not need it
 
         return compiled_brief.read(home, project)
 
@@ -305,8 +304,10 @@ def _answer_typed_prompt(home: str, event: Event) -> str:
 
 
 def _extract_lesson_blocks(prompt: str) -> str:
-    """Return the #lesson blocks, with an ellipsis for other text: it is not stored, but a block that is not alone may
-    have been pasted, and counts for less."""
+    """Return the #lesson blocks, with an ellipsis for other text.
+
+    That text is not stored, but the ellipsis shows that a block was not alone, so it may have been pasted.
+    """
     from hardwon.text.lesson_tags import find_lesson_blocks
 
     parts, end, tags = list[str](), 0, find_lesson_blocks(prompt)
@@ -320,7 +321,7 @@ def _extract_lesson_blocks(prompt: str) -> str:
 
 def search_pattern(pattern: Pattern, text: str) -> bool:
     """Search with `re` under an alarm: a catastrophic pattern does not match, and the other lessons still do."""
-    import _signal  # type: ignore[import-not-found]  # `signal` would bring in enum
+    import _signal  # type: ignore[import-not-found]  # `signal` would import enum
     import re
 
     def raise_timeout(*_: object) -> None:

@@ -547,7 +547,9 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
         *_list_stated_steps(facts),
         *(
             Statement(
-                f"Open on the agent's list: {quote_text(task, 160)}", cite_step(facts, step, task), is_next_step=True
+                f"Open on the agent's list: {quote_text(task, 160)}",
+                (transcript_story.quote_step(facts.story, step, task),),
+                is_next_step=True,
             )
             for task, step in transcript_story.list_open_tasks(facts.story)[:3]
         ),

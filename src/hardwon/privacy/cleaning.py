@@ -1,4 +1,4 @@
-"""What may be kept of a text: private parts stripped first, then secrets replaced, so that neither hides the other."""
+"""Clean a text before it is stored: strip private parts, then redact secrets, so that neither hides the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hardwon.privacy.randomness import MIN_RANDOM_LENGTH, find_unbroken_runs, is
 from hardwon.privacy.redaction import MIN_RUN_LENGTH, find_secret_spans, redact_text
 from hardwon.text.case_folding import fold_case
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
@@ -18,7 +18,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_texts(texts: Sequence[str]) -> list[str]:
-    """Each text cleaned. One look at all of them together tells in which there is something to clean."""
+    """Clean each text, but scan all of them joined first, because most texts hold nothing to clean."""
     joined = "\n".join(texts)
     folded_text, unbroken_runs = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
     tags = [tag_name for tag_name in TAG_NAMES if tag_name in folded_text]
@@ -26,14 +26,14 @@ def clean_texts(texts: Sequence[str]) -> list[str]:
     spans = find_secret_spans(joined, folded_text, unbroken_runs)
     if not spans and not tags and not random_runs:
         return list(texts)
-    from bisect import bisect_right  # the hook's path has no use for it
+    from bisect import bisect_right  # imported here to keep the hook's start fast
 
     starts, start = [], 0
     for text in texts:
         starts.append(start)
         start += len(text) + 1
     hit_numbers = set[int]()
-    for first, last in spans:  # one that opens in a text and does not end may reach into others
+    for first, last in spans:  # a secret without an end may span several of the joined texts
         hit_numbers.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
     return [
         clean_text(text)
@@ -50,7 +50,10 @@ def _has_any(text: str, parts: Sequence[str]) -> bool:
 
 
 def clean_state(state: Any) -> Any:
-    """What readers remember, fit to be kept: ids are one word, and what may hold a secret has several."""
+    """Clean the stored state of a transcript reader.
+
+    Only strings of several words can hold a secret there; single words are ids.
+    """
     texts = list(_find_sentences(state))
     changed = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
     return map_strings(state, lambda text, _: changed.get(text, text)) if changed else state

@@ -1,8 +1,9 @@
-"""What may be kept of an event, decided before anything is written anywhere, worker up or down.
+"""Decide which parts of an event may be stored, before anything is written, with or without a worker.
 
-Private parts are stripped, then secrets replaced, then long text cut. A wholly private prompt is not kept, and neither
-is what the agent does about it. Empty files say so to whoever is asked next: one until another prompt, one for good
-under the host's name of the prompt, and one for each sub-agent that began in such a turn and may outlast it.
+Private parts are stripped, then secrets redacted, then long text is cut. A wholly private prompt is not stored, nor is
+the agent's work on it. Each hook is a new process, so marker files carry that over to the next event: one until the
+next prompt, one kept under the agent's id of the prompt, and one for each subagent that was started in a private turn
+and may outlast it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hardwon.text.fence import remove_between
 from hardwon.text.light_json import loads
 from hardwon.types import replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -42,9 +43,12 @@ _REMINDER_TAGS = ("<system-reminder>", "</system-reminder>")
 
 
 def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Event | None:
-    """The event as it may be kept, None if it may not be. Asking about a tool call leaves nothing but its delivery,
-    and the call itself if we denied it: no other event tells of one that did not run."""
-    # Without its id a denied call could not be told from the one that its transcript tells of.
+    """Return the event as it may be stored; None if it may not be.
+
+    A PreToolUse event is dropped unless hardwon denied the call: a denied call does not run, so no other event reports
+    it.
+    """
+    # Without an id, a denied call cannot be matched with the same call in the transcript and would be stored twice.
     is_only_asked = event.kind == "PreToolUse" and not (event.denied and event.tool_use_id)
     if is_only_asked or not event.session or _is_denied(event, values):
         return None
@@ -66,9 +70,7 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
             claims.release(latest_marker)
             claims.take(hardwon_turn, event.id, event.at)
             return None
-        if (
-            agent_prompt
-        ):  # only a person's words end a turn: neither what the host says by itself nor an empty prompt does
+        if agent_prompt:  # only a person's words end a private turn; the agent's own messages and empty prompts do not
             claims.release(latest_marker)
             claims.release(hardwon_turn)
         elif event.prompt.strip():
@@ -86,15 +88,17 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
 
 
 def _is_hardwon_turn(event: Event, home: str) -> bool:
-    """Whether the turn that ends began with a prompt for hardwon: what the agent says then is about us."""
+    """Return whether the turn began with a prompt for hardwon; the agent's last message is then about hardwon."""
     return os.path.exists(
         os.path.join(claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER)
     )
 
 
 def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings in force. What a person has left out since the manifest was built stays out at once, also if it
-    cannot be built."""
+    """Return the compiled settings, with the exclusion lists from config.json if it is newer than the manifest.
+
+    So a new exclusion applies at once, even if the manifest cannot be rebuilt.
+    """
     config_path = os.path.join(home, paths.CONFIG)
     try:
         if (
@@ -115,17 +119,17 @@ def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> 
 
 
 def _list_turn_names(event: Event) -> list[str]:
-    """What a private turn is known by besides being the latest: its prompt, and the sub-agents that began in it."""
+    """Return the marker names of a private turn: the agent's id of the prompt, and that of the subagent."""
     return [to_safe_name(name) for name in (event.prompt_name, event.agent) if name]
 
 
 def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | None:
-    """The same for an event of a transcript, whose private turns its reader knows."""
+    """Return a transcript's event as it may be stored; its reader has already left out private turns."""
     return None if not event.session or _is_denied(event, values) else _clean_event(event, values)
 
 
 def clean_words(text: str, values: Mapping[str, Any]) -> str:
-    """What may be kept of words."""
+    """Return a prompt or message without reminders, private parts and secrets, cut to `maxEventChars`."""
     return clean_long_text(
         remove_between(text, *_REMINDER_TAGS).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS))
     )
@@ -145,7 +149,7 @@ def _is_call(event: Event) -> bool:
 
 
 def _strip_content(event: Event) -> Event:
-    """That something happened in a private turn, and nothing of what."""
+    """Return an event that only shows that something happened in a private turn."""
     event = _clean_locations(event)
     return replace(event, prompt="", message="", input=None, response=None, command="", path="", content="", parts=())
 
@@ -167,7 +171,7 @@ def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
 
 
 def _clean_locations(event: Event) -> Event:
-    """Return the event without secrets in its folder; a transcript whose path holds one is not looked for again."""
+    """Return the event with secrets redacted in its folder, and without a transcript path that holds one."""
     folder, transcript = clean_text(event.cwd), event.transcript
     if folder == event.cwd and clean_text(transcript) == transcript:
         return event
@@ -186,8 +190,8 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _change_joined_lines(value: Any, change: Callable[[str], str], depth: int = 0) -> Any:
-    """The value with lists of lines changed as one text: a tag, or a key, may open in one line and end in another."""
-    if depth > MAX_DEPTH or not value:  # what is deeper is not kept
+    """Change each list of lines as one text: a tag or a private key may begin in one line and end in another."""
+    if depth > MAX_DEPTH or not value:  # `trim_value` drops deeper levels
         return value
     if isinstance(value, dict):
         return {name: _change_joined_lines(inner, change, depth + 1) for name, inner in value.items()}
@@ -209,14 +213,14 @@ def _strip_split_tags(value: Any, depth: int = 0) -> Any:
     if not isinstance(value, list):
         return value
     if all(isinstance(line, str) for line in value):
-        return value  # lines of one text, which `_rejoined` puts together and takes apart again
+        return value  # lines of one text; `_change_joined_lines` handles those
     return [_strip_split_tags(inner, depth + 1) for inner in _strip_joined_blocks(value)]
 
 
 def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
     """Return a content array stripped as one text: a private part may open in one block and close in another.
 
-    What is left of the text stands in the first block, and the others are empty.
+    The remaining text goes into the first block; the others become empty.
     """
     texts = [_get_block_text(block) for block in blocks]
     joined = "\n".join([text for text in texts if text is not None])
@@ -241,7 +245,7 @@ def _get_block_text(block: Any) -> str | None:
 
 
 def _is_about_denied_path(event: Event, denied_paths: Sequence[str]) -> bool:
-    """Whether a call is about a path that is denied, by its own words or in a command."""
+    """Return whether a call names a denied path, in its fields or in its command."""
     if not denied_paths:
         return False
     call_paths = [event.path, *(part.path for part in event.parts)]

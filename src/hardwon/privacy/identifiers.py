@@ -1,7 +1,7 @@
-"""Names and ids that agents give, fit to be stored: one that looks like a secret gets another in its place.
+"""Replace ids and names from agents that look like secrets.
 
-The other name is made from a hash, so that what belongs together still does. Every hook asks this about every event:
-ids of the usual forms are known at sight, and only another form pays for the rules.
+The replacement is a hash, so records with the same id still belong together. This runs for every event, so ids of the
+usual forms pass a cheap check, and only others are tested against the redaction rules.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 from hardwon.types import replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import Event
 
 _ID_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
-_SHORT_LENGTH = 16  # what is shorter, and letters and digits alone, is no key of any vendor
+_SHORT_LENGTH = 16  # no vendor's keys are alphanumeric and shorter than this
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _UUID_LENGTH = 36
 
@@ -32,7 +32,7 @@ def clean_ids(event: Event) -> Event:
 
 
 def clean_id(text: str) -> str:
-    """Return the id, or one that stands for it if it looks like a secret."""
+    """Return the id, or a hash of it if it looks like a secret."""
     if _is_usual(text):
         return text
     from hardwon.privacy.cleaning import clean_text
@@ -45,7 +45,7 @@ def clean_id(text: str) -> str:
 
 
 def _is_usual(text: str) -> bool:
-    """Tell whether it is a UUID, an id with a known beginning, a short id or a name of letters alone."""
+    """Return whether this is a UUID, an id with a known prefix, a short id or a name of letters only."""
     length = len(text)
     if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
         return not text.replace("-", "").strip(_HEX_DIGITS)

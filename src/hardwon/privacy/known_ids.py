@@ -1,4 +1,4 @@
-"""How the ids begin that agents and models give to sessions, messages and calls: random, and no secrets."""
+"""Prefixes of the ids of sessions, messages and calls: these ids are random but not secret."""
 
 from __future__ import annotations
 

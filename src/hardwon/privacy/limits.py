@@ -1,13 +1,13 @@
-"""What is kept of an event unless a setting says otherwise. The cold hook has no time to read the settings' table."""
+"""Default limits for stored events, kept apart from `settings.py` so that the hook need not import it."""
 
 from __future__ import annotations
 
 DEFAULT_SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
-MAX_TEXT_CHARS = 20_000  # characters of a prompt, or of one text in what a tool was given or gave back
+MAX_TEXT_CHARS = 20_000  # of a prompt, or of one text in a tool's input or result
 MAX_EVENT_CHARS = 60_000
-DUPLICATE_SECONDS = 2.0  # within which two hooks of ours tell of one event, on a busy machine
+DUPLICATE_SECONDS = 2.0  # two hooks report the same event within this time, even on a busy machine
 
-# The variables in which each provider of models looks for its key.
+# The environment variables in which each model provider looks for its key.
 API_KEY_VARIABLES = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "openai": ("OPENAI_API_KEY",),

@@ -1,9 +1,9 @@
-"""Long texts and large values cut down before secrets are looked for, which takes a second per megabyte.
+"""Cut long texts and large values before searching them for secrets, which takes a second per megabyte.
 
-Private parts are looked for in the whole text: a tag may open in the part that is cut out. Of the rest the head and
-the tail stay that `trim` would keep, each with a margin towards the cut. Secrets are replaced while the margins are in
-place, so one that reaches across the end of what is kept is whole; then the margins go, and with them whatever half of
-a secret stood at the cut.
+Private parts are stripped from the whole text first, because a tag may open in the part that is cut out. Then the head
+and the tail that `trim_text` would keep stay, each with a margin towards the cut. Secrets are redacted with the margins
+in place, so a secret across the end of the kept part is still whole. Removing the margins then removes any half secret
+at the cut.
 """
 
 from __future__ import annotations
@@ -12,37 +12,40 @@ from hardwon.privacy.private_tags import has_possible_tag, strip_private
 from hardwon.privacy.redaction import redact_text
 from hardwon.privacy.truncation import Excerpt, format_items_note, format_keys_note, trim_text
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-MARGIN_CHARS = 8_192  # characters; a private key of 8192 bits, the longest of the usual secrets, has 6,500
-MAX_NODES = 5_000  # values within a value; what is kept of it could not hold more
-MAX_SCANNED_CHARS = 300_000  # characters of a value in which secrets are looked for: a third of a second
-MAX_STRIPPED_CHARS = 2_000_000  # characters in which private tags are looked for
+MARGIN_CHARS = 8_192  # a private key of 8192 bits, the longest common secret, has 6,500 characters
+MAX_NODES = 5_000  # nested values; more would not fit into a stored event
+MAX_SCANNED_CHARS = 300_000  # of a value that are searched for secrets: a third of a second
+MAX_STRIPPED_CHARS = 2_000_000  # of a text that are searched for private tags
 _MAX_KEY_CHARS = 1_000
 _CUT_START, _CUT_END = "\n\x00hardwon cut ", "\x00\n"  # between head and tail, with the number of characters cut
 
 
 def clean_long_text(text: str, max_length: int) -> str:
-    """Return at most `most` characters of a text, without its private parts and secrets."""
+    """Return at most `max_length` characters of a text, without its private parts and secrets."""
     if not text:
         return text
     return trim_text(remove_margins(redact_text(cut_with_margins(strip_long_text(text), max_length))), max_length)
 
 
 def strip_long_text(text: str) -> str:
-    """Strip private parts. Of a very long text with tags only the head stays: a part left open hides all behind it."""
+    """Strip private parts; of a very long text with tags keep only the head.
+
+    The tail may belong to a private part that opens before it.
+    """
     if len(text) > MAX_STRIPPED_CHARS and has_possible_tag(text):
         text = text[:MAX_STRIPPED_CHARS]
     return strip_private(text)
 
 
 def prune_value(value: Any, max_length: int) -> Any:
-    """Return the JSON value without what comes after as many items and characters as there is time to look at.
+    """Return the JSON value up to the limits on items and characters, with notes of how many items are missing.
 
-    A string counts with as much of it as `with_margins` leaves. What is left out is said in each container.
+    A string counts only with the part that `cut_with_margins` keeps.
     """
     if not isinstance(value, dict | list | tuple):
         return value
@@ -94,7 +97,7 @@ def _note_left_out(item: Any, copy: Any) -> None:
 
 
 def cut_with_margins(text: str, max_length: int) -> str:
-    """Return a long text as its head and tail around a mark, each with a margin."""
+    """Return the head and tail of a long text, each with a margin, around a mark that `remove_margins` finds."""
     tail = max_length // 3 + MARGIN_CHARS
     head = max_length - max_length // 3 + MARGIN_CHARS
     cut = len(text) - head - tail
@@ -102,7 +105,7 @@ def cut_with_margins(text: str, max_length: int) -> str:
 
 
 def remove_margins(text: str) -> str:
-    """Return an Excerpt of a text that `with_margins` has cut, once its secrets are replaced."""
+    """Return a text that `cut_with_margins` cut, without its margins; call it after redaction."""
     head, mark, rest = text.partition(_CUT_START)
     number, end, tail = rest.partition(_CUT_END)
     if not mark or not end or not number.isdecimal() or len(number) > 12:

@@ -1,8 +1,8 @@
-"""What a person marked as private, and what we said ourselves, is taken out before a text goes anywhere.
+"""Strip the parts of a text that a person tagged as private, and hardwon's own fenced text.
 
-In doubt it is hidden: a part that is never closed reaches to the end of its string, a tag that is not finished opens
-all the same, and where two kinds overlap both must be closed. Text in a string may itself be JSON, so `\\u003cprivate>`
-and `<\\/private>` are tags too. The names of the kinds are looked for first; only a likely tag pays for `re`.
+When in doubt, text is hidden: an unclosed part extends to the end of its string, an unfinished tag still opens one, and
+where two kinds overlap both must be closed. A string may itself hold JSON, so `\\u003cprivate>` and `<\\/private>` are
+tags too. Tag names are searched first, so that only a likely tag costs the import of `re`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 from hardwon.text.case_folding import fold_case
 from hardwon.text.fence import FENCE_OPEN
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
     from typing import Any
 
 MAX_TAGS = 100
-_MAX_SPOTS = 20 * MAX_TAGS  # nobody writes so many unfinished tags
+_MAX_SPOTS = 20 * MAX_TAGS  # possible tags, most of them unfinished; above this the text is withheld
 WITHHELD_TEXT = f"[withheld: more than {MAX_TAGS} private tags]"
 TAG_NAMES = ("private", "claude-mem-context", FENCE_OPEN[1:-1])
-_TAG_STARTS = ("<", "3c", "2f")  # how a tag begins, once blanks, slashes and backslashes are gone
-_MAX_LEAD_CHARS = 48  # the longest way to write what stands before the kind
+_TAG_STARTS = ("<", "3c", "2f")  # how a tag begins, without the spaces, slashes and backslashes after it
+_MAX_LEAD_CHARS = 48  # the longest spelling of what precedes a tag's name
 _PATTERNS = (
     r"(?ix) (?: < | \\{1,8} (?: u00 | x ) 3c ) (?P<blank> \s{0,8} )"
     r"      (?P<close> \\{0,8} / | \\{1,8} (?: u00 | x ) 2f )? \s{0,8} \Z",
@@ -32,7 +32,7 @@ _compiled: list[re.Pattern[str]] = []
 
 
 def strip_private(text: str) -> str:
-    """The text without its private parts; with more than MOST_TAGS tags nothing of it."""
+    """Return the text without its private parts; withhold all of it if it has more than MAX_TAGS tags."""
     tag_count = 0
     while spots := _find_spots(fold_case(text)):
         if len(spots) > _MAX_SPOTS:
@@ -43,7 +43,7 @@ def strip_private(text: str) -> str:
         tag_count += tags
         if tag_count > MAX_TAGS:
             return WITHHELD_TEXT
-        text = stripped  # taking a part out may have put the halves of a tag together
+        text = stripped  # search again: removing a part may join two halves of a tag
     return text
 
 
@@ -53,22 +53,23 @@ def has_possible_tag(text: str) -> bool:
 
 
 def is_wholly_private(text: str) -> bool:
-    """The prompt said something, and nothing of it is left."""
+    """Return whether a text that is not blank has nothing left once it is stripped."""
     return not text.isspace() and text != "" and strip_private(text).strip() in ("", WITHHELD_TEXT)
 
 
 def strip_private_deep(value: Any) -> Any:
-    """A JSON value with every string and key stripped, each by itself."""
+    """Strip every string and key of a JSON value, each by itself."""
     return map_strings(value, lambda text, _: strip_private(text))
 
 
 def map_strings(
     value: Any, change: Callable[[str, str], str], is_covering_key: Callable[[str], bool] = lambda key: False
 ) -> Any:
-    """The JSON value with `change(text, its key)` for each string and key, however deep it is nested.
+    """Return the JSON value with `change(text, key)` applied to each string and key, at any depth.
 
-    In `{"name": "TOKEN", "value": "…"}` the value's key is TOKEN; what is in a list has the key of the list. A key that
-    `is_covering_key` is the key of all that is in its value, and there numbers of four digits or more are strings.
+    In `{"name": "TOKEN", "value": "…"}` the key of the value is TOKEN; items of a list have the key of the list. A key
+    for which `is_covering_key` is true applies to everything inside its value, and numbers of four or more characters
+    there are changed like strings.
     """
     root = [value]
     waiting: list[tuple[Any, Any, Any, str]] = [(value, root, 0, "")]
@@ -98,7 +99,7 @@ def map_strings(
 
 
 def _find_spots(folded_text: str) -> list[tuple[int, str]]:
-    """Where the name of a kind stands after what may be the beginning of a tag."""
+    """Return the positions of tag names that follow a possible beginning of a tag."""
     spots = []
     for tag_name in TAG_NAMES:
         position = folded_text.find(tag_name)
@@ -116,13 +117,13 @@ def _find_spots(folded_text: str) -> list[tuple[int, str]]:
             ):
                 spots.append((position, tag_name))
             if len(spots) > _MAX_SPOTS:
-                return spots  # the text is withheld
+                return spots  # enough for the caller to withhold the text
             position = folded_text.find(tag_name, end)
     return sorted(spots)
 
 
 def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tuple[str, int]:
-    """One pass: the text outside every part, and how many tags there were, at most one more than `most`."""
+    """Return the text outside all private parts, and the number of tags; stop counting above `max_tags`."""
     public_parts, start, tags = [], 0, 0
     depth = dict.fromkeys(TAG_NAMES, 0)
     lead_pattern, tail_pattern = _compile_patterns()
@@ -132,7 +133,7 @@ def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tupl
         if not head or not tail:
             continue
         is_closing = head["close"] is not None
-        # With blanks after the bracket it is a tag only if it is finished: `count < private` is code.
+        # With spaces after the bracket only a finished tag counts: `count < private` is code.
         if (is_closing and tail["end"] is None) or (head["blank"] and tail["done"] is None):
             continue
         tags += 1
@@ -148,7 +149,7 @@ def _strip_parts(text: str, spots: list[tuple[int, str]], max_tags: int) -> tupl
 
 
 def _compile_patterns() -> list[re.Pattern[str]]:
-    """What stands before and after the name of a kind in a tag."""
+    """Return the patterns of a tag before and after its name, compiled on first use."""
     if not _compiled:
         import re
 

@@ -1,20 +1,20 @@
-"""What of a prompt a person wrote to their agent: not what the agent's program says in their name, and not to us.
+"""Extract from a prompt what a person wrote to their agent.
 
-Programs put notifications, output of local commands and reminders where prompts stand. People type `hardwon accept 3`,
-`#lesson` blocks and our slash commands there: that is for hardwon, and hardwon does not remember itself.
-Standard library without `re`: the hook takes this in when the worker is away.
+Agents also send notifications, the output of local commands and reminders as prompts. People type `hardwon accept 3`,
+`#lesson` blocks and hardwon's slash commands there, which are not recorded as work. The hook imports this module when
+no worker runs, so it uses the standard library without `re`.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Elements that programs put beside a person's words, each at the start of a line.
+# Elements that agents add to a person's words, each at the start of a line.
 _BESIDE_TAGS = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "hook_prompt", "hook_context")
-# Elements that begin a prompt which a program wrote as a whole: behind them it goes on in its own words, such as "Full
-# transcript available at: …".
+# Elements that begin a prompt written entirely by the agent. Its own words may follow them, such as "Full transcript
+# available at: …".
 _PROGRAM_TAGS = (
     "task-notification",
     "local-command-caveat",
@@ -31,7 +31,7 @@ _PROGRAM_TAGS = (
     "user-memory-input",
     "user-prompt-submit-hook",
 )
-# Whole prompts that programs write, by how they begin.
+# Beginnings of other prompts written entirely by the agent.
 _PROGRAM_OPENINGS = (
     "Caveat: The messages below were generated",
     "[Request interrupted by user",
@@ -60,11 +60,11 @@ _GROUP_COMMANDS = {
     "lessons": ("list", "show", "restore", "retire", "build", "check"),
 }
 _MAX_LOOKBACK_CHARS = 200  # characters before an element
-_TEXT_COMMANDS = ("write", "add", "edit")  # what follows is a text, not names
+_TEXT_COMMANDS = ("write", "add", "edit")  # followed by free text, not names
 
 
 def extract_agent_prompt(prompt: str) -> str:
-    """Return what a person wrote to the agent in a prompt; empty if nothing of it was."""
+    """Return the part of a prompt that a person wrote to the agent; may be empty."""
     text = _strip_program_text(prompt)
     if is_only_for_hardwon(text):
         return ""
@@ -85,7 +85,7 @@ def is_only_for_hardwon(prompt: str) -> bool:
 
 
 def _is_command(words: Sequence[str]) -> bool:
-    """Return whether words behind `hardwon` are a command and no sentence about it ("hardwon search is slow")."""
+    """Return whether the words after `hardwon` are a command, not a sentence such as "hardwon search is slow"."""
     if not words:
         return False
     verb, names = words[0], words[1:]
@@ -101,7 +101,7 @@ def _is_name(word: str) -> bool:
 
 
 def _strip_program_text(prompt: str) -> str:
-    """Return the prompt without the elements that programs write; an element that does not end is all of the rest."""
+    """Return the prompt without the elements that agents add; an unclosed element extends to the end."""
     text = prompt
     if "<" in text:
         for tag in _BESIDE_TAGS:
@@ -133,9 +133,9 @@ def _strip_element(text: str, tag: str) -> str:
 
 
 def _is_at_line_start(text: str, position: int, read_to: int) -> bool:
-    """Return whether an element stands at the start of a line, or directly behind another.
+    """Return whether an element starts a line or directly follows another element.
 
-    People name such an element within a sentence; programs do not.
+    Elsewhere it is probably a person's mention of the element in a sentence.
     """
     line_start = text[max(read_to, position - _MAX_LOOKBACK_CHARS) : position].rpartition("\n")[2].rstrip()
     return not line_start or line_start.endswith(">")
@@ -145,7 +145,7 @@ def _strip_lessons(text: str) -> str:
     """Return the text without `#lesson` blocks."""
     if "#lesson" not in text.lower():
         return text
-    from hardwon.text.lesson_tags import find_lesson_blocks  # it brings in `re`, and few prompts hold a lesson
+    from hardwon.text.lesson_tags import find_lesson_blocks  # imports `re`, and few prompts hold a lesson
 
     for block in reversed(find_lesson_blocks(text)):
         text = f"{text[: block.start]}\n{text[block.end :]}"

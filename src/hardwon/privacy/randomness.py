@@ -1,7 +1,7 @@
-"""Is it too random to be a word, a name, a path or a hash? Then it is a key.
+"""Recognise keys as text that is too random to be a word, a name, a path or a hash.
 
-Entropy does not tell: camel case and paths have as much of it. Words are made of a few pairs of letters, and of a
-random text those are a fifth.
+Entropy does not work here: camel case and paths have as much of it as keys. So letter pairs are counted: the pairs that
+words are made of are only a fifth of the pairs in random text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from itertools import pairwise
 
 from hardwon.privacy.known_ids import KNOWN_ID_PREFIXES
 
-MIN_RANDOM_LENGTH = 32  # what is shorter is not judged by its randomness
+MIN_RANDOM_LENGTH = 32  # shorter text is not judged by randomness
 _BLANKING_TABLE = bytes(
     [code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)]
 )
-# Words and names are made of these pairs of letters; of a random text they are a fifth.
+# The letter pairs that words and names are made of.
 _COMMON_PAIR_WORDS = (
     "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic "
     "ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un "
@@ -27,7 +27,7 @@ _MARKING_TABLE = bytes([32 if code == 32 else 97 for code in _BLANKING_TABLE])
 
 
 def is_key_like(value: str) -> bool:
-    """It does not read like words: pairs of letters that are rare, digits all over, or cases that change at random."""
+    """Return whether a value does not read like words: rare letter pairs, many digits, or random changes of case."""
     digits = sum(map(value.count, "0123456789"))
     if len(set(value)) < 4 or value.lower() == value.upper():
         return False
@@ -44,7 +44,7 @@ def is_key_like(value: str) -> bool:
 
 
 def _compute_jumble(value: str) -> float:
-    """The share of its pairs that names in mixed case hardly have: two capitals, a letter beside a digit."""
+    """Return the share of pairs that are rare in names of mixed case: two capitals, or a letter and a digit."""
     if value == value.lower() or value == value.upper():
         return 0.0
     pairs = list(pairwise(value[:512]))
@@ -54,13 +54,16 @@ def _compute_jumble(value: str) -> float:
 
 
 def compute_wordiness(value: str) -> float:
-    """The share of its pairs of letters that words are made of."""
+    """Return the share of a value's letter pairs that are common in words."""
     pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
     return sum(pair.lower() in _COMMON_PAIRS for pair in pairs) / len(pairs) if pairs else 0.0
 
 
 def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[str]:
-    """The long stretches without a blank or a sign, found without `re` and without making every word a string."""
+    """Return the long runs of letters, digits and `+/=_-`.
+
+    Works on bytes, to avoid importing `re` and creating a string for every word.
+    """
     blanked = text.encode("ascii", "replace").translate(_BLANKING_TABLE)
     marked = blanked.translate(_MARKING_TABLE) + b" "
     min_run = b"a" * min_length
@@ -73,10 +76,10 @@ def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[s
 
 
 def is_random(run: str) -> bool:
-    """Neither a hash, nor a UUID, nor a path, nor names put together."""
+    """Return whether a run is random, and not a hash, a UUID, a path or a compound name."""
     if _DIGITS.isdisjoint(run):
         return False
-    if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: each side for itself
+    if "=" in run.rstrip("=").lstrip("="):  # `commit=45de…`: judge each side by itself
         return any(len(piece) >= MIN_RANDOM_LENGTH and is_random(piece) for piece in run.split("="))
     if run.rpartition("/")[2].startswith(KNOWN_ID_PREFIXES):
         return False
@@ -89,7 +92,7 @@ def is_random(run: str) -> bool:
         return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
     rest = "-".join([piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)])
     digits = sum(map(rest.count, "0123456789"))
-    step_count = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # an alphabet is all steps
+    step_count = sum(ord(b) - ord(a) == 1 for a, b in pairwise(rest[:512]))  # `abcdef…` is not a key
     if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or step_count * 2 > len(rest[:512]):
         return False
     is_mixed_case = rest != rest.lower() and rest != rest.upper()

@@ -1,10 +1,10 @@
-"""Secrets are replaced by `[redacted:KIND]` before a text is written anywhere.
+"""Replace secrets by `[redacted:KIND]` before a text is written anywhere.
 
-Three questions, in this order: does it have the shape of a known key, does it stand after a name that promises a secret
-(`password=`), is it too random to be anything else. What shapes and names there are is data, in `secret_rules.py`. Each
-row names the literals a secret of its kind must hold; they are looked for with `str.find`, and a pattern is tried only
-where one stands. So a text without them never needs `re`, and no pattern walks through a text by itself: after a
-literal it reads a bounded stretch, or what it replaces.
+A text is a secret if it has the shape of a known key, follows a name that promises a secret (`password=`), or is too
+random to be anything else; tested in this order. The shapes and names are data in `secret_rules.py`. Each rule lists
+literals, one of which every secret of its kind contains. They are searched with `str.find`, and a rule's pattern is
+tried only there. So a text without literals never needs `re`, and a pattern reads only a bounded part of the text, or
+the secret itself.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from hardwon.privacy.secret_rules import (
 )
 from hardwon.text.case_folding import fold_case
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     import re
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
 MIN_RUN_LENGTH = 15
-_MAX_PASSES = 6  # a replacement may uncover another secret; more rounds than this nobody has seen
-_MAX_JUDGED_CHARS = 256  # a longer value is a secret without being looked at
+_MAX_PASSES = 6  # a replacement may uncover another secret, so repeat; no known text needs more
+_MAX_JUDGED_CHARS = 256  # a longer value is not judged, which bounds the time
 _REDACTION_PREFIX = "[redacted:"
 
 NAMED_SECRET_RULE = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
-# What is spelled in one way comes first: `token = ghp_…` is a GitHub key rather than the value of a name.
+# Case-sensitive rules come first, as they are more specific: `token = ghp_…` is a GitHub key, not just a named secret.
 ORDERED_RULES = (
     *[row for row in RULES if "folded" not in row.flags],
     *[row for row in RULES if "folded" in row.flags],
     NAMED_SECRET_RULE,
 )
 
-# Where the literals of each row are looked for: in the folded text, in its long stretches, or in the text as it stands.
+# Where the literals of each rule are searched: in the case-folded text, in its unbroken runs, or in the exact text.
 _LITERAL_SCOPES = [
     "folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ORDERED_RULES
 ]
@@ -67,7 +67,7 @@ _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 _JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
 
 _PATTERNS = {
-    # How a name and its value are joined.
+    # What may stand between a name and its value.
     "join": r"""
         (?P<shut> [\]"'\\`?!*_)}]{0,12} )
         (?:
@@ -81,13 +81,13 @@ _PATTERNS = {
           | [ \t]{0,8} (?P<cell> \| ) [ \t]{0,8}
           | (?P<gap> [ \t]{1,8} )
         )""",
-    # In a quoted value a quote with more backslashes than the first is inside.
+    # A quote with more backslashes than the opening one is part of the value.
     "quoted": r"""
         (?P<call> [A-Za-z_][\w.:]{0,40} \( [ \t]{0,4} )? [fFrRbBuU@$]{0,2} (?P<escape> \\{0,8} ) (?P<quote> ["'`] )
         (?P<value> (?: (?! \\{0,8} (?P=quote) ) [^\r\n] | (?P=escape) \\{1,8} (?P=quote) )*+ )""",
     "bare": r"""(?P<value> [^\s"'`,;<>&|\\)\]}]++ )""",
     "element": r"""(?P<value> [^<\r\n\\]++ ) (?= <\\{0,8}/ )""",
-    # On a line of its own a value may hold signs that end it elsewhere.
+    # On a line of its own a value may contain characters that would end it elsewhere.
     "rest": r"""(?: [^\s"'`\\]++ (?= \s | $ ) )""",
     "block": r"""(?: \r?\n | \\{1,8} [nr] )+? (?P<indent> [ \t]{1,40} )
         (?P<value> [^\r\n\\]++ (?: (?: \r?\n | \\{1,8} n ) (?P=indent) [^\r\n\\]++ )*+ )""",
@@ -128,7 +128,7 @@ def redact_text(text: str) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """Return a JSON value with the secrets in its strings and keys replaced, and all that is under the name of one."""
+    """Replace the secrets in the strings and keys of a JSON value, and everything under a key that names a secret."""
 
     def redact_string(text: str, key: str) -> str:
         return "[redacted:secret]" if text.strip() and is_secret_name(key) else redact_text(text)
@@ -137,7 +137,7 @@ def redact_value(value: Any) -> Any:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a name promises a secret, as a whole or at its end."""
+    """Return whether a name promises a secret, as a whole or by its ending."""
     folded_name = fold_case(name).strip(" :_-")
     if folded_name in ("cookie", "set-cookie"):
         return True
@@ -151,7 +151,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[int, int]]:
-    """Return where secrets stand that rows find, of each row by itself; random stretches are not among them."""
+    """Return the spans that each rule finds by itself; they may overlap, and random runs are not included."""
     spans: list[tuple[int, int]] = []
     for rule, literals in _find_rules(text, folded_text, unbroken_runs):
         spans += _find_spans(rule, literals, text, folded_text)
@@ -159,7 +159,7 @@ def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str
 
 
 def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
-    """Return the rows that may find something, in order, with those of their literals that stand in the text."""
+    """Return the rules with a literal in the text, in order, each with those literals."""
     present = [pair for pair in _LITERALS["folded"] if pair[1] in folded_text]
     present += [pair for pair in _LITERALS["exact"] if pair[1] in text]
     if unbroken_runs:
@@ -181,7 +181,7 @@ def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> st
 
 
 def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_text: str) -> Iterator[tuple[int, int]]:
-    """Find the secrets of a row of which these literals stand in the text."""
+    """Yield the spans of a rule's secrets; `literals` are those of its literals that are in the text."""
     if rule is NAMED_SECRET_RULE:
         yield from _find_named_spans(text, folded_text, literals)
         return
@@ -190,7 +190,7 @@ def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_tex
     if not any(map(haystack.__contains__, rule.also_required)):
         return
     pattern = _compile_pattern(rule.pattern, is_folded)
-    scanned_end = 0  # what is in a secret is not looked at again, or a text of nothing but names would take for ever
+    scanned_end = 0  # skip spots inside a secret, or a text full of literals would take quadratic time
     for position in _find_spots(rule, literals, haystack):
         match = pattern.match(text, position) if position >= scanned_end else None
         if match and _is_secret(rule.flags, match):
@@ -200,7 +200,7 @@ def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_tex
 
 
 def _find_spots(rule: SecretRule, literals: Sequence[str], haystack: str) -> list[int]:
-    """Return where a secret of this row may begin."""
+    """Return the positions where a secret of this rule may begin."""
     spots: list[int] = []
     for literal in literals:
         position = haystack.find(literal)
@@ -213,7 +213,7 @@ def _find_spots(rule: SecretRule, literals: Sequence[str], haystack: str) -> lis
 
 
 def _is_word_start(haystack: str, position: int, edge: str) -> bool:
-    """Tell whether no word goes on here; after an escaped newline or a percent escape a new one begins."""
+    """Return whether a word may begin here; it also may after an escaped newline or a percent escape."""
     preceding = haystack[position - 1 : position]
     if not preceding.isalnum() and (not preceding or preceding not in edge):
         return True
@@ -224,7 +224,7 @@ def _is_word_start(haystack: str, position: int, edge: str) -> bool:
 
 
 def _is_secret(flags: str, match: re.Match[str]) -> bool:
-    """Tell whether what a row's pattern found is a secret, and no stand-in for one."""
+    """Return whether a rule's match is a real secret, not a placeholder."""
     group, value = match.lastgroup, match[match.lastgroup or 0]
     if value.startswith(_REDACTION_PREFIX) or (len(value) <= _MAX_JUDGED_CHARS and _is_stand_in(value, bool(group))):
         return False
@@ -240,7 +240,7 @@ def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
 
 
 def _is_template(value: str) -> bool:
-    """Tell whether a value is filled in elsewhere: what is left without the parts to fill in is words at most."""
+    """Return whether a value has variables to fill in, and nothing key-like besides them."""
     if not _compile_pattern(_PATTERNS["template"]).search(value):
         return False
     rest = _compile_pattern(_PATTERNS["template"]).sub("", value)
@@ -249,7 +249,7 @@ def _is_template(value: str) -> bool:
 
 
 def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
-    """Judge a value in a sentence: there a word such as "expired" follows far more often than a secret."""
+    """Judge a value in a sentence, where a word such as "expired" follows far more often than a secret."""
     if len(value) < 6 or value[0] in "[{(<" or any(map(_has_shape, ("place", "code", "type"), [value] * 3)):
         return is_key_like(value) and len(value) > 11 and value[0] not in "[{(<"
     if not fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
@@ -261,7 +261,7 @@ def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
 
 
 class _SecretName:
-    """A name that promises a secret, where it begins (at its stem) and ends."""
+    """A name that promises a secret; `start` is the position of its stem."""
 
     __slots__ = ("end", "is_short", "is_specific", "is_upper", "promise", "start")
 
@@ -270,14 +270,14 @@ class _SecretName:
         self.start = start
         self.end = end
         self.promise = promise
-        self.is_upper = spelled == spelled.upper()  # as the names of environment variables are
-        # It says whose key or token it is, as `github_token` does; the head of a key has been looked at.
+        self.is_upper = spelled == spelled.upper()  # like an environment variable
+        # It says whose key or token it is, like `github_token`; for `key`, `_find_names` has checked the prefix.
         self.is_specific = preceding.isalnum() or preceding in ("_", "-", ".") or spelled[:3].lower() == "key"
-        self.is_short = not self.is_specific and spelled.lower() == "pass"  # a word of test reports too
+        self.is_short = not self.is_specific and spelled.lower() == "pass"  # also a word in test reports
 
 
 def _find_named_spans(text: str, folded_text: str, stems: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Find what stands after names that promise a secret."""
+    """Yield the spans of the secrets that follow a name such as `password`."""
     scanned_end = 0
     for name in _find_names(text, folded_text, stems):
         span = _find_value(text, name) if name.start >= scanned_end else None
@@ -292,7 +292,7 @@ def _find_names(text: str, folded_text: str, stems: Sequence[str]) -> list[_Secr
         length = len(stem)
         position = folded_text.find(stem)
         while position >= 0:
-            # Most keys are no secrets, and the head tells so at the least cost.
+            # Most keys, such as cache keys, are not secrets; the prefix is the cheapest test.
             if stem != "key" or folded_text[max(position - 16, 0) : position].rstrip("_-. ").endswith(
                 KEY_NAME_PREFIXES
             ):
@@ -307,7 +307,7 @@ def _find_names(text: str, folded_text: str, stems: Sequence[str]) -> list[_Secr
 
 
 def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
-    """Tell how strongly the name from the stem at `at` to `end` promises a secret: _STRONG, _WEAK or 0."""
+    """Return how strongly the name from its stem at `start` to `end` promises a secret: _STRONG, _WEAK or 0."""
     ending = folded_text[start:end]
     promise = _PROMISES.get(ending, 0)
     if not promise:
@@ -316,19 +316,19 @@ def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
         if not promise:
             return 0
     if ending in SHORT_ENDINGS and folded_text[start - 1 : start].isalpha() and not text[start].isupper():
-        return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # after `\\n` a word begins
+        return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # `\\npass`: the letter is an escape's
     return promise
 
 
 def _can_be_joined(folded_text: str, end: int) -> bool:
-    """Tell without a pattern whether a value may follow the name."""
+    """Return whether a value may follow the name, by a check that is cheaper than the pattern."""
     following = folded_text[end : end + 16]
     sign = following.lstrip("\"'\\ \t]?!`*_)}")[:1]
     return sign in _JOINING_SIGNS or following[:1] in (" ", "\t", '"', "'", "\\")
 
 
 def _find_value(text: str, name: _SecretName) -> tuple[int, int] | None:
-    """Return where the secret after a name stands, if there is one."""
+    """Return the span of the secret after a name; None if there is none."""
     join = _compile_pattern(_PATTERNS["join"]).match(text, name.end)
     if not join or (join["cell"] and not _is_in_table(text, name)):
         return None
@@ -366,24 +366,24 @@ def _is_in_table(text: str, name: _SecretName) -> bool:
 
 
 def _is_variable_name(text: str, name: _SecretName) -> bool:
-    """Tell whether a dollar stands before the name: `$PWD "…"` is two words of a command."""
+    """Return whether a dollar precedes the name: `$PWD "…"` is two words of a command."""
     preceding = text[max(name.start - _MAX_NAME_CHARS, 0) : name.start]
     return fold_case(preceding).rstrip(_NAME_SIGNS).endswith("$")
 
 
 def _is_option(text: str, name: _SecretName) -> bool:
-    """Tell whether the name is the end of an option such as `--db-password`."""
+    """Return whether the name is the end of an option such as `--db-password`."""
     preceding = text[max(name.start - 48, 0) : name.start].replace("\n", " ").replace("\t", " ").replace("\\n", " ")
     return preceding.rpartition(" ")[2].lstrip("\"'`([{").startswith("-")
 
 
 def _is_own_line(text: str, name: _SecretName) -> bool:
-    """Tell whether nothing but a dash, a number or `export` stands before the name in its line."""
+    """Return whether only a dash, a number or a word such as `export` precedes the name on its line."""
     return _get_line_lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
 
 
 def _get_line_lead(text: str, name: _SecretName) -> str:
-    """Return what stands before a name in its line, without signs of diffs and lists and numbers of lines."""
+    """Return the text before a name on its line, without diff and list markers and line numbers."""
     preceding = text[max(name.start - 120, 0) : name.start]
     line = preceding.rpartition("\n")[2].rpartition("\\n")[2]
     line = fold_case(line).rstrip("abcdefghijklmnopqrstuvwxyz0123456789_.-:/@")
@@ -398,7 +398,7 @@ def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted:
         return " " not in value[:_MAX_JUDGED_CHARS]
     line = text[max(name.start - _MAX_JUDGED_CHARS, 0) : name.start].rpartition("\n")[2]
     if quoted["quote"] not in join["shut"] and line.count(quoted["quote"]) % 2:
-        return False  # the quote closes a string that the name is in
+        return False  # this quote closes a string that contains the name
     if join["sign"] == ">" or _is_placeholder(value):
         return False
     if name.is_short and (join["gap"] or quoted["quote"] == "`") and not is_key_like(value):
@@ -411,13 +411,13 @@ def _is_quoted_secret(text: str, name: _SecretName, join: re.Match[str], quoted:
     if name.promise == _WEAK:
         return len(value) > 5 and (is_key_like(value) or _is_basic_credentials(value) or _is_mixed_value(name, value))
     if join["quoted_only"] == "," and not name.is_upper and _has_shape("words", value):
-        # `put("password", "…")` sets it, `["password", "email"]` lists names: those are short or identifiers.
+        # `put("password", "…")` sets a password; `["password", "email"]` lists names, which are short or identifiers.
         return len(value) > 9 and "_" not in value and not _has_telling_word(value)
     return len(value) > 3 and not _is_label(value)
 
 
 def _is_mixed_value(name: _SecretName, value: str) -> bool:
-    """Tell whether a value is more than words and numbers, after a name that says whose token or key it is."""
+    """Return whether a value mixes letters and digits, after a name that says whose token or key it is."""
     if not name.is_specific or len(value) < 8 or not _has_digit(value):
         return False
     return not _has_shape("number", value) and not _has_shape("code", value)
@@ -433,7 +433,7 @@ def _is_secret_sentence(name: _SecretName, value: str) -> bool:
 
 
 def _is_placeholder(value: str) -> bool:
-    """Tell whether a value is clearly a template, a place, a type or a stand-in."""
+    """Return whether a value is clearly a template, a path or URL, a type or a placeholder."""
     folded_value = fold_case(value)
     if _is_stand_in(value) or _has_shape("type", value) or value.endswith("..."):
         return True
@@ -443,7 +443,7 @@ def _is_placeholder(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Tell whether a value begins like a call or reads an attribute, by names that people give."""
+    """Return whether a value looks like a call or an attribute, made of readable names."""
     code = _compile_pattern(_PATTERNS["code"]).match(value)
     if not code:
         return False
@@ -454,7 +454,7 @@ def _is_code(value: str) -> bool:
 
 
 def _is_basic_credentials(value: str) -> bool:
-    """Tell whether a value is `user:password` in base64, as in Docker's config.json."""
+    """Return whether a value is `user:password` in base64, as in Docker's config.json."""
     if len(value) % 4 or len(value) < 8:
         return False
     import binascii
@@ -471,7 +471,7 @@ def _has_digit(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Tell whether a value names something: a word with a capital, or an identifier with the word of a secret in it."""
+    """Return whether a value is a label: a capitalised word, or an identifier such as `db_password`."""
     if not _has_shape("words", value):
         return False
     if value.istitle() and "-" not in value and "_" not in value:
@@ -481,7 +481,7 @@ def _is_label(value: str) -> bool:
 
 
 def _is_identifier(value: str) -> bool:
-    """Tell whether a value is a variable such as `password2`."""
+    """Return whether a value is a variable such as `password2`."""
     stem = value.rstrip("0123456789")
     return stem in PLAIN_VALUES or _is_label(stem)
 
@@ -494,7 +494,7 @@ def _has_telling_word(value: str) -> bool:
 
 
 def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: str, is_own_line: bool) -> bool:
-    """Judge a value without quotes: it may be code, such as a variable, a call or a type."""
+    """Judge a value without quotes, which may be code such as a variable, a call or a type."""
     if value.startswith(_REDACTION_PREFIX):
         return False
     if len(value) > _MAX_JUDGED_CHARS:
@@ -505,7 +505,7 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
     if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
         return False
     if value[0] == "!" and value[1:].isalpha():
-        return False  # a tag of YAML
+        return False  # a YAML tag
     looks_random = len(value) > 7 and is_key_like(value)
     if _is_code(value):
         return False
@@ -513,7 +513,7 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
         is_telling = name.promise == _STRONG and "-" in value.strip("-") and not _has_telling_word(value)
         return looks_random or (is_telling and len(value) > 7)
     if name.is_short and name.is_upper and join["sign"] != "=":
-        return False  # what a test runner says
+        return False  # a test runner's `PASS`
     if name.promise == _WEAK or name.is_short:
         is_tight = join["sign"] == "=" and " " not in join[0]
         if looks_random or name.is_short or len(value) < 8 or _has_shape("number", value):

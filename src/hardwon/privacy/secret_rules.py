@@ -1,11 +1,11 @@
-"""What secrets look like: rows of data, and nothing that runs.
+"""The table of rules for secrets, each with its examples.
 
-A row has the literals one of which every secret of its kind holds, the pattern that is tried where one stands, examples
-that must go, and lines that must stay. `tests/unit/privacy/test_secret_rules.py` tries all of them. The cold hook imports this
-file, and a module of constants loads faster than JSON or TOML would be read.
+Every secret of a rule's kind contains one of its literals; the pattern is tried only where one is found. The examples
+must be redacted and the counter-examples kept; `tests/unit/privacy/test_secret_rules.py` tries them all. The hook
+imports this file, and a module of constants loads faster than JSON or TOML.
 
-The examples are put together from pieces, so that no scanner takes this file for a leak. In patterns `\\w` is ASCII,
-blanks do not count, and after a literal a pattern reads a bounded stretch or what it replaces.
+The examples are assembled from pieces, so that secret scanners do not report this file. Patterns are compiled as ASCII
+and verbose. After a literal a pattern may read only a bounded part of the text, or the secret itself.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ _SAMPLE_KEY, _SAMPLE_HEX = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6" + "S7t8U9v0W1
 
 @frozen
 class SecretRule:
-    """One kind of secret that is known by its shape or by the command it is given to."""
+    """One kind of secret, recognised by its shape or by the command it is passed to."""
 
     kind: str
     literals: tuple[str, ...]
-    # The last named group that took part is the secret; without one all of the match is.
+    # The last named group that matched is the secret; without one, the whole match is.
     pattern: str
-    # What must go: the text before the secret, and the secret.
+    # Must be redacted: the text before the secret, and the secret.
     examples: tuple[tuple[str, str], ...]
-    # What must stay as it is.
+    # Must stay unchanged.
     counter_examples: tuple[str, ...]
-    # folded: in any case; random: it must not read like words; unbroken: the literal stands in one of the stretches
-    # that `randomness.runs` gives, no shorter than redact.SHORTEST; spoken: it stands in a sentence
+    # folded: ignore case; random: the secret must not read like words; unbroken: the literal is in one of the runs of
+    # `randomness.find_unbroken_runs`, at least `redaction.MIN_RUN_LENGTH` long; spoken: the secret is in a sentence
     flags: str = ""
-    # Besides letters and digits, what may not stand before it; None if anything may.
+    # Characters, besides letters and digits, that may not precede it; None if anything may.
     not_after: str | None = None
-    # How many characters before the literal the secret begins.
+    # How many characters the match begins before the literal.
     lead_length: int = 0
-    # One of these has to be in the text too.
+    # The text must also contain one of these.
     also_required: tuple[str, ...] = ("",)
 
 
-# Keys that begin with a name of their own. A row: which signs follow, at least how many, the beginnings, a word that has
-# such a beginning and is none. No beginning is a word of prose or code, for each costs a look at every text.
+# Keys with a vendor's prefix. A row: the characters that follow, their minimum number, the prefixes, and a word that has
+# such a prefix but is not a key. No prefix is a common word, because each hit costs a pattern match.
 _HEX_DIGITS, _ALPHANUMERIC, _WORD, _BASE64 = (
     "[0-9a-fA-F]",
     "[A-Za-z0-9]",
@@ -127,7 +127,7 @@ def _join_prefixes(rows: tuple[PrefixRow, ...]) -> str:
         alternatives = "|".join(prefixes.replace(".", r"\.").split())
         shape = f"(?:{alternatives}){signs}{{{min_count},}}"
         if signs == _BASE64:
-            shape += f"(?:%[23][0-9A-F]{signs}*+)*+"  # in an address its signs are escaped
+            shape += f"(?:%[23][0-9A-F]{signs}*+)*+"  # in a URL its signs are percent-encoded
         shapes.append(shape)
     return f"(?:{'|'.join(shapes)})"
 
@@ -143,10 +143,10 @@ def _make_prefix_examples(rows: tuple[PrefixRow, ...]) -> tuple[tuple[str, str],
 
 
 def _build_option_pattern(command: str, option: str, value_prefix: str = "") -> str:
-    """The pattern of a command line: other words, no end of the command, then the option and its value.
+    """Return a pattern for a command, its other words up to `;`, `|` or `&`, then the option and its value.
 
-    The value is quoted or one word; text may be JSON, where a quote is written with backslashes. `value_prefix` is what stands
-    before the secret within the value.
+    The value is quoted or one word; in JSON text a quote has backslashes. `value_prefix` precedes the secret inside the
+    value.
     """
     value = (
         rf"""(?:\\{{0,8}}'{value_prefix}(?P<single>[^'\s\\][^'\r\n\\]{{0,200}})"""
@@ -289,7 +289,7 @@ RULES = (
         ("page 1/1 of 2/1", "https://app.asana.com/0/1204567890123456/1204567890123457"),
         *("unbroken", "_.-"),
     ),
-    # The first part is the account's number in base64, so it begins as digits do there.
+    # The first part is the account's number in base64, so it begins like base64 of digits.
     SecretRule(
         "discord",
         ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
@@ -387,7 +387,7 @@ RULES = (
         ("cookie: SessionCookie", "const cookie = parse(header)"),
         *("folded", None, 0, ("=",)),
     ),
-    # Commands that take a password in an option with a short name, or as a word of its own.
+    # Commands that take a password in a short option or as an argument.
     SecretRule(
         "login",
         ("mysql", "mariadb"),
@@ -501,16 +501,16 @@ RULES = (
     ),
 )
 
-# Names that promise a secret, put together: a head (for some), a stem, an ending, a suffix. `db_password`, `apiKey`,
-# `SECRET_KEY_BASE`. Signs between the parts do not count, nor does case.
+# Names that promise a secret, such as `db_password`, `apiKey` and `SECRET_KEY_BASE`: a prefix (for some), an ending and a
+# suffix. Case and separators between the parts do not matter.
 #
-# After a strong name every value goes that is not code, a template or a placeholder. After a weak one a value goes that
-# does not read like words: a token may be the token of a parser.
+# After a strong name every value is redacted that is not code, a template or a placeholder. After a weak name only a
+# value is redacted that does not read like words: a token may be a parser's token.
 STRONG_ENDINGS = ("password", "passwords", "passwd", "passphrase", "passcode", "pass", "pwd", "secret", "secrets")
 WEAK_ENDINGS = ("token", "credential", "credentials", "auth", "authorization", "authtoken", "key")
-# A word of its own, or the end of a name: `smtp_pass` and `smtpPass`, but not `bypass`.
+# Only as a whole word or the end of a name: `smtp_pass` and `smtpPass`, but not `bypass`.
 SHORT_ENDINGS = ("pass", "pwd", "auth")
-# A key is a secret only after one of these: a cache key is none.
+# A key is a secret only after one of these: a cache key is not.
 KEY_NAME_PREFIXES = (
     *("api", "access", "secret", "private", "master", "encryption", "encrypt", "signing", "auth", "session", "account"),
     *("app", "application", "consumer", "deploy", "service", "shared", "subscription", "license", "client", "admin"),
@@ -534,10 +534,10 @@ NAME_SUFFIXES = (
     ),
     *("current", "primary", "secondary", "default", "b64", "base64", "hex", "live", "plain", "raw", "backup", "main"),
 )
-# What the search for a name begins with; each ending holds one.
+# The literals that are searched to find names; every ending contains one.
 NAME_STEMS = ("pass", "pwd", "secret", "token", "credential", "auth", "key")
 
-# Values that are no secrets, whatever stands before them: types, defaults that everybody knows, words of code.
+# Values that are never secrets: types, well-known defaults, words of code.
 PLAIN_VALUES = frozenset(
     (
         "str string int integer number bool boolean bytes any unknown never void null nil none undefined true false yes no "
@@ -553,20 +553,20 @@ PLAIN_VALUES = frozenset(
         "secretkey public_key id ids error errors data json yaml xml html http https localhost request response session"
     ).split()
 )
-# A value that holds one of these is a stand-in.
+# A value that contains one of these is a placeholder.
 PLACEHOLDER_PARTS = (
     *("xxxx", "....", "****", "your-", "your_", "your ", "yourpassword", "placeholder", "example", "redacted", "dummy"),
     *("…", "changeme", "change-me", "change_me", "replace-me", "replace_me", "replaceme", "insert-", "not-a-real"),
 )
-# A sentence about a password rather than one.
+# A value with one of these words is a sentence about a password, not a password.
 SENTENCE_WORDS = frozenset(
     "a an the is are was must should may can be not no at for to of in on or and your please enter invalid required "
     "have has does do this that it least characters by from if when missing".split()
 )
-# The words by which an identifier tells that it names a secret: as a part of it, and only as a whole word in it.
+# Words that mark an identifier as the name of a secret: anywhere in it, and only as a whole word.
 SECRET_NAME_PARTS = ("password", "passwd", "passphrase", "secret", "token", "credential")
 SECRET_NAME_WORDS = frozenset(("pass", "pwd", "key", "keys", "auth"))
-# What takes the literal and is the literal: `String::from("…")`.
+# Calls that return their literal argument: `String::from("…")`.
 WRAPPING_CALLS = (
     "from",
     "some",
@@ -581,7 +581,7 @@ WRAPPING_CALLS = (
     "bytes",
 )
 
-# What must go after a name: the text before, the secret, the text after.
+# Must be redacted after a name: the text before, the secret, the text after.
 NAME_EXAMPLES = (
     ("password=", "hunter2", ""),
     ("DB_PASSWORD=", "hunter2-Zq81-secret", "\n"),
@@ -609,7 +609,7 @@ NAME_EXAMPLES = (
     ('{\\\\\\"password\\\\\\": \\\\\\"', "sword-fish-7", '\\\\\\"}'),
     ("log in with the password '", "swordfish-9", "' please"),
 )
-# What must stay after a name.
+# Must stay after a name.
 NAME_COUNTER_EXAMPLES = (
     "password: str = None",
     "def login(user: str, password: str) -> Token:",

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 
 def has_sensitive_word(texts: Iterable[str], sensitive_words: Sequence[str]) -> bool:
-    """Return whether one of the texts holds one of the words, in any case, as a word of its own."""
+    """Return whether a text contains one of the words as a whole word, ignoring case."""
     alternatives = "|".join(re.escape(word.strip()) for word in sensitive_words if word.strip())
     if not alternatives:
         return False
-    # A tag begins with a sign that is no part of a word, so \b would not do.
+    # A tag begins with a character such as `#` that is not part of a word, so \b does not work.
     pattern = re.compile(rf"(?<![\w#])(?:{alternatives})(?!\w)", re.I)
     return any(pattern.search(text) for text in texts)

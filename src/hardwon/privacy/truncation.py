@@ -1,24 +1,24 @@
-"""Long text and large values cut to size, saying what was cut.
+"""Cut long text and large values to size, with a note of how much was cut.
 
-Strip, redact, then trim, in this order. A cut takes away the mark by which a private part or a secret is known: the
-end of `<private>…` without its beginning looks like any text, and half a key is no key to a pattern.
+Strip, redact, then trim, in this order. After a cut, private parts and secrets may no longer be recognised: the end of
+`<private>…` without its tag looks like any text, and no pattern matches half a key.
 """
 
 from __future__ import annotations
 
 from hardwon.text.light_json import dumps
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_DEPTH = 64  # what is nested deeper is left out: whoever writes the value as JSON may recurse
+MAX_DEPTH = 64  # deeper levels are left out, because JSON writers may recurse
 _MIN_STRING_CHARS = 64
 _TOO_DEEP = "[… left out: nested too deep …]"
 
 
 class Excerpt(str):
-    """A text of which the middle was cut before: trimmed again, it says how much is gone in all."""
+    """A text whose middle was cut; trimmed again, its note counts all characters cut so far."""
 
     head: str
     tail: str
@@ -31,7 +31,7 @@ class Excerpt(str):
 
 
 def trim_text(text: str, max_length: int) -> str:
-    """At most `most` characters: two thirds from the head, one from the tail, between them how many were cut."""
+    """Cut a text to `max_length`: two thirds from the head, one from the tail, and a note of the cut between them."""
     if len(text) <= max_length:
         return text
     head, tail, cut = (text.head, text.tail, text.cut_length) if isinstance(text, Excerpt) else (text, text, 0)
@@ -46,9 +46,9 @@ def trim_text(text: str, max_length: int) -> str:
 
 
 def trim_value(value: Any, max_string: int, max_total: int) -> Any:
-    """The JSON value with no string above `max_string`, and its compact JSON at most `max_total` characters.
+    """Cut strings of a JSON value to `max_string` characters, and its compact JSON to `max_total`.
 
-    To fit, strings get shorter all over before items are left out, so that one long string cannot starve the rest.
+    All strings are shortened before any items are left out, so that one long string cannot crowd out the rest.
     """
     string_limit, item_limit = max_string, max(max_total // 2, 1)
     while _measure_json(trimmed := _cut_value(value, string_limit, item_limit), max_total) > max_total:
@@ -66,13 +66,13 @@ def _format_cut_note(cut: int) -> str:
 
 
 def _format_too_large(max_string: int, max_total: int) -> str:
-    """What is said when nothing of the value fits."""
+    """Return the note for a value of which nothing fits; empty if even the note does not."""
     note = "[left out: too large]"[: max(max_string, 0)]
     return note if len(note) + 2 <= max_total else ""
 
 
 def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
-    """The value with strings, containers and depth within these bounds."""
+    """Return the value with its strings, containers and depth cut to these limits."""
     root = [value]
     waiting: list[tuple[Any, Any, Any, int]] = [(value, root, 0, 0)]
     while waiting:
@@ -118,7 +118,7 @@ def format_keys_note(count: int) -> str:
 
 
 def _read_omitted_count(note: object) -> int:
-    """Return how many items a note at the end says were left out, less the note itself."""
+    """Return how many items an earlier note says were left out, minus one for the note itself."""
     if not isinstance(note, str) or not note.startswith("[… ") or not note.endswith(" left out …]"):
         return 0
     number = note[3:].partition(" ")[0].replace(",", "")
@@ -126,7 +126,7 @@ def _read_omitted_count(note: object) -> int:
 
 
 def _measure_json(value: Any, limit: int) -> int:
-    """Characters of the value's compact JSON, or some number above `limit`."""
+    """Return the length of the value's compact JSON; stop counting above `limit`."""
     size, waiting = 0, [value]
     while waiting and size <= limit:
         item = waiting.pop()

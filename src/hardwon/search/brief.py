@@ -1,7 +1,7 @@
 """Build the text that a session opens with: where the last one left off, memories, and the last observations.
 
-It is compiled from the store whenever that may have changed and kept as a file, from which the hook tells it while the
-worker is away. Text in it comes from recorded sessions, so each piece is made one harmless line.
+It is compiled whenever the store may have changed, and written to a file that the hook reads while no worker runs. Its
+text comes from recorded sessions, so each piece is sanitized to one line.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _DRAFT_HEADING = (
 )
 _RESUME_HEADING = "Where the last session left off, as the person ratified it on {}; hardwon show H:{} gives it whole:"
 MAX_NOTICE = 160
-MAX_OBSERVATIONS_READ = 5  # times as many observations are read as are shown, since some say nothing
+MAX_OBSERVATIONS_READ = 5  # times the number shown, since some are left out
 # Titles of earlier versions that only say which tool was used.
 _SAYS_NOTHING = re.compile(r"(?:Read|Ran|Looked up|Searched for|Used|Asked|Sub-agent)\b|Changed [^:]+(?: ok| passes)?$")
 _SUMMARY_LABELS = {"request": "asked", "learned": "learned", "completed": "done", "next_steps": "next"}
 
 
 def compile_brief(connection: db.Connection, home: str, project: str, values: Mapping[str, Any]) -> list[BriefLine]:
-    """The lines of a project's brief as the store has them now, kept for when the worker is away."""
+    """Return the lines of a project's brief, and store them for hooks that find no worker."""
     epoch = db.read_epoch(connection)
     lines = build_lines(connection, home, project, values)
     store_brief(connection, home, project, lines, epoch)
@@ -67,7 +67,7 @@ def compile_brief(connection: db.Connection, home: str, project: str, values: Ma
 
 
 def store_brief(connection: db.Connection, home: str, project: str, lines: Sequence[BriefLine], epoch: int) -> None:
-    """Write a brief for when the worker is away, unless something was purged since the epoch in which it was read."""
+    """Write a brief for hooks that find no worker, unless a purge ran since the brief was read in `epoch`."""
     with suppress(db.PurgeConflict), hold_write_lock(home, connection, epoch, wait=False):
         compiled_brief.write(home, project, lines)
 
@@ -75,7 +75,7 @@ def store_brief(connection: db.Connection, home: str, project: str, lines: Seque
 def compile_or_reuse(
     connection: db.Connection, home: str, project: str, values: Mapping[str, Any]
 ) -> Sequence[BriefLine]:
-    """The same, or what was compiled before if the store or the disk does not answer."""
+    """Return the compiled brief, or the last stored one if the database or the disk fails."""
     try:
         return compile_brief(connection, home, project, values)
     except (db.StoreError, OSError) as error:
@@ -84,12 +84,12 @@ def compile_or_reuse(
 
 
 def refresh_brief(connection: db.Connection, home: str, project: str) -> None:
-    """What the hook says there without the worker follows at once."""
+    """Compile a project's brief again after a change, so that hooks without a worker see it at once."""
     compile_brief(connection, home, project, settings.resolve_settings(settings.read_config(home)))
 
 
 def preview_opening(connection: db.Connection, home: str, index: ManifestIndex, folder: str) -> SessionBrief:
-    """What a session that starts in this folder now opens with; nothing is claimed by looking."""
+    """Return the text that a session starting in this folder would open with, without taking claims."""
     lines = build_lines(connection, home, projects.find_project_path(folder) if folder else "", index.settings)
     folders = projects.list_equivalent_folders(folder)
     return build_session_brief(
@@ -120,12 +120,12 @@ def build_lines(connection: db.Connection, home: str, project: str, values: Mapp
 
 
 def _select_observations(observations: Sequence[BriefObservation], told: Sequence[str]) -> list[BriefObservation]:
-    """Return the observations whose title tells something that was not told yet."""
+    """Return the observations whose title says something new."""
     known_word_sets = [tokenize(statement) for statement in told]
     selected = list[BriefObservation]()
     for observation in observations:
         words = tokenize(observation.title)
-        # By all of its words: two titles that differ in one name are about two things.
+        # All words must be known: two titles that differ in one name are about different things.
         is_known = bool(words) and any(words <= known for known in known_word_sets)
         if observation.title.strip() and not _SAYS_NOTHING.match(observation.title) and not is_known:
             selected.append(observation)
@@ -134,12 +134,12 @@ def _select_observations(observations: Sequence[BriefObservation], told: Sequenc
 
 
 def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> Iterator[BriefLine]:
-    """Yield where the last session left off: two lines of a draft that waits, or what a person ratified."""
+    """Yield where the last session left off: two lines of an undecided draft, then the latest ratified handoff."""
     draft = handoffs.find_waiting_draft(connection, project)
     draft_page = handoffs.read_page(draft) if draft else None
     if draft and draft_page:
         review = f"review: hardwon handoff show {draft.id}"
-        # What an agent wrote itself rests on no evidence, so the next one is not told it before a person has read it.
+        # A handoff that an agent wrote itself has no evidence, so other agents get it only after a person has read it.
         last, step = handoffs.summarise_resume(draft_page) if draft.kind != "person" else ("", "")
         if last:
             notice = sanitize_line(f"{last}; {handoffs.describe_next(step)}", MAX_NOTICE)
@@ -169,7 +169,7 @@ def _iter_memory_lines(pages: Sequence[MemoryPage]) -> Iterator[BriefLine]:
 
 
 def _iter_index_lines(observations: Sequence[BriefObservation], project: str) -> Iterator[BriefLine]:
-    """Days from the last one back, in each its files; both stand where their newest observation does."""
+    """Yield the observations grouped by day and file, each group in the place of its newest observation."""
     used_types = {observation.type for observation in observations}
     types = ", ".join(f"{mark} {name}" for name, mark in TYPE_MARKS.items() if name in used_types)
     yield BriefLine("index", _INDEX_HEADING, heading_rank=1)
@@ -193,7 +193,7 @@ def _iter_index_lines(observations: Sequence[BriefObservation], project: str) ->
 
 
 def _iter_summary_lines(summary: Mapping[str, Any] | None, *, has_handoff: bool) -> Iterator[BriefLine]:
-    """Yield the last summary; beside a handoff only what was learned, since that has the rest."""
+    """Yield the last summary; next to a handoff only its `learned` field, since the handoff has the rest."""
     if summary is None:
         return
     local_time = localtime(summary["at"])
@@ -211,7 +211,7 @@ def _iter_summary_lines(summary: Mapping[str, Any] | None, *, has_handoff: bool)
 
 
 def find_main_file(observation: BriefObservation, project: str) -> str:
-    """The file it is most about, from the project's folder, or nothing; the end of a long path is what tells."""
+    """Return the observation's first file relative to the project, or nothing; of a long path keep the end."""
     try:
         files = json.loads(observation.files_json or "[]")
     except ValueError:

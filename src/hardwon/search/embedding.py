@@ -1,4 +1,4 @@
-"""Texts as vectors, by a static model in the package: a table of word pieces, looked up and added.
+"""Embed texts as vectors with a static model in the package: a table of word pieces, looked up and added.
 
 Nothing is downloaded and no network is run, so a text costs about 0.1 ms and the same text gives the same vector
 everywhere. `scripts/distil_model.py` makes the table. NumPy is imported only when a model is loaded.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 MODEL_VERSION = "minilm-l6-192-1"
 
 _MODEL_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model")
-_MAX_CHARACTERS = 20_000  # the rest of a text is not looked at
-_MAX_PIECES = 1_024  # that are unpacked at once: under 1 MB, which stays in the cache
-_MAX_WORD_LENGTH = 100  # as upstream: what is longer is no word
+_MAX_CHARACTERS = 20_000  # the rest of a text is ignored
+_MAX_PIECES = 1_024  # unpacked at once: under 1 MB, which stays in the CPU cache
+_MAX_WORD_LENGTH = 100  # as in the upstream tokenizer: longer text is not a word
 _MAX_CACHED_WORDS = 50_000
 
-# As upstream cuts: each ideograph is a word, and so is what lies between spaces and punctuation. Punctuation and
-# symbols say little about the meaning of a text and have no row in the table.
+# Splits like the upstream tokenizer: each ideograph is a word, and so is the text between spaces and punctuation.
+# Punctuation and symbols say little about the meaning of a text and have no row in the table.
 _IDEOGRAPH = (
     r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     r"\U0002b820-\U0002ceaf\U0002f800-\U0002fa1f"
@@ -39,11 +39,11 @@ _CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-
 
 
 class ModelUnavailable(ValueError):
-    """The model is missing or damaged; search goes by words alone."""
+    """The model is missing or damaged; search uses words only."""
 
 
 class Model:
-    """The table, mapped into memory for as long as the model is used, and the words already looked up."""
+    """The memory-mapped table of word pieces, and a cache of the words looked up so far."""
 
     def __init__(self, table: NDArray[numpy.int8], scales: NDArray[numpy.float32], vocabulary: Sequence[str]) -> None:
         self.dimensions = int(table.shape[1])
@@ -54,7 +54,7 @@ class Model:
         self._rows_by_word: dict[str, tuple[int, ...]] = {}
 
     def embed(self, texts: Sequence[str]) -> NDArray[numpy.float32]:
-        """Return a row per text, of length one; zeros for a text without a known word."""
+        """Return one unit vector per text; zeros for a text without a known word."""
         import numpy
 
         vectors = numpy.zeros((len(texts), self.dimensions), numpy.float32)
@@ -78,7 +78,7 @@ class Model:
         return rows
 
     def _iter_portions(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int], list[int]]]:
-        """Yield positions of texts, where each begins, and their rows, for as many texts as may be unpacked at once."""
+        """Yield batches small enough to unpack at once: positions of texts, where each begins, and their rows."""
         positions: list[int] = []
         starts: list[int] = []
         rows: list[int] = []
@@ -105,7 +105,7 @@ class Model:
             yield from self._split_pieces(_fold_word(part))
 
     def _split_pieces(self, word: str) -> list[int]:
-        """Return the longest pieces from left to right; nothing if part of the word is no piece, as upstream."""
+        """Split a word into its longest pieces from the left; nothing if a part is not in the table, as upstream."""
         rows: list[int] = []
         start = 0
         while start < len(word) <= _MAX_WORD_LENGTH:

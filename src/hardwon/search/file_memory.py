@@ -1,4 +1,4 @@
-"""Recall of what is known of a file that an agent is about to read or edit, and of what fits a prompt very well."""
+"""Recall observations about a file that an agent is about to read or edit, and records that match a prompt closely."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMPORTANT_TYPES = ("bugfix", "failure", "decision", "security")
 MAX_TITLE, MAX_DETAIL = 160, 200
 MAX_FOR_PROMPT, MIN_WORDS, SEARCH_LIMIT = 2, 3, 10
 LOAD_SECONDS = 0.2
-MIN_SCORE = 0.7  # where 1 is a text with every word that was asked about
+MIN_SCORE = 0.7  # 1 is a text with every word of the prompt
 
 
 def recall_for_file(connection: db.Connection, event: Event) -> Sequence[RecalledItem]:
@@ -38,12 +38,12 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
             return ()
         names = _list_file_names(event, project)
         observations = briefs.list_file_observations(connection, number, names, agent=event.host, session=event.session)
-    except (db.StoreError, ValueError) as error:  # a path may hold what no file can be named
+    except (db.StoreError, ValueError) as error:  # ValueError: a path that no file can have
         log.warning("nothing is recalled of a file: %s", error)
         return ()
     observations.sort(
         key=lambda observation: observation.type not in IMPORTANT_TYPES
-    )  # stable: the newest stays first among its like
+    )  # the sort is stable, so among equals the newest stays first
     first_alike = {(observation.title, observation.subtitle): observation for observation in reversed(observations)}
     return [
         _format_observation(observation)
@@ -53,7 +53,7 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
 
 
 def _list_file_names(event: Event, project: str) -> list[str]:
-    """Return a file's names in observations: as the agent says it, where links lead, from the project's top."""
+    """Return a file's possible names in observations: as the agent wrote it, resolved, relative to the project."""
     git_root, absolute = projects.find_git_root(event.cwd), os.path.normpath(os.path.join(event.cwd, event.path))
     roots_by_path = {absolute: git_root, os.path.realpath(absolute): os.path.realpath(git_root)}
     relative_paths = {path[len(root) + 1 :] for path, root in roots_by_path.items() if path.startswith(root + "/")}
@@ -72,7 +72,7 @@ def _format_observation(observation: BriefObservation) -> RecalledItem:
 def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Sequence[RecalledItem]:
     """Return records of this project that have nearly all words of a prompt; none if the store is busy.
 
-    By words alone: a vector is near to something for any prompt, and to load the model would keep the person waiting.
+    Vectors are not used: for any prompt some vector is near, and loading the model would keep the person waiting.
     """
     query = event.prompt.strip()
     if len(query.split()) < MIN_WORDS or query.startswith("/") or not event.cwd:
@@ -101,13 +101,13 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
 
 
 def _is_neighbour(hit: Hit) -> bool:
-    """Return whether a hit owes its rank to its neighbour."""
+    """Return whether a hit ranks mainly because of its neighbour."""
     return any(reason.startswith("neighbour") for reason in hit.why)
 
 
 @lru_cache(maxsize=1)
 def preload_search() -> threading.Thread:
-    """Import search in a thread when it is first wanted: it takes longer than a prompt waits, and most never ask."""
+    """Import search in a thread on first use, because the import takes longer than a prompt can wait."""
     thread = threading.Thread(target=lambda: list(map(import_module, ("numpy", "hardwon.search.search"))), daemon=True)
     thread.start()
     return thread

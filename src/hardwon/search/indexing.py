@@ -1,10 +1,10 @@
-"""Bringing the index up to date in the background: what carries meaning first, with its vectors, then the events.
+"""Bring the search index up to date in the background: first the records that carry meaning, then the events.
 
-Within each the newest comes first, so that a search finds yesterday's work while the history of years still waits.
+Within each the newest comes first, so that a search finds yesterday's work while years of history are still pending.
 
-Reading, splitting into words and embedding happen outside of transactions, and these are short, because hooks write
-too. An entry is taken from its list in the transaction that writes its document or its vector, so that a refresh may be
-killed at any time and two may run at once.
+Reading, splitting into words and embedding happen outside transactions. These are short, because hooks write too. An
+entry leaves its queue in the transaction that writes its document or its vector, so a refresh can be killed at any time
+and two can run at once.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.02
 READ_BATCH_SIZE = 300  # rows read at once
-PLAN_BATCH_SIZE = 10_000  # rows ordered at once: ordering 200,000 for every batch would take longer than indexing
+PLAN_BATCH_SIZE = 10_000  # rows sorted at once: sorting 200,000 for every batch would take longer than indexing
 EMBED_BATCH_SIZE = 128  # texts embedded at once
-WORDS_VERSION = "3"  # of how words are made: with another one everything is indexed again
-MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # characters of one text that are indexed, and how many of them are its last
+WORDS_VERSION = "3"  # of `text.words`; a new version reindexes everything
+MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how many of them come from its end
 MAX_WORDS, TAIL_WORDS = 600, 150
 
 
 class _Page(NamedTuple):
-    """What is in force of a kind that is kept in files."""
+    """An active record of a kind that is kept in files."""
 
     name: str
     content: RecordContent
@@ -52,7 +52,7 @@ class _Page(NamedTuple):
 
 @cache
 def load_model_or_none() -> embedding.Model | None:
-    """Return the shipped model; None if there is none, and search goes by words alone."""
+    """Return the shipped model; None if it is unavailable, and search then uses words only."""
     try:
         return embedding.load_model()
     except embedding.ModelUnavailable:
@@ -94,7 +94,7 @@ def refresh_index(
             ):
                 counts["stale"] += count
             _embed_waiting(connection, home, model, counts, can_continue)
-        # Only some of the events, so that what came in meanwhile and matters more is not behind all of them.
+        # Index only some events per round, so that more important records that arrive meanwhile need not wait.
         _index_waiting(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), counts, can_continue)
         if counts.total() == previous_total:
             is_finished = can_continue()
@@ -105,7 +105,7 @@ def refresh_index(
 
 
 def count_waiting(connection: Connection, model: embedding.Model | None) -> int:
-    """Return how much is not indexed yet; without a model nothing waits for a vector."""
+    """Return how many records are not indexed yet; without a model none counts as waiting for a vector."""
     without_words, without_vector = documents.count_backlog(connection)
     return without_words + (without_vector if model is not None else 0)
 
@@ -157,7 +157,7 @@ def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]
     existing_keys = {(item.kind, item.row) for item in new_documents}
     if missing := [item for item in waiting if item[:2] not in existing_keys]:
         documents.drop_waiting(connection, missing)
-    # Full-text search writes a segment whenever numbers go down, so they go up: by project, then by time.
+    # FTS5 writes a segment whenever row ids decrease, so write them in ascending order: by project, then by time.
     remaining = sorted(new_documents, key=lambda document: (document.project, document.at))
     while remaining:
         remaining = remaining[documents.write_documents(connection, remaining, max_seconds=SLICE_SECONDS) :]
@@ -171,7 +171,7 @@ def _index_files(connection: Connection, home: str, letter: str, path: str, fing
     try:
         pages = _read_pages(connection, home, letter)
     except UserError:
-        return 0  # the person is told elsewhere, and what was known stays
+        return 0  # the error is reported elsewhere; keep the indexed documents
     new_documents = []
     for page in pages:
         words = build_document_words(page.content, kind=letter, agent=page.agent)
@@ -182,7 +182,7 @@ def _index_files(connection: Connection, home: str, letter: str, path: str, fing
 
 
 def _read_pages(connection: Connection, home: str, letter: str) -> list[_Page]:
-    """Return what is in force of a kind that is kept in files."""
+    """Return the active records of a kind that is kept in files."""
     if letter == "L":
         lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
         return [_Page(lesson.slug, records.extract_lesson_content(lesson), lesson.project) for lesson in lessons]
@@ -197,7 +197,7 @@ def _read_pages(connection: Connection, home: str, letter: str) -> list[_Page]:
 
 
 def _find_project_number(connection: Connection, path: str) -> int:
-    """Return the number of a project; what names none counts everywhere."""
+    """Return the number of a project; EVERYWHERE without one."""
     if not path:
         return EVERYWHERE
     with transaction(connection):
@@ -240,7 +240,7 @@ def _iter_texts(
 
 
 def _clip_text(content: RecordContent) -> str:
-    """Return what is indexed of a text: of a long one its beginning and its end, where the question behind a log is."""
+    """Return the indexed part of a text: the beginning and the end, where the question after a pasted log is."""
     text = content.text
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - TAIL_CHARS]}\n{text[-TAIL_CHARS:]}"
 

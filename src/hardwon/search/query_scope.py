@@ -16,7 +16,7 @@ from hardwon.store import db, documents
 from hardwon.store.db import Connection
 
 ALL_PROJECTS = "*"
-REFRESH_SECONDS = 2.0  # seconds for bringing the index up to date, if nobody did
+REFRESH_SECONDS = 2.0  # spent on updating the index before a query
 _DAYS_PER_UNIT = {"d": 1, "w": 7}
 SpoolDrainer = Callable[[str, Connection, Callable[[str, str], str]], object]
 PromptHandler = Callable[[str, str, str], str]
@@ -26,7 +26,7 @@ PromptHandler = Callable[[str, str, str], str]
 def open_store(home: str, drain: SpoolDrainer, handle_prompt: PromptHandler) -> Iterator[Connection]:
     """Open the home's database, import the spool, and bring the index up to date as far as time allows.
 
-    Each question has a connection of its own: they come in parallel, and the database may have been restored.
+    Each query has its own connection, because queries run in parallel and the database may have been restored.
     """
     with db.open(home) as connection:
         drain(home, connection, lambda prompt, cwd: handle_prompt(home, prompt, cwd))
@@ -38,7 +38,7 @@ def open_store(home: str, drain: SpoolDrainer, handle_prompt: PromptHandler) -> 
 def resolve_project(
     connection: Connection, project: str, folder: str, fix: str = f'project="{ALL_PROJECTS}" asks for every one'
 ) -> str:
-    """Return the path or name of the project that is meant, by default that of the folder; empty for all."""
+    """Return the path or name of the requested project, by default that of the folder; empty for all."""
     if project == ALL_PROJECTS:
         return ""
     if "\0" in project:
@@ -55,7 +55,7 @@ def resolve_project(
 
 
 def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
-    """Return whether a record is of the project, or counts everywhere."""
+    """Return whether a record belongs to the project or applies everywhere."""
     record_project = str(record["project"])
     return (
         not project

@@ -1,8 +1,8 @@
-"""Ranking of the documents that answer a question: by their words, their meaning, and their neighbours.
+"""Rank the documents that match a query: by their words, their meaning, and their neighbours.
 
-A word weighs the more the fewer documents of the scope have it. A frequent word picks no candidates, because reading
-them all would cost more than it tells; it counts in the order of those that other words picked. If a question has only
-such words, the latest documents that have them are the candidates.
+A word weighs more the fewer documents of the scope have it. A frequent word selects no candidates, because reading all
+of its documents would cost more than it is worth; it only affects the order of candidates that other words selected. If
+a query has only frequent words, the latest documents with them are the candidates.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from hardwon.types import frozen
 if TYPE_CHECKING:
     import numpy
 
-FREQUENT_SHARE = 0.02  # a word in a larger share of the documents picks no candidates
+FREQUENT_SHARE = 0.02  # a word in a larger share of the documents selects no candidates
 MIN_FREQUENT_COUNT, MAX_FREQUENT_COUNT = 2_000, 10_000
 NO_LIMIT = 1_000_000
 MAX_ROWS = 6_000  # read for all words together, the rarest word first
 MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
-LENGTH_SHARE = 0.2  # how much a long text counts less
+LENGTH_SHARE = 0.2  # how strongly long texts are discounted
 USUAL_LENGTH = 32.0  # words
-MEANING_WEIGHT = 1.0  # the weight of a vector's nearness squared, where 1 is that of all words of the question
-NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)  # of their scores, by those before and after, and the second ones
-MIN_MEANING = 0.45  # how near a vector must be to be a hit by itself
+MEANING_WEIGHT = 1.0  # of a vector's squared similarity; all words of the query together weigh 1
+# Of the scores of the documents before, after, second before and second after.
+NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
+MIN_MEANING = 0.45  # similarity at which a vector alone makes a hit
 
 
 @dataclass(frozen=True, slots=True)
 class WordMatches:
-    """Documents that the words found, in order with their weights, by word, and the weights of words too frequent."""
+    """The documents found by words, sorted, with their weights, and the weights of the frequent words."""
 
     ids: Any
     weights: Any
     by_word: dict[str, Any]
     words: tuple[str, ...]
-    frequent_shares: dict[str, float]  # as shares of what a document weighs that has every word
+    frequent_shares: dict[str, float]  # as shares of the weight of a document with every word
 
 
 @frozen
@@ -53,8 +54,8 @@ class RankedDocument:
     score: float
     words: tuple[str, ...]
     meaning: float
-    neighbour: int  # the document beside it that gave most, if it gave more than it has itself
-    is_named: bool = False  # the question is its id
+    neighbour: int  # the neighbour that added most, if it added more than the document's own score
+    is_named: bool = False  # the query is its id
 
 
 def rank_documents(
@@ -70,7 +71,7 @@ def rank_documents(
     depth: int,
     limit: int,
 ) -> list[RankedDocument]:
-    """Return the documents that answer best; `filters` are groups of filter words, of which each must match."""
+    """Return the best documents; `filters` are groups of filter words, and each group must match."""
     total = max(documents.count_documents(connection, documents.build_scope(projects)), 1)
     lexical = _match_words(connection, extract_words(question, is_query=True), scope, total, filters, allowed_ids)
     vector = model.embed([question])[0] if model is not None and question.strip() else None
@@ -107,7 +108,7 @@ def rank_documents(
 def _read_allowed(
     connection: Connection, ids: Sequence[int], filters: Sequence[Sequence[str]], allowed_ids: frozenset[int] | None
 ) -> dict[int, dict[str, Any]]:
-    """Return those of the documents that are there and pass the filters."""
+    """Return those of the documents that still exist and pass the filters."""
     if allowed_ids is not None:
         ids = [document_id for document_id in ids if document_id in allowed_ids]
     if filters:
@@ -128,7 +129,7 @@ def _match_words(
     filters: Sequence[Sequence[str]],
     allowed_ids: frozenset[int] | None,
 ) -> WordMatches:
-    """Return what the words find in a scope of about so many documents."""
+    """Return the matches of the words in a scope of about so many documents."""
     import numpy
 
     max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
@@ -165,7 +166,7 @@ def _match_words(
 
 
 def _restrict_matches(rows_by_word: dict[str, Any], allowed_ids: frozenset[int] | None) -> dict[str, Any]:
-    """Return what the words found among the allowed, without words that then found nothing."""
+    """Return the matches among the allowed documents, without words that then match nothing."""
     import numpy
 
     if allowed_ids is None:
@@ -182,7 +183,7 @@ def _match_frequent_words(
     filters: Sequence[Sequence[str]],
     max_rows: int,
 ) -> dict[str, Any]:
-    """Return the latest documents that have all of the words and, if these are few, the latest of each word."""
+    """Return the latest documents with all of the words; if there are few, also the latest of each word."""
     common_rows = documents.find_matches(
         connection, documents.build_match_query(*([word] for word in words), *filters), scope, max_rows
     )
@@ -206,7 +207,7 @@ def _to_array(ids: Sequence[int]) -> Any:
 
 
 def _pick_best(lexical: WordMatches, depth: int) -> list[int]:
-    """Return the documents with most weight; among equals the latest."""
+    """Return the documents with the most weight; among equals the latest."""
     import numpy
 
     if len(lexical.ids) > depth:
@@ -259,7 +260,7 @@ def _score_words(
 
 
 def _has_word(word: str, document_words: set[str]) -> bool:
-    """Return whether a text has a word, or one that begins like it: only the index knows its stem."""
+    """Return whether a text has a word, or one with the same beginning, since only the index knows stems."""
     prefix = word[: max(len(word) - 3, 4)]
     return word in document_words or any(document_word.startswith(prefix) for document_word in document_words)
 
@@ -267,7 +268,7 @@ def _has_word(word: str, document_words: set[str]) -> bool:
 def _add_neighbour_scores(
     scores: dict[int, float], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, tuple[float, int]]:
-    """Return each score with a share of its neighbours', and the neighbour that gave more than its own score."""
+    """Return each score plus a share of its neighbours', and the neighbour that added more than its own score."""
     contributions: dict[int, list[tuple[float, int]]] = {document_id: [] for document_id in scores}
     for document_id, neighbour_ids in neighbours.items():
         for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=True):

@@ -1,4 +1,4 @@
-"""Records read whole by their ids: a letter for the kind and a number, or a name for what is in a file.
+"""Read records in full by their ids: a letter for the kind and a number, or a name for records kept in files.
 
 `O12` is an observation, `P3` a prompt, `L:git-stash` a lesson.
 """
@@ -28,7 +28,7 @@ _SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "descrip
 
 @dataclass(frozen=True, slots=True)
 class RecordContent:
-    """The words of a record, and what it can be filtered by."""
+    """The text of a record, and the values it can be filtered by."""
 
     title: str
     text: str
@@ -38,7 +38,7 @@ class RecordContent:
 
 
 def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
-    """Return kind, row and name of an id; None if it is none."""
+    """Return kind, row and name of an id; None if it is not an id."""
     match = _ID_PATTERN.fullmatch(record_id.strip())
     kind = DOCUMENT_KINDS.get(match[1].upper()) if match else None
     if not match or not kind or bool(kind.table) != bool(match[2]):
@@ -51,7 +51,7 @@ def format_id(kind: str, row: int, name: str) -> str:
 
 
 def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each record asked for, whole, in that order; one that is not there has `error` instead."""
+    """Return the requested records in full and in order; a missing one has `error` instead."""
     requested = {record_id: parse_id(record_id) for record_id in ids}
     rows_by_letter: dict[str, list[int]] = {}
     for parsed in requested.values():
@@ -135,7 +135,7 @@ def _assemble_record(
 
 
 def list_active_lessons(home: str) -> list[Lesson]:
-    """Return the lessons in force of this home and of trusted repositories; none while the file is broken."""
+    """Return the active lessons of this home and of trusted repositories; none while the file is broken."""
     try:
         return [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
     except UserError:

@@ -1,8 +1,8 @@
-"""Search: records that answer a question, within a project unless all are asked for.
+"""Search records, in one project or in all of them.
 
-Words come first, vectors widen, neighbours count, and what is new or from the current project counts a little more. A
-file that is named comes before all of that, and so does an id if nothing else is asked. Whatever is typed is split into
-words and never read as a query, and several words are never taken as one phrase.
+Matching words count most; vectors and neighbours add to them, and new records and those of the current project score a
+little higher. Records of a file that the query names come first, and so do records named by id if the query has nothing
+else. Queries are split into words: there is no query syntax, and there are no phrases.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NAMED_FILE_BONUS = 1.0
 EXACT_ID_SCORE = 10.0
 CLOSE_LIMIT = 3
 EXCERPT_CHARS = 200
-MAX_FILES, MAX_FILE_CHARS = 20, 300  # of a question
-MAX_EXAMINED = 5_000  # documents that look like passing the filters
+MAX_FILES, MAX_FILE_CHARS = 20, 300  # in a query
+MAX_EXAMINED = 5_000  # documents whose filter words match
 _MAX_QUERY_CHARS = 4000
 MERGED_KINDS = ("observation", "event")
 EXACT_ID_REASON = "exact id"
@@ -44,7 +44,7 @@ _FILE_PATTERN = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
 
 @frozen
 class Hit:
-    """A record that was found: `text` is an excerpt, `tokens` what the whole costs to read, `why` the reasons."""
+    """A matching record: `text` is an excerpt, `tokens` the size of the full record, `why` the reasons."""
 
     id: str
     kind: str
@@ -64,7 +64,7 @@ class Hit:
 
 @frozen
 class SearchResult:
-    """Hits, best first; if there are none, those that came close; and a note for the person."""
+    """Hits, best first; close matches if there are none; and a note for the person."""
 
     hits: tuple[Hit, ...]
     close: tuple[Hit, ...] = ()
@@ -82,7 +82,7 @@ class _Filters:
     until: float
 
     def build_word_groups(self) -> list[list[str]]:
-        """Return filter words, of which a document must have one of each group."""
+        """Return groups of filter words; a document must have one word of each group."""
         groups = [[build_filter_word("k", letter) for letter in self.kinds]] if self.kinds else []
         for letter, value in (("t", self.record_type), ("c", self.concept), ("h", self.host)):
             if value:
@@ -92,7 +92,7 @@ class _Filters:
         return groups
 
     def is_met_by(self, hit: Hit) -> bool:
-        """Return whether a hit really passes: filter words and their stems are only similar."""
+        """Return whether a hit really passes; filter words only preselect, since different values may share one."""
         return (
             (not self.kinds or hit.id[0] in self.kinds)
             and self.record_type.lower() in ("", hit.type.lower())
@@ -125,7 +125,7 @@ def search_records(
     now: float,
     model: embedding.Model | None = None,
 ) -> SearchResult:
-    """Return what answers a question, the best first; without a question, the latest that pass the filters.
+    """Return the hits of a query, best first; without a query, the latest records that pass the filters.
 
     `project` is a path or a name and excludes all others; without it records of `current_project` score higher.
     """
@@ -143,7 +143,7 @@ def search_records(
 
 
 class _Search:
-    """One question, and where it is asked."""
+    """One query and its scope."""
 
     def __init__(
         self, connection: Connection, home: str, query: str, project: str, model: embedding.Model | None
@@ -155,7 +155,7 @@ class _Search:
         self._scope = documents.build_scope(self._projects) if project else documents.FULL_SCOPE
 
     def rank(self, filters: _Filters, limit: int) -> list[RankedDocument]:
-        """Return the documents that answer by words or meaning, and those of a file that the question names."""
+        """Return the documents that match by words or meaning, and those of a file that the query names."""
         filter_words, allowed_ids = filters.build_word_groups(), None
         if filters.since or filters.until:
             until = filters.until or float("inf")
@@ -193,7 +193,7 @@ class _Search:
         return [*boosted, *(item for document_id, item in results_by_id.items() if document_id not in file_ids)]
 
     def iter_latest(self, filters: _Filters) -> Iterator[RankedDocument]:
-        """Yield what looks like passing the filters, the latest first; nothing without any."""
+        """Yield the documents whose filter words match, latest first; nothing without filters."""
         if filters == NO_FILTERS:
             return
         match = documents.build_match_query(*filters.build_word_groups())
@@ -206,7 +206,7 @@ class _Search:
             yield RankedDocument(document, 0.0, (), 0.0, 0)
 
     def find_by_id(self) -> list[RankedDocument]:
-        """Return the documents in scope that a question of nothing but ids names."""
+        """Return the documents in scope that the query names, if it consists only of ids."""
         parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", self.query.strip(" ,"))]
         named_documents = [
             documents.find_by_source(self._connection, parsed[0].letter, *parsed[1:]) for parsed in parsed_ids if parsed
@@ -221,9 +221,9 @@ class _Search:
         return [RankedDocument(item, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for item in in_scope]
 
     def load_hits(self, results: Iterable[RankedDocument], limit: int, filters: _Filters) -> list[Hit]:
-        """Return the best results that pass the filters; no more rows are read than it takes.
+        """Return the best results that pass the filters, reading no more rows than needed.
 
-        Of observations and events that read the same the best is shown for all.
+        Of observations and events with the same text only the best is shown.
         """
         remaining, seen_ids, hits_by_key = iter(results), set[int](), dict[tuple[str, ...], Hit]()
         while len(hits_by_key) < limit and (portion := list(islice(remaining, limit + CLOSE_LIMIT))):
@@ -242,7 +242,7 @@ class _Search:
         return list(islice(hits_by_key.values(), limit))
 
     def _read_hits(self, results: Sequence[RankedDocument]) -> Iterator[Hit]:
-        """Yield hits with their rows, of those that are still there."""
+        """Yield the hits whose rows still exist."""
         neighbours = documents.read_documents(self._connection, [item.neighbour for item in results if item.neighbour])
         record_ids = [_format_document_id(result.document) for result in results]
         fetched = records.fetch_records(self._connection, self._home, record_ids)
@@ -276,7 +276,7 @@ class _Search:
             yield f"neighbour of {_format_document_id(neighbour)}"
 
     def find_close_hits(self, filters: _Filters) -> list[Hit]:
-        """Return what would pass without the filters, or else has words that begin alike."""
+        """Return hits without the filters, or else hits of words with the same beginning."""
         if filters != NO_FILTERS and self.query.strip():
             hits = self.load_hits(self.rank(NO_FILTERS, CLOSE_LIMIT), CLOSE_LIMIT, NO_FILTERS)
             if hits:
@@ -293,7 +293,7 @@ class _Search:
 
 
 def _apply_priors(result: RankedDocument, now: float, current_projects: Sequence[int]) -> RankedDocument:
-    """Raise the score of what is new and of what is from the current project."""
+    """Raise the scores of new records and of those from the current project, and weigh by kind."""
     document = result.document
     age_days = max(now - document["at"], 0.0) / _DAY_SECONDS
     factor = 1.0
@@ -305,7 +305,7 @@ def _apply_priors(result: RankedDocument, now: float, current_projects: Sequence
 
 
 def _parse_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
-    """Return the letters of kinds that are given by letter or by name."""
+    """Return the letters of kinds, which may be given by letter or by name."""
     letters_by_name = {name: kind.letter for kind in DOCUMENT_KINDS.values() for name in (kind.letter, kind.name)}
     for kind_name in kinds:
         if kind_name not in letters_by_name:
@@ -315,14 +315,14 @@ def _parse_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def _extract_files(query: str) -> list[str]:
-    """Return the files that a question names, by a path or a name with an ending."""
+    """Return the files that a query names, by a path or a name with an extension."""
     words = [word.rstrip("./\\") for word in _PATH_PATTERN.findall(query) if len(word) <= MAX_FILE_CHARS]
     files = [word for word in dict.fromkeys(words) if squeeze_identifier(word) and _FILE_PATTERN.fullmatch(word)]
     return files[:MAX_FILES]
 
 
 def _build_merge_key(hit: Hit) -> tuple[str, ...]:
-    """Return what hits have in common that are shown once; one that was asked for by its id is always shown."""
+    """Return a key that is equal for hits to merge; a hit that was requested by id is never merged."""
     if hit.kind not in MERGED_KINDS or EXACT_ID_REASON in hit.why:
         return (hit.id,)
     return (hit.kind, hit.project, hit.title, hit.text)
@@ -342,7 +342,7 @@ def _is_path_end(path: str, file: str) -> bool:
 
 
 def cut_excerpt(text: str, words: Sequence[str], max_characters: int = EXCERPT_CHARS) -> str:
-    """Return part of a text on one line, from the first word of the question on."""
+    """Return part of a text on one line, around the first word of the query."""
     line = " ".join(text.split())
     lowered = line.lower()
     positions = [lowered.find(word[: max(len(word) - 2, 4)]) for word in words]

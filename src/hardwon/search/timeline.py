@@ -1,4 +1,4 @@
-"""Timeline: what was asked, observed and summed up before and after a record, in its project."""
+"""List prompts, observations and summaries before and after a record, in its project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMELINE_KINDS = ("O", "S", "P", "H")
 
 @frozen
 class Timeline:
-    """Records in the order of time, the anchor among them; `note` says why there are none."""
+    """Records in order of time, including the anchor; `note` says why there are none."""
 
     anchor: str
     records: tuple[dict[str, Any], ...]
@@ -37,7 +37,7 @@ def build_timeline(
     now: float,
     model: embedding.Model | None = None,
 ) -> Timeline:
-    """Return what is around an id, or around the best answer to a question, or else before now."""
+    """Return the records around an id or around the best hit of a query; with neither, the latest."""
     if not anchor and query.strip():
         kinds = list(TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
@@ -47,7 +47,7 @@ def build_timeline(
     if not anchor:
         return _build_latest(connection, home, project, record_type, depth_before, now)
     if anchor.isascii() and anchor.isdigit():
-        anchor = f"O{anchor}"  # a number alone is an observation's, as it is when records are fetched
+        anchor = f"O{anchor}"  # a bare number is an observation's, as in `fetch_records`
     parsed = records.parse_id(anchor)
     position = _find_position(connection, *parsed) if parsed else None
     if (
@@ -63,7 +63,7 @@ def build_timeline(
 
 
 def _find_position(connection: Connection, kind: DocumentKind, row: int, name: str) -> tuple[int, float] | None:
-    """Return the project and the time of a record, also of one that is in no index."""
+    """Return the project and the time of a record, even if it is not indexed."""
     if kind.table:
         rows = read_source_rows(connection, kind, [row])
         return (rows[0]["project_number"], rows[0]["at"]) if rows else None

@@ -1,8 +1,8 @@
-"""Finding which of many vectors are near to one without reading them: a bit per dimension is kept in memory.
+"""Find the likely nearest vectors without reading them, by codes of one bit per dimension in memory.
 
-Bits that differ are counted for every document of the scope. The nearest by that are weighed by how far the question
-goes in each dimension, and the caller compares only the nearest of these exactly. Loaded codes stay in memory; changes
-show in how many vectors of a project were deleted and in the last number that was given to one.
+First the differing bits are counted for every document of the scope. The nearest of these are weighted by the query's
+value in each dimension, and the caller compares only the best exactly. Loaded codes stay in memory; the number of
+deleted vectors of a project and the last number given to a vector show whether they are still current.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hardwon.store.db import Connection
 if TYPE_CHECKING:
     import numpy
 
-OVERSAMPLING_FACTOR = 8  # of the ten truly nearest this finds 84 of 100, without it 65
+OVERSAMPLING_FACTOR = 8  # finds 84 % of the true ten nearest; without it, 65 %
 
 
 @dataclass(frozen=True, slots=True)
 class _ProjectVectors:
-    """A project's vectors: their version, numbers, documents, and codes, 64 dimensions a row."""
+    """A project's vectors: their version, numbers, documents, and codes with 64 dimensions per row."""
 
     version: tuple[int, int]
     numbers: numpy.ndarray
@@ -63,7 +63,7 @@ def find_nearest(
 
 
 def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:
-    """Return a bit per dimension, 64 in a number."""
+    """Pack one bit per dimension, 64 to a number."""
     import numpy
 
     bits = numpy.packbits(vectors > 0, axis=1)
@@ -83,11 +83,11 @@ def _load_vectors(connection: Connection, home: str, model: str, project: int) -
 def _update_vectors(
     connection: Connection, model: str, project: int, version: tuple[int, int], previous: _ProjectVectors | None
 ) -> _ProjectVectors:
-    """Return the vectors in memory with those that came since, without those that were deleted."""
+    """Return the loaded vectors plus new ones and without deleted ones."""
     import numpy
 
     removed_count, last_id = version
-    # Numbers begin again in a database that was restored.
+    # In a restored database the numbers may start lower again.
     after_id = previous.version[1] if previous and previous.version[1] <= last_id else 0
     numbers, document_ids = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
     codes = [previous.codes] if previous and after_id and len(previous.numbers) else []

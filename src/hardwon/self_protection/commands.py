@@ -1,6 +1,7 @@
-"""What an agent may not do to hardwon itself, whatever its environment says: approve, lift a guard, edit our files.
+"""Refuse calls by which an agent would approve something, lift a guard or edit hardwon's files.
 
-A determined agent has other ways (it runs programs of its own choice); this stops the plain ones and says who may.
+A determined agent can still write a program that does it; this stops the plain ways and says who may do it. The agent's
+environment variables are not trusted.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import os
 from hardwon.shell.parsing import ParsedCommand, parse_command
 from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hardwon.shell.parsing import SimpleCommand
     from hardwon.types import Event
 
-# What agents set for the commands they run. People set CODEX_HOME, CODEX_API_KEY and the like for themselves.
+# Variables that agents set for the commands they run. CODEX_HOME, CODEX_API_KEY and the like are missing here because
+# people set those themselves.
 AGENT_VARIABLES = (
     "CLAUDECODE",
     "CLAUDE_CODE_ENTRYPOINT",
@@ -32,10 +34,11 @@ AGENT_VARIABLES = (
     "CODEX_MANAGED_BY_NPM",
     "CODEX_MANAGED_BY_BUN",
 )
-_GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # what must stay as it is around our commands
+_GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
-# A verb decides, or it does with one of these words; with one of the others it only shows or proposes.
+# Commands that only a person may run: always if the tuple is empty, else only with one of its words. With an option of
+# `_SHOWING_OPTIONS` a command only shows or proposes, so an agent may run it.
 _DECIDING_VERBS = {
     "pause": (),
     "trust": (),
@@ -63,7 +66,7 @@ _DECIDING_VERBS = {
     "unpause": (),
     "ratify": (),
     "discard": (),
-    "approve": (),  # as a person types them to an agent
+    "approve": (),  # this and the two above exist only as prompts that a person types to an agent
 }
 _SHOWING_OPTIONS = {
     "trust": ("--list",),
@@ -71,10 +74,10 @@ _SHOWING_OPTIONS = {
     "review": ("--json", "--judge"),
     "purge": ("--dry-run", "--log"),
 }
-_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no option with a value comes before the verb
+_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valued option precedes the subcommand
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
-_HOOK_LAUNCHER = "door.sh"  # of our plugins: it becomes the hook
+_HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
 AGENTS = ("claude-code", "codex", "gemini", "opencode")
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _LAUNCHERS = (
@@ -95,12 +98,12 @@ _LAUNCHERS = (
     "flock",
     "parallel",
 )
-DEFAULT_BACKUP_COUNT = 5  # by default; to keep fewer is to delete some
+DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
-# One of these stands in a command or in the fields of a tool that writes our files or an agent's settings.
+# Every call that writes hardwon's files or an agent's settings contains one of these; other calls skip the checks.
 _HINTS = (
     PROGRAM_NAME,
     ".hard",
@@ -117,23 +120,21 @@ _HINTS = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
 )
-_real_homes: dict[str, str] = {}  # a worker is asked about the same home again and again
+_real_homes: dict[str, str] = {}  # cached, since a worker asks for the same home on every call
 _MCP_PREFIX = "mcp__"
-_LINKABLE_FILES = ("lessons.json", "config.json")  # which people link to their dotfiles
-_MAX_PATH_LENGTH = 4096  # PATH_MAX; the system takes no longer one
-_MAX_LAUNCH_DEPTH = 3  # strings in strings that launchers are given
-_MAX_COMMAND_CHARS = (
-    50_000  # characters; a longer command is not read as a shell does, which would take a hook's time twice
-)
+_LINKABLE_FILES = ("lessons.json", "config.json")  # people link these to their dotfiles
+_MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
+_MAX_LAUNCH_DEPTH = 3  # of commands in strings that launchers run
+_MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that would take twice the time a hook has
 _SCAN_CHARS, _MAX_MENTIONS = (
     400,
     2_000,
-)  # in one that is longer: characters from our name on, and how often it may stand there
+)  # for a longer command: characters read after each `hardwon` in it, and how many of these are read
 _UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 
 
 def judge_call(event: Event, home: str) -> str:
-    """Why this call is a person's to make, or nothing."""
+    """Return why only a person may make this call; empty if an agent may."""
     if event.tool == SHELL_TOOL:
         return _judge_command(event.command, event, home)
     if event.tool in EDIT_TOOLS and event.path and _can_edit_own_files(event, home):
@@ -162,14 +163,14 @@ def _judge_command(command: str, event: Event, home: str) -> str:
 
 
 def _is_only_hardwon(parsed: ParsedCommand) -> bool:
-    """Tell whether nothing but hardwon is run, and told no file to write: most commands that name us are such."""
+    """Return whether a command only runs hardwon and writes no file, as most commands that name hardwon do."""
     if parsed.redirections or not all(simple.program == PROGRAM_NAME for simple in parsed.simple_commands):
         return False
     return not any(word.startswith("--out") for simple in parsed.simple_commands for word in simple.words)
 
 
 def _judge_mcp_call(event: Event, home: str) -> str:
-    """Return why a tool of an MCP server may not do what it is asked to: run a command of ours, or write our files."""
+    """Return why an MCP tool may not run this hardwon command or write these files; empty if it may."""
     if event.tool.startswith(f"{_MCP_PREFIX}{PROGRAM_NAME}__") or not isinstance(event.input, dict):
         return ""
     for field in ("command", "cmd"):
@@ -184,7 +185,7 @@ def _judge_mcp_call(event: Event, home: str) -> str:
 
 
 def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
-    """Return why one of these decides what a person decides, or pretends to be one."""
+    """Return why one of these commands is only for a person, or pretends to come from one; empty if none is."""
     if any(map(_is_hook_run, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
     argument_lists = [words for simple in simples for words in _iter_arguments(simple)]
@@ -200,14 +201,14 @@ def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
 
 
 def _is_plugin_removal(simple: SimpleCommand) -> bool:
-    """Tell whether an agent's own command takes our plugin or extension out: `claude plugin disable hardwon`."""
+    """Return whether this removes hardwon's plugin from an agent, such as `claude plugin disable hardwon`."""
     if simple.program not in _AGENT_PROGRAMS or not any(word in simple.words for word in _REMOVAL_VERBS):
         return False
     return any(_is_own_name(word) for word in simple.words)
 
 
 def _can_write_own_files(text: str, cwd: str, home: str) -> bool:
-    """Tell cheaply whether a call may write a file of ours; most calls end here."""
+    """Return, by a cheap check that rules out most calls, whether a call may write hardwon's files."""
     for hint in _HINTS:
         if hint in text:
             return True
@@ -217,7 +218,7 @@ def _can_write_own_files(text: str, cwd: str, home: str) -> bool:
 
 
 def _can_edit_own_files(event: Event, home: str) -> bool:
-    """Tell the same of an edit, whose path may lead to our files by a link that has another name."""
+    """Check an edit like `_can_write_own_files`, and follow links that lead to hardwon's files by another name."""
     if _can_write_own_files(event.path, event.cwd, home):
         return True
     path = os.path.join(event.cwd, event.path)
@@ -225,7 +226,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
         return False
     try:
         real_path = os.path.realpath(path)
-    except ValueError:  # no file can have such a name
+    except ValueError:  # a null byte or a lone surrogate in the path
         return False
     if _can_write_own_files("", real_path, home):
         return True
@@ -234,7 +235,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
 
 
 def _format_decision_refusal(arguments: Sequence[str]) -> str:
-    from shlex import join  # it brings in `re`, which only a refusal pays for
+    from shlex import join  # imports `re`, which only a refusal needs
 
     command = join([PROGRAM_NAME, *arguments])
     is_answered_as_prompt = bool(arguments) and arguments[0] in _TYPED_TO_AGENTS
@@ -249,7 +250,7 @@ def _format_user_refusal(command: str, where: str = "") -> str:
 
 
 def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
-    """The simple commands, with those in a string that a launcher is given; None if there are too many."""
+    """Parse a command, including commands in strings that launchers run; None if there are too many."""
     parsed = parse_command(command)
     if parsed is None:
         return None
@@ -265,7 +266,10 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
 
 
 def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
-    """What hardwon is given by this command; where a launcher starts it, behind each word that may be its name."""
+    """Yield the arguments that this command passes to hardwon.
+
+    Options of launchers are not known, so after a launcher every word that may be hardwon's name counts.
+    """
     if simple.program.startswith(_INTERPRETERS):
         script = _find_script(simple.words)
         if script and _is_own_name(script[0]):
@@ -275,7 +279,7 @@ def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
 
 
 def _find_script(words: Sequence[str]) -> Sequence[str]:
-    """What an interpreter runs, a file or a module, and what it gives it."""
+    """Return the file or module that an interpreter runs, followed by its arguments."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
@@ -308,7 +312,7 @@ def _is_decision(arguments: Sequence[str]) -> bool:
 
 
 def _is_backup_reduction(arguments: Sequence[str]) -> bool:
-    """Tell whether `--keep` is below the default, or is no number that could be read here."""
+    """Return whether `--keep` is below the default, or not a plain number, such as a variable."""
     for position, argument in enumerate(arguments):
         option, equals, value = argument.partition("=")
         if option == "--keep":
@@ -318,7 +322,7 @@ def _is_backup_reduction(arguments: Sequence[str]) -> bool:
 
 
 def _is_hiding_caller(simple: SimpleCommand) -> bool:
-    """Whether what runs in it or after it no longer sees who runs it, or another home."""
+    """Return whether a command changes the variables that show an agent runs hardwon, or the home it uses."""
     wrappers = [word.rpartition("/")[2] for word in simple.prefix_words]
     words = (
         simple.prefix_words if simple.program not in (*_SETTERS, "env") and simple.program[:1] != "-" else simple.words
@@ -348,7 +352,10 @@ def _is_hook_run(simple: SimpleCommand) -> bool:
 
 
 def _is_hook(words: Sequence[str]) -> bool:
-    """Whether these are our hook and what it is given; in its own folder it has no more of a name than any other."""
+    """Return whether these words run hardwon's hook.
+
+    Run from its own folder it is just `hook.py`, which counts only with three or more arguments.
+    """
     path = words[0] if words else ""
     return (
         path.endswith((f"{PROGRAM_NAME}/hook.py", f"{PROGRAM_NAME}.hook"))
@@ -358,7 +365,7 @@ def _is_hook(words: Sequence[str]) -> bool:
 
 
 def _scan_long_command(command: str) -> str:
-    """The same for a command that is too long to be read as a shell does; what is quoted counts too."""
+    """Judge a command that is too long to parse by searching its text; quoted text counts too."""
     hides_caller = any(name in command for name in _GUARDED_VARIABLES)
     hits, position = 0, command.find(PROGRAM_NAME)
     while position >= 0 and hits < _MAX_MENTIONS:

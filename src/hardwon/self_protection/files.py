@@ -1,6 +1,6 @@
-"""Why a call may not write the files it names: hardwon's own, and agents' settings that carry its hooks.
+"""Refuse calls that write hardwon's own files, or agents' settings files that hold its hooks.
 
-Imported only when a call may concern one of them, so that no other call pays for it.
+Imported only when a call may concern one of them, so that other calls stay fast.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hardwon.self_protection.hook_settings import is_hook_safe_edit
 from hardwon.self_protection.protected_paths import ProtectedPaths, read_settings, resolve_path
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event
@@ -91,13 +91,13 @@ _MAX_FIELDS = 500
 _SCAN_CHARS, _MAX_MENTIONS = (
     400,
     2_000,
-)  # in a long command: characters before the home's name, and how often it may stand there
+)  # for a long command: characters read before each mention of the home, and how many mentions are read
 _UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
-_MAX_SHOWN_CHARS = 200  # characters of a command that a denial repeats
+_MAX_SHOWN_CHARS = 200  # of a command that a denial quotes
 
 
 def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -> str:
-    """Return why a shell command may not write what it writes, or nothing."""
+    """Return why a shell command may not write its files; empty if it may."""
     protected = ProtectedPaths(home)
     for write in find_writes(parsed, event.cwd, home):
         if protected.is_in_home(write.path) or (write.removes and protected.has_home_below(write.path)):
@@ -109,7 +109,7 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
 
 
 def judge_edit(event: Event, home: str) -> str:
-    """Return why a file may not be edited in this way, or nothing."""
+    """Return why a file may not be edited in this way; empty if it may."""
     path = resolve_path(event.path, event.cwd, {"HARDWON_HOME": home})
     protected = ProtectedPaths(home)
     if protected.is_in_home(path):
@@ -123,7 +123,7 @@ def judge_edit(event: Event, home: str) -> str:
 
 
 def judge_mcp_call(event: Event, home: str) -> str:
-    """Return why a tool of an MCP server may not be given these paths, or nothing."""
+    """Return why an MCP tool may not be given these paths; empty if it may."""
     words = set(event.tool.rpartition("__")[2].lower().replace("-", "_").split("_"))
     if words & _READING_WORDS and not words & _WRITING_WORDS:
         return ""
@@ -139,7 +139,7 @@ def judge_mcp_call(event: Event, home: str) -> str:
 
 
 def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
-    """Return the strings in fields that are named as paths are: `path`, `filePath`, `new_path`, `destination`."""
+    """Return the strings in fields whose names suggest paths: `path`, `filePath`, `new_path`, `destination`."""
     paths = []
     fields, position = [("", tool_input)], 0
     while position < min(len(fields), _MAX_FIELDS):
@@ -155,9 +155,9 @@ def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
 
 
 def judge_long_command(command: str, home: str) -> str:
-    """Judge a command that is too long to be read as a shell does; what is quoted counts too.
+    """Judge a command that is too long to parse by searching its text; quoted text counts too.
 
-    It is denied if the home stands behind `>`, or in one piece with a program that writes its arguments.
+    It is denied if the home follows `>`, or is in the same simple command as a program that writes its arguments.
     """
     name = os.path.basename(home)
     hits, position = 0, command.find(name)
@@ -191,6 +191,6 @@ def _format_unhook_refusal(path: str, host: str) -> str:
 
 
 def shorten_command(command: str) -> str:
-    """Return a command as one line that a denial can repeat."""
+    """Return a command as one short line for a denial."""
     line = " ".join("".join(char if char.isprintable() else " " for char in command[: 4 * _MAX_SHOWN_CHARS]).split())
     return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"

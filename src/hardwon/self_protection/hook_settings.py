@@ -1,10 +1,10 @@
-"""Whether a new text of an agent's settings file leaves hardwon's hooks in it as they are, and switched on."""
+"""Check that an edit of an agent's settings file leaves hardwon's hooks unchanged and switched on."""
 
 from __future__ import annotations
 
 from hardwon.self_protection.protected_paths import HOOK_SCRIPT
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -17,15 +17,15 @@ _SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = fal
 
 
 def has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
-    """Tell whether hardwon's hooks stand in both texts of a settings file alike."""
+    """Return whether both texts of a settings file have the same hooks of hardwon."""
     parts_before = _read_parts(path, old_text)
-    if parts_before is None:  # the agent cannot read it either, so no hook of it runs
+    if parts_before is None:  # the agent cannot read it either, so none of its hooks run
         return True
     return _read_parts(path, new_text) == parts_before
 
 
 def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
-    """Tell whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
+    """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
     if isinstance(tool_input.get("content"), str):
         return has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
@@ -42,12 +42,12 @@ def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -
 
 
 def _touches_hooks(removed: str, added: str) -> bool:
-    """Judge a change by its lines: of a patch in several places it is not known where each belongs."""
+    """Judge a patch by its changed lines, since the place of each is not known."""
     return any(mark in removed for mark in _LINE_MARKS) or any(mark in added for mark in _SWITCH_MARKS)
 
 
 def _read_parts(path: str, text: str) -> dict[str, Any] | None:
-    """Return all that keeps hardwon's hooks running, by name; None if the file is broken."""
+    """Return the settings that keep hardwon's hooks running, by name; None if the file is broken."""
     if path.endswith(".js"):
         return {"plugin": text}
     try:

@@ -1,13 +1,13 @@
-"""Which files an agent may not write: those below hardwon's home, and agents' settings that carry hardwon's hooks.
+"""Tell which files an agent may not write: those in hardwon's home, and agents' settings that hold hardwon's hooks.
 
-Imported only when a call may concern one of them, so that no other call pays for it.
+Imported only when a call may concern one of them, so that other calls stay fast.
 """
 
 from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -15,25 +15,25 @@ _LINKABLE_FILES = (
     "lessons.json",
     "config.json",
     "socket",
-)  # people link the first two to their dotfiles, hardwon the third
+)  # people link the first two to their dotfiles; hardwon links the third
 SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js")
 _SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin")
 _FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
 _SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js")
-_MAX_SETTINGS_READS = 100  # settings files of one call that are looked into; beyond, one counts as carrying hooks
+_MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
 HOOK_SCRIPT = "/hardwon/hook.py"
 _PLUGIN_MARK = '"hardwon@'
-_MAX_PATH_LENGTH = 4096  # PATH_MAX; the system takes no longer one
-# Characters of the paths of one call whose links are followed; the others are judged by their text. Each part of a path
-# costs a look at the file system, and a path at least as much as a short one.
+_MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
+# Links are followed only in so many characters of paths per call; further paths are judged by their text. Each part of
+# a path costs a system call, so a path counts by its length, and a short one with the minimum below.
 _MAX_FOLLOWED_CHARS = 10_000
 _MIN_FOLLOWED_CHARS = 100
-_MAX_SETTINGS_BYTES = 1_000_000  # bytes
+_MAX_SETTINGS_BYTES = 1_000_000
 _MAX_DEFAULT_DEPTH = 5  # `${A:-${B:-…}}`
 
 
 class ProtectedPaths:
-    """Tell whether a path is protected; looks at the file system at most so often for one call."""
+    """Tells for one call whether paths are protected, with a limited number of file system reads."""
 
     def __init__(self, home: str) -> None:
         self.home = home.rstrip("/")
@@ -45,7 +45,7 @@ class ProtectedPaths:
         self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
 
     def is_in_home(self, path: str) -> bool:
-        """Tell whether a path is the home or below it, by its text or by where its links lead."""
+        """Return whether a path is the home or below it, as written or after following links."""
         for spelling in self._iter_spellings(path):
             if spelling in self._linked_paths or any(_is_at_or_below(spelling, home) for home in self._homes):
                 return True
@@ -55,10 +55,10 @@ class ProtectedPaths:
         return any(_is_at_or_below(home, spelling) for spelling in self._iter_spellings(path) for home in self._homes)
 
     def has_hooks(self, path: str) -> bool:
-        """Tell whether a path is an agent's settings file that runs hardwon's hooks on this home."""
+        """Return whether a path is an agent's settings file that runs hardwon's hooks on this home."""
         if os.path.basename(path) not in SETTINGS_NAMES:
             return False
-        if os.path.basename(path) == "config.toml":  # Codex keeps there which hooks of hooks.json a person trusts
+        if os.path.basename(path) == "config.toml":  # Codex stores there which hooks of hooks.json a person trusts
             path = os.path.join(os.path.dirname(path), "hooks.json")
         self._reads_left -= 1
         if self._reads_left < 0:
@@ -75,7 +75,7 @@ class ProtectedPaths:
         return any(self.has_hooks(os.path.join(folder, name)) for name in _SETTINGS_PATHS)
 
     def _iter_spellings(self, path: str) -> Iterator[str]:
-        """Yield the path as it is written, then where its links lead; nothing if it is not known from the root on."""
+        """Yield the path as written, then with links resolved; nothing if it is not absolute."""
         if "\0" in path or not path.startswith("/"):
             return
         yield os.path.normpath(path)
@@ -85,7 +85,7 @@ class ProtectedPaths:
 
 
 def follow_links(path: str) -> str:
-    """Return where a path leads; itself if no file can have such a name, as with half a surrogate pair."""
+    """Return the real path; the path itself if no file can have that name, as with half a surrogate pair."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -97,7 +97,7 @@ def _is_at_or_below(path: str, folder: str) -> bool:
 
 
 def read_settings(path: str) -> str:
-    """Return the text of a settings file; empty if there is none. A pipe is not waited for."""
+    """Return the text of a settings file; empty if there is none. Does not block on a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
@@ -111,9 +111,9 @@ def read_settings(path: str) -> str:
 
 
 def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
-    """Return the path that a word of a shell, or a field of a tool, names. Links and `..` stay in it.
+    """Return the absolute path that a shell word or a tool's field names, with links and `..` unresolved.
 
-    A word that begins with what is not known, such as `$(mktemp)` or `$UNSET/x`, is returned as it is.
+    A word with an unknown beginning, such as `$(mktemp)` or `$UNSET/x`, is returned unchanged.
     """
     word = fill_variables(word, variables).removeprefix("file://").removeprefix("file:")
     word = expand_tilde(word)
@@ -128,7 +128,7 @@ def expand_tilde(word: str) -> str:
 
 
 def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
-    """Replace `$NAME`, `${NAME}` and `${NAME:-default}`; a variable nobody has set stays as it is written."""
+    """Expand `$NAME`, `${NAME}` and `${NAME:-default}`; unset variables stay as written."""
     if "$" not in word or depth > _MAX_DEFAULT_DEPTH:
         return word
     parts, position = [], 0
@@ -154,7 +154,7 @@ def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> s
 
 
 def _find_closing_brace(word: str, start: int) -> int:
-    """Return the position behind the brace that closes the one before `start`, or the end."""
+    """Return the position after the brace that closes the one before `start`, or the end."""
     level = 1
     for position in range(start, len(word)):
         level += (word[position] == "{") - (word[position] == "}")

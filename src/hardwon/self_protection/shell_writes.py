@@ -1,6 +1,6 @@
-"""Which files a shell command writes, by a table of programs.
+"""Find the files that a shell command writes, by a table of programs.
 
-Programs that are not in the table are taken to read. A program that the agent writes itself is not looked into.
+Programs that are not in the table are assumed only to read. Scripts that an agent wrote are not inspected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from hardwon.self_protection.protected_paths import expand_tilde, fill_variables, resolve_path
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @frozen
 class FileWrite:
-    """A path that a command writes; `removes` if what lies below it goes too; `text` is the command that does it."""
+    """A path that a command writes; `removes` if everything below it is removed too; `text` is the command."""
 
     path: str
     command_text: str
@@ -29,14 +29,14 @@ class FileWrite:
 
 @frozen
 class WriteRule:
-    """What a program writes.
+    """The files that a program writes.
 
-    operands: `all`, `first`, `last` or none of those of its words that are no options.
-    options: whose values it writes. valued: other options that have a value, which is no operand.
-    only_with: it writes nothing without one of these letters or long options.
+    operands: which of its operands it writes: `all`, `first`, `last` or none.
+    options: options whose values it writes. options_with_value: others whose value is not an operand.
+    only_with: it writes only with one of these letters or long options.
     never_with: it writes nothing with one of these.
-    folder: it writes into the current folder unless one of `options` says otherwise.
-    removes: it takes away what lies below its operands, too.
+    writes_cwd: it writes into the current folder unless one of `options` says otherwise.
+    removes: it also removes everything below its operands.
     """
 
     operands: str = ""
@@ -110,7 +110,7 @@ WRITE_RULES: dict[str, WriteRule] = {
     "wget": WriteRule(options=("-O", "--output-document", "-P", "--directory-prefix"), writes_cwd=True),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL_OPERANDS),
 }
-_OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # of whatever program
+_OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # for programs that are not in the table
 _GIT_READ_VERBS = frozenset(
     (
         "",
@@ -179,15 +179,15 @@ _SQL_WRITE_WORDS = {"with": ("insert", "update", "delete", "replace"), "pragma":
 _SQLITE_VALUE_OPTIONS = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
 _FIND_RUN_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
 _FIND_PRINT_OPTIONS = ("-fprint", "-fprint0", "-fprintf", "-fls")
-_STDIN_PLACEHOLDER = "{}"  # stands for what xargs or find puts in
+_STDIN_PLACEHOLDER = "{}"  # replaced by a file name by xargs and find
 _SETTERS = ("export", "declare", "typeset", "readonly", "local")
 _GLOB_CHARS = frozenset("*?[")
-_MAX_LISTED_NAMES = 2_000  # names of a folder that a pattern is tried on
-_MAX_PATTERNS = 50  # of one command that are tried
+_MAX_LISTED_NAMES = 2_000  # in a folder that a glob is tried on
+_MAX_PATTERNS = 50  # globs tried per command
 
 
 def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrite]:
-    """Yield each path that a command writes, in the order in which it does, following `cd` and assignments."""
+    """Yield each path that a command writes, in order, following `cd` and assignments."""
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
     mentioned_words = [value for _, value in parsed.loop_words]
     mentioned_words += [word for simple in parsed.simple_commands for word in simple.words[1:]]
@@ -224,12 +224,12 @@ def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
 
 
 def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, str], home: str) -> None:
-    """Take the words of one `for` from the list and set its variable: to a value in the home if there is one."""
+    """Take the words of one `for` from the list; set its variable to its first value in the home, else to its first."""
     name = loop_words.pop(0)[1]
     values = []
     if loop_words and loop_words[0][1] == "in":
         loop_words.pop(0)
-        # the next loop begins with a name that `in` stands behind
+        # A name followed by `in` begins the next loop.
         while loop_words and not (len(loop_words) > 1 and loop_words[1][1] == "in"):
             values.append(resolve_path(loop_words.pop(0)[1], variables["PWD"], variables))
     in_home = [value for value in values if value.startswith(home)]
@@ -244,16 +244,16 @@ def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
 
 
 def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
-    """Yield the path, and what it stands for if its last part is a pattern: `~/.hard*`, `~/.claude/*`.
+    """Yield the path and, if its last part is a glob such as `~/.hard*`, the paths that match.
 
-    `patterns` are those of the same command that were tried before.
+    `patterns` are the globs of the same command that were already tried.
     """
     yield path
     folder, _, pattern = path.rstrip("/").rpartition("/")
     if _GLOB_CHARS.isdisjoint(pattern) or not _GLOB_CHARS.isdisjoint(folder) or len(patterns) >= _MAX_PATTERNS:
         return
     patterns.add(path)
-    from fnmatch import fnmatchcase  # it brings in `re`, which only a pattern pays for
+    from fnmatch import fnmatchcase  # imports `re`, which only a glob needs
 
     try:
         names = os.listdir(folder or "/")
@@ -265,7 +265,7 @@ def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
 
 
 def _is_stdin_written(simple: SimpleCommand) -> bool:
-    """Tell whether the program that xargs starts writes the files that xargs reads the names of."""
+    """Return whether the program that xargs starts writes the files whose names xargs reads."""
     placeholder = _STDIN_PLACEHOLDER
     for option, value in zip(simple.prefix_words, [*simple.prefix_words[1:], ""], strict=True):
         if option.startswith(("-I", "--replace")):
@@ -275,7 +275,7 @@ def _is_stdin_written(simple: SimpleCommand) -> bool:
 
 
 def find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield those words of a simple command that name what it writes, as they stand there."""
+    """Yield the words of a simple command that name the files it writes, unexpanded."""
     finder = _WRITE_FINDERS.get(program)
     if finder is not None:
         yield from finder(words)
@@ -312,7 +312,7 @@ def find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_options(words: Sequence[str], options_with_value: Sequence[str]) -> frozenset[str]:
-    """Return the options, letters that are run together each by itself."""
+    """Return the options, with combined letters split up."""
     options = set()
     for word in words[1:]:
         if word == "--":
@@ -364,7 +364,7 @@ def _find_dd_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
-    """Yield where find looks, if it deletes there or gives what it finds to a program that writes it."""
+    """Yield the folders that find searches, if it deletes files there or runs a program that writes them."""
     folders = []
     for word in words[1:]:
         if word in ("-H", "-L", "-P"):
@@ -399,7 +399,7 @@ def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
-    """Yield the folder it works in and what it is given, unless it only shows something."""
+    """Yield git's working folder and its arguments, unless the command only shows something."""
     folder, position = ".", 1
     while position < len(words) and words[position].startswith("-"):
         if words[position] == "-C":
@@ -412,7 +412,7 @@ def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
-    """Yield the database unless it is opened for reading, and the files that statements may name."""
+    """Yield the database, unless it is opened read-only, and files that its statements may name."""
     operands = _find_operands(words, _SQLITE_VALUE_OPTIONS)
     commands = [*_find_values(words, ("-cmd",)), *operands[1:]]
     is_reading = all(map(_is_reading_sql, commands))

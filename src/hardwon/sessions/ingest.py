@@ -1,4 +1,4 @@
-"""Storing what hooks report: at once, or from the spool when no worker was there."""
+"""Store the reports of hooks, at once or from the spool if no worker was running."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 def commit_event(
     connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
-    """Store a filtered event and what was delivered on it in one transaction."""
+    """Store a filtered event and its deliveries in one transaction."""
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
         injections.insert_deliveries(connection, deliveries)
@@ -81,7 +81,7 @@ def build_report(
 
 
 def _classify_outcome(event: Event, text: str) -> str:
-    """Return how a call ended: as the agent says, or as the result does where the agent calls it a success."""
+    """Return how a call ended, as the agent reports it; check the result if the agent reports success."""
     if event.denied:
         return "denied"
     response = event.response if isinstance(event.response, dict) else {}
@@ -110,7 +110,7 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
             event, deliveries, typed_prompts = _parse_spooled_record(record)
         except (KeyError, TypeError, AttributeError):
             log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
-            with suppress(FileNotFoundError):  # a command and the worker may take in the same spool
+            with suppress(FileNotFoundError):  # a command and the worker may drain the spool at the same time
                 os.replace(path, path + ".bad")
             continue
         commit_event(connection, event, deliveries)

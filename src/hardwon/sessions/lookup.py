@@ -1,4 +1,4 @@
-"""Finding a recorded session or its transcript by name, and its steps in order."""
+"""Find a recorded session or its transcript by name, and list its steps in order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def find_transcript(connection: Connection, name: str) -> tuple[str, str]:
 
 
 def list_steps(connection: Connection, session: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what was asked, delivered, done and observed, in the order of time."""
+    """Return a session's prompts, deliveries, events and observations in order of time."""
     rows_by_kind = {
         "prompt": list_prompt_rows(connection, session["id"]),
         "delivery": list_session_deliveries(connection, session["host"], session["session"]),

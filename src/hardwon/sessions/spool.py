@@ -1,5 +1,7 @@
-"""The spool: one file per event that could not be handed to the worker, written whole under its final name or not at
-all, deleted once its content is committed."""
+"""The spool: one file per event that could not be handed to the worker.
+
+A file appears under its final name only once it is complete, and is deleted once its content is committed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import os
 from hardwon.paths import make_private_folder, open_plain_file
 from hardwon.text.light_json import dumps, loads
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
@@ -30,8 +32,7 @@ def spool_event(
     deliveries: Sequence[Delivery] = (),
     typed_prompts: Sequence[Event] = (),
 ) -> None:
-    """Leave for the worker what may be kept of an event, what was delivered, and the lessons that were typed; OSError
-    if there is no room."""
+    """Write the filtered event, its deliveries and typed lessons for the worker; OSError if the disk is full."""
     record = {
         "event": filtered_event and filtered_event.__dict__,
         "injections": [delivery.__dict__ for delivery in deliveries],
@@ -59,7 +60,7 @@ def _write_record(home: str, name: str, record: dict[str, Any]) -> None:
 
 
 def remove_half_written(home: str, modified_before: float) -> None:
-    """Remove what hooks that were killed as they wrote left half written."""
+    """Remove the incomplete files of hooks that were killed while writing."""
     try:
         names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:
@@ -80,7 +81,7 @@ def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
                 record = loads(file.read())
         except OSError:
-            continue  # gone, or it cannot be opened: then it stays, and those behind it do not wait for it
+            continue  # deleted, or not readable: leave it and go on with the next
         except ValueError:
             record = {}
         yield path, record if isinstance(record, dict) else {}
@@ -89,7 +90,7 @@ def read_spooled_records(home: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def find_unreadable(home: str) -> list[str]:
     """Return the spooled files that cannot be opened."""
     unreadable_paths = [path for path in _list_ready_paths(home) if os.path.isdir(path) or not os.access(path, os.R_OK)]
-    return [path for path in unreadable_paths if os.path.lexists(path)]  # the others were taken in meanwhile
+    return [path for path in unreadable_paths if os.path.lexists(path)]  # the others were stored meanwhile
 
 
 def _list_ready_paths(home: str) -> list[str]:

@@ -29,7 +29,7 @@ def list_files_below(*roots: str) -> Iterator[str]:
 
 
 def remove_unfinished_files(home: str) -> None:
-    """Remove files and backups that a process which is gone left half written, whatever is in them."""
+    """Remove incomplete files and backups of processes that have ended, whatever is in them."""
     for folder, folder_names, file_names in os.walk(home):
         for name in [*folder_names, *file_names]:
             path = os.path.join(folder, name)

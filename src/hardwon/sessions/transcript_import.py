@@ -1,7 +1,7 @@
-"""Import of what hooks missed from transcripts: at the end of a turn and of a session, or for all of history.
+"""Import from transcripts what hooks missed: at the end of a turn or session, or for all of history.
 
-A hook may be cut off, switched off, or not have been there yet. The transcript has the same calls under the same ids,
-so both accounts merge. The filters of hooks hold here too, also for the state that is stored between two readings.
+A hook may be killed, switched off, or not installed yet. The transcript has the same calls under the same ids, so both
+reports merge. The filters for hooks apply here too, and also to the state that is stored between two reads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_OPEN_CALLS = 64  # calls whose result is awaited
 
 
 class TranscriptEvent(NamedTuple):
-    """An event, how it ended if a hook would not report that, and how often the words of a prompt were told."""
+    """An event, its outcome if hooks do not report it, and how often a prompt's text occurred so far."""
 
     event: Event
     outcome: str = ""
@@ -81,9 +81,9 @@ def import_session(home: str, connection: db.Connection, session: Mapping[str, A
 
 
 def import_transcript(home: str, connection: db.Connection, agent: str, path: str, values: Mapping[str, Any]) -> int:
-    """Import what one transcript has new, portion by portion, each with its read position; return how many were new.
+    """Import the new part of a transcript in portions, each with its read position; return how many reports were new.
 
-    Raise OSError if it cannot be read. From a session on of which part was paused nothing is imported.
+    Raise OSError if it cannot be read. The import stops at the first session of which a part was paused.
     """
     path = os.path.realpath(path)
     last_position = transcripts.find_read_position(connection, path, CAPTURE_PURPOSE)
@@ -178,7 +178,7 @@ def _commit_portion(
 
 
 class TranscriptState:
-    """Owns what is under way in a transcript: open calls, the latest words, whether the turn is private."""
+    """The state of reading a transcript: open calls, the latest message, and whether the turn is private."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class TranscriptState:
             yield TranscriptEvent(filtered_event, times=self._count_prompt(filtered_event))
 
     def _count_prompt(self, prompt: Event) -> int:
-        """Return how often the words were told; of a prompt that has a name how often with one."""
+        """Return how often a prompt's text occurred so far; for a prompt with an id, count only those with one."""
         digest = blake2b(prompt.prompt.encode("utf-8", "replace"), digest_size=8).hexdigest()
         total_count, named_count = self._prompt_counts.get(digest, (0, 0))
         self._prompt_counts[digest] = [total_count + 1, named_count + bool(prompt.prompt_name)]
@@ -306,7 +306,7 @@ class TranscriptState:
             yield TranscriptEvent(filtered_event, outcome)
 
     def _filter_event(self, event: Event) -> Event | None:
-        """Return what may be stored of an event; None if it was deleted since it happened."""
+        """Return the event as it may be stored; None if it was deleted since it happened."""
         clean = event_filter.filter_transcript_event(event, self._values)
         if clean is None or not self._tombstones:
             return clean

@@ -129,7 +129,7 @@ _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Proce
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
-# A shell that names its line speaks of the call itself, whatever the programs in it show.
+# A shell's error with a line number is about the call itself, whatever its programs print.
 _SHELL_COMPLAINT = re.compile(r"(?:\(eval\)|(?:[\w./]*/)?(?:ba|z|da)?sh)(?::\w+)?:(?: line)? ?\d+: \S")
 # In a result that is not marked as failed, only a line that programs write for nothing else counts.
 _CLEAR_FAILURE = re.compile(
@@ -141,7 +141,7 @@ _CLEAR_FAILURE = re.compile(
 _BEGINS_AS_ERROR = re.compile(
     r"(?:\w*Error|error|ERROR|fatal)(?:\[[\w-]{1,20}\])?:\s*(?![(\s]*(?:(?:0|none|null|nil|false|empty|undefined)\b|no$))\S"
 )
-# What a program says of its own arguments; nobody keeps a file or a log that begins so.
+# Complaints of a program about its arguments; no file or log begins like that.
 _MISUSE = re.compile(
     r"(?:(?:error|fatal): |[\w.-]+: (?:error: )?)?"
     r"(?:(?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported|illegal) (?:\w+ )?"
@@ -162,7 +162,7 @@ _EXIT_STATUS = re.compile(
     r"(?:Error: )?(?:exit(?:ed)?(?: with)?(?: code| status)|process exited with code)\s*[:=]?\s*[1-9]\d{0,2}\b[.)]?$",
     re.I,
 )
-_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # of a result, in which an error stands that ended the run
+_LAST_LINES, _MAX_END_CHARS = 3, 1_000  # the end of a result, where an error that ended the run is
 # Tools whose results are texts of others: what these begin with says nothing of the call.
 _SHOWING_TOOLS = frozenset(
     ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
@@ -234,6 +234,7 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
 
 def _list_lines(text: str) -> Iterator[str]:
     for raw_line in text.splitlines():
+        # Every status mark contains one of these two texts, which are faster to find than the pattern.
         bare = _STATUS_MARKS.sub("", raw_line) if "_error>" in raw_line or " code " in raw_line else raw_line
         if line := bare.strip():
             yield line
@@ -254,7 +255,7 @@ def classify_failure(text: str, line: str, command: str) -> FailureKind:
     """Return the kind of a failure; a program that begins the line with its own name means the call, not the code."""
     if _SOURCE_LOCATION.match(line):
         return "code"
-    # What was rejected may come again with other blanks or in look-alike letters.
+    # Rejected text may come back with other spaces or look-alike letters.
     normalized = " ".join(line.split()) if line.isascii() else normalize_text(line)
     for kind, pattern in _KIND_PATTERNS:
         if pattern.search(normalized):
@@ -282,7 +283,7 @@ def has_hidden_failure(command: str, text: str) -> bool:
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
-@lru_cache(maxsize=8)  # a result is asked about where it is recorded, and where it is mined
+@lru_cache(maxsize=8)  # the same result is checked when it is recorded and when it is mined
 def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 
@@ -309,7 +310,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=256)  # a call is compared with every episode that is open
+@lru_cache(maxsize=256)  # a call is compared with every open episode
 def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
     start = command[:MAX_INSPECTED_CHARS]
     return parse_with_code(start) or (parse_simple_commands(start), extract_code(start))

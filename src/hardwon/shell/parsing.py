@@ -4,16 +4,16 @@
 lesson's regex can tell them apart only on the simple commands, without the text of quotes and heredocs. One pass finds
 both: the simple commands, and the cuts, which are the stretches that are not code.
 
-What no shell would accept is read as well as can be, never refused; what is nested deeper than 10 is text. In a word's
-value `$()` stands for what a command prints: what that runs is listed where it stands, and not again from the string it
-is in. A parameter keeps its name: `$HOME`, `${HOME}`.
+Invalid shell syntax is read as well as possible, never rejected; deeper nesting than 10 levels is text. In a word's
+value `$()` stands for a command's output; the commands inside are listed at their position, and not again from the
+string that contains them. A parameter keeps its name: `$HOME`, `${HOME}`.
 """
 
 from __future__ import annotations
 
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -60,8 +60,7 @@ _LAUNCHER_VALUE_OPTIONS = "-p -w --with --from --spec --python --project --direc
 
 @frozen
 class SimpleCommand:
-    """One program started with its arguments; the span covers the wrappers too, which with assignments are
-    `prefix_words`."""
+    """One program with its arguments; `prefix_words` are assignments and wrappers, which the span covers too."""
 
     program: str
     code: str
@@ -79,8 +78,10 @@ def parse_simple_commands(command: str) -> list[SimpleCommand]:
 
 @frozen
 class ParsedCommand:
-    """The simple commands of a command, each file that a redirection writes and each word that a `for` goes through;
-    the latter two with the place they stand at, in the same text as the spans of the simple commands."""
+    """The simple commands, the files that redirections write, and the words of `for` loops.
+
+    Files and words have their position in the same text as the spans of the simple commands.
+    """
 
     simple_commands: tuple[SimpleCommand, ...]
     redirections: tuple[tuple[int, str], ...]
@@ -94,7 +95,7 @@ def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
 
 
 def parse_command(command: str) -> ParsedCommand | None:
-    """Return what a command starts and writes to; None if it has more simple commands than MAX_SIMPLE_COMMANDS."""
+    """Return the programs and redirections of a command; None if it has more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
     return (
         None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
@@ -105,8 +106,10 @@ _last_scan: tuple[str, _Scan | None] = ("", None)
 
 
 def _scan_once(command: str) -> _Scan | None:
-    """Scan a command, or return the last scan of the same one: a call is scanned for what it does to hardwon, then for
-    the lessons it concerns."""
+    """Scan a command, or return the last scan if it is the same command.
+
+    Each call is scanned twice: by self-protection, then by the matching of lessons.
+    """
     global _last_scan
     last_command, last_scan = _last_scan
     if command == last_command and last_scan is not None:
@@ -147,7 +150,10 @@ class _Scan:
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
-        self.text, self.size = text + "\n", len(text)  # one more, so that a look ahead always finds something
+        self.text, self.size = (
+            text + "\n",
+            len(text),
+        )  # an extra newline, so that looking ahead one character is always possible
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
@@ -195,7 +201,7 @@ def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
         elif c == "(" == text[i + 1] and mode != "pattern":
             i = _read_quoted(scan, i + 2, "((", [], depth)
         elif c in "()":
-            if c == "(" and text[i + 1] == ")":  # what stood before names a function
+            if c == "(" and text[i + 1] == ")":  # the word before is a function's name
                 words.clear()
             _record_command(scan, words, depth)
             if mode != "pattern":

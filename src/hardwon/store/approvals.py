@@ -1,4 +1,4 @@
-"""The approvals table: what a person put in force, by which path, and the hash of what they approved.
+"""The approvals table: what a person approved, by which path, and the hash of the approved content.
 
 Only `actions/approvals.py` writes here, so that there is one place where something can come into force.
 """
@@ -25,8 +25,7 @@ _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announc
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """One recorded yes. `body` is the approved lesson as JSON or the memory's words, empty for other kinds and after a
-    purge."""
+    """One recorded approval; `body` is the lesson as JSON or the memory's text, else empty, also after a purge."""
 
     id: int
     kind: str
@@ -89,7 +88,7 @@ def find_live(connection: Connection, kind: str, subject: str) -> Approval | Non
 
 
 def list_of_subject(connection: Connection, kind: str, subject: str) -> list[Approval]:
-    """Return every approval that a subject ever had, oldest first, undone ones too."""
+    """Return every approval that a subject ever had, oldest first, including undone ones."""
     return _select(connection, "kind = ? and subject = ?", kind, subject)
 
 
@@ -108,13 +107,13 @@ def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
 
 
 def read_version(connection: Connection) -> tuple[int, int]:
-    """Return numbers of which one changes whenever an approval is added or undone."""
+    """Return a version that changes whenever an approval is added or undone."""
     row = connection.execute("select coalesce(max(id), 0), count(undone_at) from approvals").fetchone()
     return row[0], row[1]
 
 
 def list_approvals(connection: Connection, limit: int) -> list[Approval]:
-    """Return the newest approvals, newest first, undone ones too."""
+    """Return the newest approvals, newest first, including undone ones."""
     rows = connection.execute(f"select {_COLUMNS} from approvals order by id desc limit ?", (limit,))
     return [Approval(*row) for row in rows]
 
@@ -132,7 +131,7 @@ def mark_announced(connection: Connection, numbers: Sequence[int], at: float) ->
 
 
 def is_upgraded(connection: Connection) -> bool:
-    """Return whether what was in force before this table existed has been approved."""
+    """Return whether everything that was in force before this table existed has been approved."""
     return bool(fetch_value(connection, "select 1 from upgrades where name = ?", UPGRADE_STEP))
 
 
@@ -141,10 +140,10 @@ def mark_upgraded(connection: Connection, at: float) -> None:
 
 
 def read_live_approvals(home: str) -> LiveApprovals | None:
-    """Return the approvals that decide which lessons count, without bringing the database up to date.
+    """Return the approvals that decide which lessons count, without migrating the database.
 
-    None if there is no database, or one in which what was in force before has not been approved yet; UserError if it
-    cannot be read.
+    None if there is no database, or if it is from before approvals and not upgraded yet; UserError if it cannot be
+    read.
     """
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
@@ -179,5 +178,5 @@ def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
 
 
 def _open_database(path: str) -> sqlite3.Connection:
-    """Open the database to read it; a build must neither create nor migrate it."""
+    """Open the database read-only; a build must neither create nor migrate it."""
     return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)

@@ -1,4 +1,4 @@
-"""Queries of a brief and of the recall of a file. Hooks wait for them, so each has an index."""
+"""Queries for briefs and for recall about a file. Hooks wait for them, so each uses an index."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hardwon.store import projects
 from hardwon.store.db import Connection, fetch_dicts, fetch_value
 from hardwon.store.observations import IS_NEWEST_DUPLICATE, TITLE_OR_FACT
 
-MAX_TEXT_CHARS = 20_000  # characters that are read of a text
-_MAX_FILE_OBSERVATIONS = 60  # of a file that are looked at
+MAX_TEXT_CHARS = 20_000  # read of one text
+_MAX_FILE_OBSERVATIONS = 60  # read per file
 
 
 @dataclass(frozen=True, slots=True)
 class BriefObservation:
-    """An observation as a brief lists it; `text` is all that reading it would show."""
+    """An observation as a brief lists it; `text` is its full text, for its size in tokens."""
 
     id: int
     at: float
@@ -44,7 +44,8 @@ def find_project_number(connection: Connection, path: str) -> int | None:
 def list_latest_observations(connection: Connection, project: int, limit: int) -> list[BriefObservation]:
     """Return the last observations of a project, newest first.
 
-    Sessions are read from the last one back: none that ended before the oldest found so far can have a newer one.
+    Sessions are read from the last one back. A session that ended before the oldest observation found so far cannot
+    have a newer one, so reading stops there.
     """
     observations: list[BriefObservation] = []
     for session, last_at in _list_session_times(connection, project):

@@ -1,8 +1,8 @@
-"""Signals that were mined from transcripts, and the candidates that may become lessons.
+"""Signals mined from transcripts, and the candidates that may become lessons.
 
-A signal is stored once, however many copies of a session there are. The signals of one signature are one candidate: its
-counts come from its signals, so nothing is counted twice whatever is read again. `fresh` says that a signal has not
-been weighed yet, so a scan that died before weighing loses nothing.
+A signal is stored once, however many copies of a session there are. The signals of one signature form one candidate.
+Its counts come from its signals, so reading a transcript again counts nothing twice. `fresh` marks a signal that has
+not been weighed yet, so a scan that dies before weighing loses nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, 
 from hardwon.text.lesson_tags import is_cancelled
 from hardwon.types import MinedEpisode, frozen
 
-PROPOSED_PREFIX = "proposed "  # begins the signature of what was proposed as a lesson, with no transcript behind it
+PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
 _OPEN_MARKER = '"open":true'
 _SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
 _WORDING_FIELDS = (
@@ -109,7 +109,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
     if (previous["path"], previous["body"]) == (row["path"], row["body"]):
         return False
-    # An episode whose end is not known never replaces one whose end is.
+    # An episode without a known end never replaces one that has an end.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
     if row["path"] == previous["path"] or row["score"] > previous["score"]:
@@ -120,8 +120,10 @@ def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Ma
 
 
 def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
-    """Delete the signals of a session's tags with this problem, or of its last tag if it is empty; within the caller's
-    transaction."""
+    """Delete the signals of a session's tags with this problem, or of its last tag if `problem` is empty.
+
+    Runs within the caller's transaction.
+    """
     rows = connection.execute(
         "select key, signature, body from signals where tier = 1 and session = ? order by id", (session,)
     ).fetchall()
@@ -156,7 +158,7 @@ def list_episodes(connection: Connection, signature: str, *, limit: int = -1) ->
 
 
 def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
-    """Return how often a signature was met, in which sessions (the latest first) and in which projects."""
+    """Return how often a signature occurred, in which sessions (latest first) and in which projects."""
     rows = connection.execute(
         """
         select session, project, count(*) as times, max(at) as latest from signals where signature = ?
@@ -208,7 +210,7 @@ def list_by_ids(connection: Connection, ids: Iterable[str]) -> list[Candidate]:
 
 
 def insert(connection: Connection, candidate: Candidate) -> None:
-    """Store a new candidate within the caller's transaction, unless it is there; SQLite gives it its number."""
+    """Store a new candidate within the caller's transaction, unless it exists; SQLite assigns its number."""
     insert_row(connection, "candidates", _build_row(candidate), verb="insert or ignore")
 
 
@@ -234,8 +236,8 @@ def store_candidates(
 ) -> None:
     """Store candidates for the first time or again, and mark signatures as weighed.
 
-    Decisions stay, and so do the words: a person accepts by a number what they saw under it. Words that no signal says
-    any more are replaced, and the candidate gets another number with its new ones.
+    Decisions stay, and so does the wording, because a person accepts by number what they saw under that number. If no
+    signal supports the wording any more, it is replaced and the candidate gets a new number.
     """
     rows, outdated_numbers = [], []
     for candidate in candidates:
@@ -262,7 +264,7 @@ def store_candidates(
 
 
 def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
-    """Return the proposal in the words it had before."""
+    """Return the proposal with its earlier wording."""
     # An agent's tag also names the scope and the priority.
     wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == 1 else _WORDING_FIELDS
     record = {key: value for key, value in candidate.record.items() if key not in wording_fields}
@@ -271,9 +273,9 @@ def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
 
 
 def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
-    """Return whether a person has decided about the words, or they are complete and a signal still says them.
+    """Return whether a person has decided about the wording, or it is complete and a signal still supports it.
 
-    An episode that was under way when it was first read may end in other words, and a tag may be taken back.
+    An episode that was under way when it was first read may end differently, and a tag may be cancelled.
     """
     if previous.status not in ("candidate", "open"):
         return True
@@ -316,7 +318,7 @@ def store_judgements(connection: Connection, judgements: Iterable[Judgement]) ->
 
 
 def list_latest_judgements(connection: Connection) -> dict[int, Judgement]:
-    """Return the latest judgement that counts of each candidate; of one that has none the latest void one."""
+    """Return each candidate's latest valid judgement, or its latest void one if it has no valid one."""
     rows = connection.execute(
         "select candidate, at, reader, verdict, body, void from judgements order by void = '', at, id"
     )

@@ -52,9 +52,9 @@ class PurgeConflict(sqlite3.OperationalError):
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that remembers the epoch it reads in, and takes text that is not valid Unicode.
+    """A connection that remembers the epoch it reads in, and accepts text that is not valid Unicode.
 
-    Agents do send lone surrogates, which SQLite refuses. They are rare, so a statement is first tried as it is.
+    Agents do send lone surrogates, which SQLite rejects. They are rare, so each statement is first tried unchanged.
     """
 
     epoch: int | None = None  # None if purges do not matter to this connection
@@ -84,7 +84,7 @@ def _replace_surrogates(parameters: Sequence[object] | Mapping[str, object]) -> 
 
 
 def to_storable(value: object) -> object:
-    """Return the value as it reads once it is stored: lone surrogates become question marks."""
+    """Return the value as it will be stored: lone surrogates become question marks."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "replace").decode()
     return value
@@ -92,7 +92,7 @@ def to_storable(value: object) -> object:
 
 @contextmanager
 def open(home: str) -> Iterator[sqlite3.Connection]:
-    """Open the database of this home for as long as the block runs."""
+    """Open the database of this home and close it at the end of the block."""
     connection = connect(home)
     try:
         yield connection
@@ -101,16 +101,16 @@ def open(home: str) -> Iterator[sqlite3.Connection]:
 
 
 def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epoch: bool = False) -> sqlite3.Connection:
-    """Return a connection to the database of this home, created and migrated if need be; the caller closes it.
+    """Return a connection to the database of this home, created and migrated if needed; the caller closes it.
 
-    A purge ends an epoch: the next transaction of a connection from before fails with `PurgeConflict`, so that deleted
-    text is not written again. `ignore_epoch` is for connections that write at once what they are given.
+    A purge ends an epoch: the next transaction of an older connection fails with `PurgeConflict`, so that deleted text
+    is not written back. `ignore_epoch` is for connections that write at once what they receive.
     """
     paths.make_private_folder(home)
     path = os.path.join(home, paths.DATABASE)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    elif not os.path.isfile(path):  # SQLite would wait for a pipe
+    elif not os.path.isfile(path):  # SQLite would block on a pipe
         raise UserError(f"{path} is not a plain file", f"move it away, and a new one is made: mv {path} {path}.old")
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_Connection)
     connection.row_factory = sqlite3.Row
@@ -125,7 +125,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         connection.epoch = None if ignore_epoch else read_epoch(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite calls it an I/O error
+        if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite would report only an I/O error
             raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
         raise UserError(f"{path}: {error}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
@@ -136,7 +136,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
 
 def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connection:
     """Open a database of another program; the caller closes it."""
-    # Without a log beside it nobody is writing, and then SQLite need not even create a lock file.
+    # Without a write-ahead log nobody is writing, and SQLite need not even create a lock file.
     is_written = any(os.path.exists(f"{path}{suffix}") for suffix in ("-wal", "-journal"))
     mode = "mode=ro" if is_written else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{mode}", uri=True, timeout=timeout_seconds)
@@ -184,7 +184,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("commit")
     except BaseException:
-        if connection.in_transaction:  # some errors have rolled back already
+        if connection.in_transaction:  # after some errors SQLite has already rolled back
             connection.execute("rollback")
         raise
 
@@ -197,7 +197,7 @@ def read_epoch(connection: sqlite3.Connection) -> int:
 
 def begin_epoch(connection: sqlite3.Connection) -> None:
     """End the epoch of all other connections, within the transaction that purges."""
-    # Random rather than counted up: a restored backup has an epoch of its own, which must not equal a later one.
+    # Random, not a counter: a restored backup brings its own epoch, which must never equal a later one.
     new_epoch = int.from_bytes(os.urandom(4), "big") >> 1
     connection.execute(f"pragma application_id = {new_epoch}")
     if isinstance(connection, _Connection) and connection.epoch is not None:
@@ -210,7 +210,7 @@ def check_epoch(connection: sqlite3.Connection) -> None:
         return
     current_epoch = read_epoch(connection)
     if current_epoch != connection.epoch:
-        connection.epoch = current_epoch  # whatever is read from here on is from after the purge
+        connection.epoch = current_epoch  # everything read from here on is from after the purge
         raise PurgeConflict
 
 
@@ -239,7 +239,7 @@ def insert_row(
 
 
 def parse_json_or_text(text: str) -> Any:
-    """Return what a column of JSON holds, or the text itself if it is not JSON."""
+    """Parse a JSON column; return the text itself if it is not JSON."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

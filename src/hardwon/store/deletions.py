@@ -1,8 +1,8 @@
-"""The log of deletions, and tombstones of what an import must not bring back.
+"""The log of deletions, and tombstones that stop imports from bringing deleted data back.
 
-A line of the log says when, by which command, of what kind and how many rows; never what they said. Tombstones are
-salted hashes of deleted sessions and projects and of purged texts. A tombstone covers only what happened before the
-deletion: the same words said again later are new.
+A line of the log has the time, the command, the kind and the number of rows, but no content. Tombstones are salted
+hashes of deleted sessions and projects and of purged texts. A tombstone covers only what happened before the deletion;
+the same words said again later are new.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Deletion:
 class PurgedText:
     """A piece of a purged text, by its keyed hash.
 
-    The checksum picks the positions worth hashing. It has 16 bits, too few to tell anything about the text.
+    The checksum selects the positions worth hashing. Its 16 bits are too few to reveal anything about the text.
     """
 
     digest: bytes
@@ -91,7 +91,7 @@ def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone:
 
 
 def _read_salt(connection: Connection) -> bytes:
-    """Return the salt of this database: one for all, so that a name is hashed once for any number of tombstones."""
+    """Return the salt of this database; all tombstones share it, so that a name is hashed only once per lookup."""
     return bytes(fetch_value(connection, "select salt from tombstones limit 1") or os.urandom(16))
 
 
@@ -108,7 +108,7 @@ def _compute_checksum(text: str) -> int:
 
 
 class Tombstones:
-    """Tells whether something is part of what was deleted."""
+    """Tells whether a session, project or text was deleted."""
 
     def __init__(self, salt: bytes, names: Mapping[tuple[str, bytes], float], texts: Sequence[PurgedText]) -> None:
         self._salt, self._names, self._texts = salt, names, texts
@@ -143,7 +143,7 @@ class Tombstones:
 
 def _find_checksum(text: str, length: int, checksum: int) -> list[int]:
     """Return the positions where a part of this length has this checksum, about one in 65,000 by chance."""
-    import numpy  # a tenth of a second that a home without purged texts need not pay
+    import numpy  # takes a tenth of a second, and homes without purged texts do not need it
 
     if len(text) < length:
         return []
@@ -173,8 +173,10 @@ def read_tombstones(connection: Connection) -> Tombstones:
 
 
 def carry_over(connection: Connection, earlier_path: str) -> list[int]:
-    """Take over the log, tombstones and rejections of the database that a restored backup replaced; return the numbers
-    of the restored sessions that were deleted there. A damaged database has nothing to take over."""
+    """Copy the log, tombstones and rejections from the database that a restored backup replaced.
+
+    Return the numbers of the restored sessions that had been deleted there. Nothing is copied from a damaged database.
+    """
     with closing(sqlite3.connect(f"file:{quote(earlier_path)}?mode=ro", uri=True)) as source:
         source.row_factory = sqlite3.Row
         try:
@@ -186,7 +188,7 @@ def carry_over(connection: Connection, earlier_path: str) -> list[int]:
             return []
     with transaction(connection):
         for table, rows in carried.items():
-            # All of them are replaced: the others are newer, and hashed with one salt.
+            # Replace all tombstones: those of the old database are newer, and all must have the same salt.
             connection.execute(f"delete from {table}")
             for row in rows:
                 insert_row(connection, table, row)

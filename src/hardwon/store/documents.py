@@ -1,8 +1,8 @@
-"""The search index: documents with their words and vectors, what waits to be indexed, and how both are looked up.
+"""The search index: documents with their words and vectors, the queue of rows to index, and lookups.
 
-Whatever is deleted elsewhere takes its document along, by triggers; whatever comes or changes waits in `to_index`.
+Triggers delete the document of a deleted row, and queue new and changed rows in `to_index`.
 
-The word index is asked only for plain words, each in quotes of its own, so nothing a person types is read as a query.
+Queries of the word index consist of plain words, each in quotes, so nothing a person types is read as query syntax.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 from hardwon.store import projects
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
 
-# A document's id packs its project, its time slot and its size class, in this order from the highest bit. So a project
-# is one range of ids that the word index can read alone, the latest first, in whatever order documents were indexed;
-# and ranking knows a text's length without reading it. Only the functions from `pack_id` on know the layout (and the
-# trigger `vectors_count_what_went`).
+# A document's id packs its project, its time slot and its size class, from the highest bit to the lowest. So a project
+# is one range of ids that the word index can read by itself, latest first, in whatever order documents were indexed.
+# And ranking knows a text's length without reading it. Only `pack_id`, the functions after it and the trigger
+# `vectors_count_what_went` know the layout.
 SLOT_BITS, SIZE_BITS = 36, 4
 PROJECT_BITS = SLOT_BITS + SIZE_BITS
-SLOTS_PER_SECOND = 16  # 36 bits of these reach the year 2106
-EVERYWHERE = 1 << 22  # stands for a project: what counts in all of them
+SLOTS_PER_SECOND = 16  # 36 bits of slots last until 2106
+EVERYWHERE = 1 << 22  # the project number of documents that apply to all projects
 Scope = list[tuple[int, int]]  # ranges of document ids, both ends included
 FULL_SCOPE: Scope = [(0, (1 << 63) - 1)]
 CODES_PER_READ = 10_000
-_SLOTS_PER_READ = 64  # neighbouring slots that are looked at together for a free one
+_SLOTS_PER_READ = 64  # slots read at once when looking for a free one
 _PAGES_PER_MERGE = 200  # of the word index in one transaction
-_VERSION_PATH = "words"  # stands for a file: how words are made
+_VERSION_PATH = "words"  # a row of `indexed_files` that holds the version of the word splitting
 INDEX_TABLES = frozenset(
     {"documents", "vectors", "to_embed", "to_index", "indexed_files", "observation_files", "vectors_went"}
 )
@@ -57,18 +57,18 @@ def unpack_slot(document_id: int) -> int:
 
 
 def unpack_size_class(document_ids: Any) -> Any:
-    """Return the size class of an id, or of each in an array."""
+    """Return the size class of an id, or of each id in an array."""
     return document_ids & ((1 << SIZE_BITS) - 1)
 
 
 def compute_size_class(count: int) -> int:
-    """Return how long a text is, in steps of the square root of two; 15 is 181 words and more."""
+    """Return the class of a text's length, in steps of the square root of two; class 15 is 181 or more words."""
     return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """A kind of record that can be found; `table` is empty for what people keep in files."""
+    """A kind of record that search finds; `table` is empty for kinds that are kept in files."""
 
     letter: str
     name: str
@@ -77,7 +77,7 @@ class DocumentKind:
     weight: float = 1.0
 
 
-# Calls are many and their words are noise to a vector, and what they meant is in an observation.
+# No vectors for calls: there are many, their text is noise to a vector, and observations have their meaning.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
@@ -96,7 +96,7 @@ _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() i
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record as it is indexed; `name` is for one without a row, `times` how often the row was put on the list."""
+    """A record to index; `name` is for records without a row, `times` is how often the row was queued."""
 
     kind: str
     row: int
@@ -120,7 +120,7 @@ _LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
     """Return prompts, observations, summaries and last words to index, newest first: kind, row, times listed.
 
-    They are indexed before the calls: those are many, and an observation says what they came to.
+    They are indexed before calls, which are many and whose results the observations have.
     """
     selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
     selects.append(_WAITING.format(table="events", letter="E") + _LAST_WORDS)
@@ -138,7 +138,7 @@ def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[
 
 
 def count_backlog(connection: Connection) -> tuple[int, int]:
-    """Return how much waits for its words, and how much for its vector."""
+    """Return how many rows wait to be indexed, and how many documents wait for a vector."""
     row = connection.execute("select (select count(*) from to_index), (select count(*) from to_embed)").fetchone()
     return row[0], row[1]
 
@@ -160,13 +160,13 @@ def read_source_rows(connection: Connection, kind: DocumentKind, rows: Sequence[
 
 
 def drop_waiting(connection: Connection, entries: Iterable[tuple[str, int, int]]) -> None:
-    """Take from the list what has no row any more."""
+    """Remove queue entries whose rows no longer exist."""
     with transaction(connection):
         connection.executemany("delete from to_index where kind = ? and row = ? and times = ?", entries)
 
 
 def queue_reindexing(connection: Connection, condition: str) -> None:
-    """Put documents of rows on the list, within the caller's transaction; a deleted row leaves it by its trigger."""
+    """Queue rows again within the caller's transaction; a trigger removes deleted rows from the queue."""
     connection.execute(
         f"""
         insert into to_index (kind, row, times) select kind, row, 1 from documents where kind in ({_ROW_KINDS})
@@ -176,7 +176,7 @@ def queue_reindexing(connection: Connection, condition: str) -> None:
 
 
 def ensure_index_version(connection: Connection, version: str) -> None:
-    """Index everything again if words are made another way now; documents that stay the same are not written."""
+    """Queue everything again if the word splitting changed; documents that stay the same are not rewritten."""
     if read_fingerprint(connection, _VERSION_PATH) == version:
         return
     with transaction(connection):
@@ -189,9 +189,9 @@ def ensure_index_version(connection: Connection, version: str) -> None:
 
 
 def write_documents(connection: Connection, documents: Iterable[Document], *, max_seconds: float) -> int:
-    """Write documents in one transaction, as many as there is time for; return how many were looked at.
+    """Write as many documents as time allows in one transaction; return how many were handled.
 
-    One that was put on the list again meanwhile is left for the next time.
+    A row that was queued again meanwhile stays in the queue.
     """
     processed, deadline = 0, monotonic() + max_seconds
     with transaction(connection):
@@ -238,9 +238,10 @@ def write_document(connection: Connection, document: Document) -> None:
 
 
 def _find_free_slot(connection: Connection, project: int, at: float) -> int:
-    """Return the first free slot of a project from this time on; where many share a time, one not far behind it."""
+    """Return the first free slot of a project at or soon after this time."""
     last_slot = (1 << SLOT_BITS) - 1
-    slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))  # a time far ahead leaves room behind it
+    # A time in the far future must leave free slots after it.
+    slot = min(max(int(at * SLOTS_PER_SECOND), 0), last_slot - (1 << 20))
     step = _SLOTS_PER_READ
     while True:
         ids = fetch_column(
@@ -259,7 +260,7 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
 def replace_file_documents(
     connection: Connection, kind: str, path: str, fingerprint: str, documents: Iterable[Document]
 ) -> bool:
-    """Make a file's documents those given, all or none; return False if they have this fingerprint already."""
+    """Replace a file's documents, all or none; return False if they already have this fingerprint."""
     with transaction(connection):
         if read_fingerprint(connection, path) == fingerprint:
             return False
@@ -279,17 +280,17 @@ def read_fingerprint(connection: Connection, path: str) -> str:
 
 
 def delete_file_documents(connection: Connection) -> None:
-    """Delete all that came from files, within the caller's transaction; the next refresh reads them again."""
+    """Delete all documents from files within the caller's transaction; the next refresh reads the files again."""
     connection.execute(f"delete from documents where kind in ({_FILE_KINDS})")
     connection.execute("delete from indexed_files where path != ?", (_VERSION_PATH,))
 
 
 def merge_word_index(connection: Connection) -> bool:
-    """Merge some of the word index, by which deleted words leave it; return False once nothing is left to merge."""
+    """Merge part of the word index, which removes deleted words; return False once nothing is left to merge."""
     earlier_changes = connection.total_changes
     # A negative number of pages merges all segments into one, in steps of this size.
     connection.execute("insert into document_words (document_words, rank) values ('merge', ?)", (-_PAGES_PER_MERGE,))
-    return connection.total_changes - earlier_changes >= 2  # as the manual of FTS5 says
+    return connection.total_changes - earlier_changes >= 2  # the FTS5 manual defines this as the sign of progress
 
 
 def rebuild_word_index(connection: Connection) -> None:
@@ -329,7 +330,7 @@ def store_vectors(connection: Connection, model: str, vectors: Iterable[tuple[in
 
 
 def skip_embedding(connection: Connection, documents: Sequence[int]) -> None:
-    """Take documents that have no text any more from the list of those that wait for a vector."""
+    """Remove documents that have no text any more from the queue for vectors."""
     if documents:
         with transaction(connection):
             connection.executemany("delete from to_embed where document = ?", [(document,) for document in documents])
@@ -357,9 +358,10 @@ def iter_codes(
 ) -> Iterator[list[tuple[int, int, bytes]]]:
     """Yield the codes of a project's vectors between two numbers, in portions: number, document, code.
 
-    A vector's number is never given twice; a document's may be.
+    Vectors go by their own numbers, because a document's id may be reused and a vector's number is not.
     """
-    # Without a sign the planner does not know that the project is the better half at first, and the worse one later.
+    # The unary plus keeps the planner from using an index on that column. The first load reads by project; later loads
+    # read only the few vectors with higher numbers.
     first, second = ("+", "") if after_id == 0 else ("", "+")
     cursor = connection.execute(
         f"""
@@ -373,7 +375,7 @@ def iter_codes(
 
 
 def read_vectors_version(connection: Connection, project: int) -> tuple[int, int]:
-    """Return how many vectors of a project were deleted, and the last number given to any; a change shows in one."""
+    """Return how many vectors of a project were deleted, and the last number given; any change alters one of them."""
     row = connection.execute(
         """
         select coalesce((select times from vectors_went where project = ?), 0),
@@ -422,20 +424,20 @@ def list_indexed_projects(connection: Connection) -> list[int]:
 
 
 def build_scope(project_numbers: Sequence[int]) -> Scope:
-    """Return the ranges of these projects, and of what counts everywhere."""
+    """Return the id ranges of these projects and of documents that apply everywhere."""
     return [
         (compute_first_id(number), compute_last_id(number)) for number in dict.fromkeys([*project_numbers, EVERYWHERE])
     ]
 
 
 def count_documents(connection: Connection, scope: Scope) -> int:
-    """Return how many documents a scope has, counted in the index by project and time, which is small."""
+    """Return how many documents a scope has, counted in the small index by project and time."""
     query = "select count(*) from documents where project between ? and ?"
     return sum(fetch_value(connection, query, unpack_project(low), unpack_project(high)) for low, high in scope)
 
 
 def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
-    """Return a query for documents that have any one word of each group; with `by_prefix` words that begin so."""
+    """Return a query for documents with at least one word of each group; with `by_prefix`, words are prefixes."""
     suffix = " *" if by_prefix else ""
     return " AND ".join("(" + " OR ".join(f'"{word}"{suffix}' for word in group) + ")" for group in groups if group)
 
@@ -484,7 +486,7 @@ def find_in_time_range(connection: Connection, scope: Scope, since: float, until
 def iter_latest_matches(
     connection: Connection, project: int, match: str, since: float, until: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield a project's documents of a time span that match, the latest first, read as they are asked for."""
+    """Yield a project's matching documents of a time span, latest first, reading rows only as needed."""
     condition, match_values = _build_match_condition(match, project)
     rows = connection.execute(
         f"""
@@ -554,7 +556,7 @@ _NEIGHBOURS = ", ".join(
 
 
 def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
-    """Return for documents of sessions those of the same kind beside them: before, after, second before and after."""
+    """Return each document's neighbours of the same kind in its session: before, after, second before and after."""
     rows = connection.execute(
         f"select id, {_NEIGHBOURS} from documents as found where session and id in (select value from json_each(?))",
         (json.dumps(list(ids)),),

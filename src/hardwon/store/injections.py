@@ -14,10 +14,10 @@ _NAMES_CALL = "instr({event}, ':')"
 
 
 def insert_deliveries(connection: Connection, deliveries: Iterable[Delivery]) -> None:
-    """Store deliveries within the caller's transaction; one that is there already stays as it is.
+    """Store deliveries within the caller's transaction; known ones stay unchanged.
 
-    A delivery comes twice when it was spooled by a hook and then answered by the worker, or when two hooks of ours ran.
-    Where the agent does not name its calls, two hooks of one call are told by how near they are.
+    A delivery comes twice when a hook spooled it and the worker then answered, or when two hooks of hardwon ran. If the
+    agent gives its calls no ids, two deliveries close together in time count as one.
     """
     connection.executemany(
         f"""

@@ -1,7 +1,7 @@
-"""Jobs: distilling that waits, one row for each kind and session.
+"""The queue of distilling jobs, one row for each kind and session.
 
-A process that works on a job holds a lease on it. Whatever becomes of the process, the row stays until a holder of the
-lease says that it is done. `wanted` counts how often it was asked for: one asked for again while it ran is done again.
+A process that works on a job holds a lease on it. If the process dies, the row stays, until a holder of the lease
+finishes the job. `wanted` counts the requests: a job that is requested again while it runs is done again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from hardwon.store.db import Connection, fetch_dicts, fetch_value, transaction
 from hardwon.types import Job
 
-DISTIL, REFINE = "distil", "refine"  # by plain code, and better by a model
+DISTIL, REFINE = "distil", "refine"  # by plain code; then improved by a model
 EXIT_UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed
-LIVE, HISTORY = 0, 10  # priorities: sessions under way come before what was imported
+LIVE, HISTORY = 0, 10  # priorities: live sessions come before imported history
 LEASE_SECONDS = 120.0
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
 MAX_WAIT_SECONDS = 3600.0
@@ -33,7 +33,7 @@ _WANT_AGAIN = """
     why = iif(state = 'dead', '', why),
     state = iif(state = 'dead', 'waiting', state)
     """
-# Every event asks for quiet, so a wait that is nearly as long as asked for is not written again.
+# Every event requests a new wait, so one that is nearly as long as the current wait is not written.
 _WAIT_AGAIN = f"""
     due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at
     and abs(due_at - excluded.due_at) >= {QUIET_SLACK_SECONDS}
@@ -43,10 +43,10 @@ _WAIT_AGAIN = f"""
 def enqueue(
     connection: Connection, kind: str, session: int, *, priority: int, now: float, due_at: float | None = None
 ) -> None:
-    """Ask for a job, within the caller's transaction if there is one.
+    """Request a job, within the caller's transaction if there is one.
 
-    A dead job gets another chance; one that failed or was put off waits as long as before. With `due_at` later than now
-    it waits for quiet: each time it is asked for it waits again, unless it is due or under way.
+    A dead job gets another chance; a failed or postponed one keeps its due time. A `due_at` in the future waits for the
+    session to become quiet: each request extends the wait, unless the job is due or running.
     """
     due_at = now if due_at is None else due_at
     clause = _WAIT_AGAIN if due_at > now else _WANT_AGAIN
@@ -60,13 +60,13 @@ def enqueue(
 
 
 def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequence[str] = ()) -> Job | None:
-    """Take a lease on the next job that is due; return None if there is none. No two callers get the same.
+    """Take a lease on the next due job; return None if there is none. No two callers get the same job.
 
-    The try counts from here, so that a job that kills its process is not taken for ever.
+    The attempt is counted here, so that a job that kills its process is not retried forever.
     """
     where = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     with transaction(connection):
-        # A lease that ends much later than one can was taken before the clock was set back.
+        # A lease that ends later than any lease can was taken before the clock was set back.
         _free_jobs(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
         row = connection.execute(
             f"""
@@ -90,7 +90,7 @@ def renew_lease(connection: Connection, job: Job, now: float) -> bool:
 
 
 def finish(connection: Connection, job: Job) -> bool:
-    """Delete a job that is done, or let it wait if it was wanted again; return False if the lease was lost."""
+    """Delete a finished job, or queue it again if it was requested again; return False if the lease was lost."""
     with transaction(connection):
         deleted = connection.execute(
             f"delete from jobs where {_IS_LEASED} and wanted = ?", (job.id, job.lease, job.wanted)
@@ -99,7 +99,7 @@ def finish(connection: Connection, job: Job) -> bool:
 
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
-    """Let a job wait, each time twice as long; after the last try it is dead, unless it was wanted again meanwhile."""
+    """Retry a job later, each time after twice the wait; after the last try it is dead, unless requested again."""
     delay = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), MAX_WAIT_SECONDS)
     with transaction(connection):
         if not _requeue_job(connection, job, now + delay, why, tries=job.tries):
@@ -112,7 +112,7 @@ def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
 
 
 def postpone(connection: Connection, job: Job, until: float, why: str) -> bool:
-    """Put off a job that cannot be done before; that is no failure."""
+    """Postpone a job that cannot be done yet; this does not count as a failure."""
     return _requeue_job(connection, job, until, why, tries=job.tries - 1)
 
 
@@ -135,7 +135,7 @@ def release_leases(connection: Connection, lease_prefix: str) -> int:
 
 
 def _free_jobs(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
-    """Let running jobs that nobody works on wait again; after the last try they are dead."""
+    """Queue running jobs that no process works on again; after the last try they are dead."""
     return connection.execute(
         f"""
         update jobs set state = iif(tries >= {MAX_TRIES}, 'dead', 'waiting'), lease = '', lease_until = 0,
@@ -147,7 +147,7 @@ def _free_jobs(connection: Connection, condition: str, values: tuple[object, ...
 
 
 def list_jobs(connection: Connection) -> list[dict[str, Any]]:
-    """Return every job with its session: what runs, what waits in the order it is taken, then what is dead."""
+    """Return every job with its session: running ones, pending ones in order, then dead ones."""
     query = """
         select jobs.id, kind, state, priority, wanted, tries, made_at, due_at, lease_until, why, host,
             sessions.session, sessions.id as number, coalesce(projects.path, '') as project
@@ -158,7 +158,7 @@ def list_jobs(connection: Connection) -> list[dict[str, Any]]:
 
 
 def retry(connection: Connection, job_id: int, now: float) -> bool:
-    """Try a job again at once, as if it had never failed; return False if there is none, or it runs."""
+    """Make a job due now, as if it had never failed; return False if it does not exist or is running."""
     return bool(
         connection.execute(
             "update jobs set state = 'waiting', tries = 0, due_at = ?, why = '' where id = ? and state != 'running'",
@@ -168,12 +168,12 @@ def retry(connection: Connection, job_id: int, now: float) -> bool:
 
 
 def cancel(connection: Connection, job_id: int) -> bool:
-    """Delete a job until it is wanted again; one that runs finds that it has lost its lease."""
+    """Delete a job until it is requested again; a process that works on it loses its lease."""
     return bool(connection.execute("delete from jobs where id = ?", (job_id,)).rowcount)
 
 
 def find_next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | None:
-    """Return when the next job is due, or its lease ends; None if nothing waits or runs."""
+    """Return when the next job is due or a lease ends; None if no job is pending or running."""
     where = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     query = f"select min(iif(state = 'running', lease_until, due_at)) from jobs where state != 'dead'{where}"
     due_at: float | None = fetch_value(connection, query, *kinds)
@@ -181,7 +181,7 @@ def find_next_due(connection: Connection, kinds: Sequence[str] = ()) -> float | 
 
 
 def is_live_due(connection: Connection, kind: str, now: float) -> bool:
-    """Return whether a job of a session under way waits that could be done now."""
+    """Return whether a job of a live session is due."""
     query = "select 1 from jobs where kind = ? and state = 'waiting' and priority = ? and due_at <= ?"
     return bool(fetch_value(connection, query, kind, LIVE, now))
 

@@ -10,7 +10,7 @@ _IS_INDEXED_EVENT = "new.kind = 'tool' or (new.kind in ('Stop', 'SubagentStop') 
 
 
 def _build_triggers(kind: str, table: str, columns: str, when: str = "") -> tuple[str, ...]:
-    """Return triggers by which new and changed rows wait to be indexed, and deleted rows leave the index."""
+    """Return triggers that queue new and changed rows for indexing, and remove deleted rows from the index."""
     enqueue = (
         f"insert into to_index (kind, row, times) values ('{kind}', new.id, 1)"
         " on conflict (kind, row) do update set times = times + 1; end"
@@ -480,7 +480,7 @@ SCHEMA_OF_0_1_0: tuple[str, ...] = (
         primary key (reflection, item)
     ) strict, without rowid
     """,
-    # Whoever holds vectors in memory asks at every search whether some went; counting them all took longest.
+    # Every search checks whether vectors in memory were deleted; counting all vectors was the slowest part of a search.
     "create table vectors_went (project integer primary key, times integer not null) strict",
     """
     create trigger vectors_count_what_went after delete on vectors begin
@@ -526,8 +526,8 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         14,
         (
-            # When hardwon was set up here: sessions from before are not drafted by themselves. A home that was in use
-            # already has been drafting them all along.
+            # When hardwon was set up: handoffs of earlier sessions are not drafted automatically. A home already in use
+            # gets 0, because its sessions were drafted all along.
             "create table set_up (id integer primary key check (id = 1), at real not null) strict",
             "insert into set_up (id, at) select 1, 0.0 where exists (select 1 from sessions)",
         ),
@@ -535,11 +535,11 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         15,
         (
-            # Tokens as the agent's transcript counts them; null where it tells of none.
+            # Tokens as the agent's transcript counts them; null if it does not.
             "alter table sessions add column tokens_in integer",
             "alter table sessions add column tokens_out integer",
             "alter table sessions add column tokens_cached integer",
-            # Calls that did not run were told as passed: what was distilled from them is made anew.
+            # Calls that did not run were described as passed, so distil their sessions again.
             """
             update summaries set print = '' where made = 'plain' and session in
             (select session from events where outcome in ('denied', 'refused', 'interrupted'))
@@ -553,7 +553,7 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         16,
         (
-            # What a person rejected stays rejected after a purge: hashes of it, and nothing of its words.
+            # Hashes of rejected memories and candidates, so that they stay rejected after a purge removed their words.
             """
             create table rejections (
                 id integer primary key,
@@ -570,7 +570,7 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (
         17,
         (
-            # What was deleted: when, by which command, how many rows of each table. Nothing of what they said.
+            # The log of deletions: when, by which command, how many rows of each table; no content.
             """
             create table deletions (
                 id integer primary key autoincrement,
@@ -580,8 +580,8 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
                 rows text not null
             ) strict
             """,
-            # What an import must not bring back, by salted hashes; it covers what happened before a time. Of a text
-            # there is the length and a checksum of 16 bits, by which the positions worth hashing are found.
+            # Salted hashes of deleted data from before a time, which an import must not bring back. The length and the
+            # 16-bit checksum of a text select the positions worth hashing.
             """
             create table tombstones (
                 id integer primary key,

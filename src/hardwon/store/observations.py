@@ -1,7 +1,7 @@
-"""Observations and summaries, as they were distilled from sessions.
+"""Observations and summaries distilled from sessions.
 
-Each turn keeps all that it says, also what other turns said before: so it can be distilled again, moved or deleted in
-any order. What is the same is merged when it is read across sessions.
+Each turn stores all of its observations, even those that other turns had before, so that it can be distilled again,
+moved or deleted in any order. Equal observations are merged when they are read across sessions.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, t
 from hardwon.types import Observation, Summary
 
 MERGE_WINDOW_SECONDS = 30 * 86_400.0
-ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted: nothing replaces what is known of it
-FROM_CLAUDE_MEM = "claude-mem"  # made by another memory, and never made again from our events
+ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted; its observations are never replaced
+FROM_CLAUDE_MEM = "claude-mem"  # imported from claude-mem; never distilled again from events
 _LIST_COLUMNS = frozenset({"facts", "concepts", "files_read", "files_modified", "events"})
 _NAMES = tuple(Observation.__annotations__)
 _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
-# Work without a telling sentence has no title; where it is listed, its first fact stands for it.
+# An observation may have no title; lists then show its first fact.
 TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
 
-# Of those that say the same within some time the latest stands for all.
+# Of equal observations within some time only the latest is listed.
 IS_NEWEST_DUPLICATE = f"""
     not exists (select 1 from observations as other join sessions as its on its.id = other.session
         where other.title = observations.title and other.type = observations.type
@@ -34,7 +34,7 @@ IS_NEWEST_DUPLICATE = f"""
 
 
 def replace_for_turn(connection: Connection, session: int, number: int, observations: Sequence[Observation]) -> None:
-    """Replace what is known of a turn, within the caller's transaction; what another memory told of it stays."""
+    """Replace a turn's observations within the caller's transaction; those imported from claude-mem stay."""
     keys = [observation.key for observation in observations]
     connection.execute(
         f"""
@@ -47,7 +47,7 @@ def replace_for_turn(connection: Connection, session: int, number: int, observat
 
 
 def store_observations(connection: Connection, session: int, number: int, observations: Iterable[Observation]) -> None:
-    """Store observations of a turn, within the caller's transaction; one whose key is known is changed in place."""
+    """Store a turn's observations within the caller's transaction; one with a known key is updated in place."""
     for observation in observations:
         lists = {name: json.dumps(getattr(observation, name), separators=(",", ":")) for name in _LIST_COLUMNS}
         row = {"session": session, "prompt": number, **observation.__dict__, **lists}
@@ -55,19 +55,19 @@ def store_observations(connection: Connection, session: int, number: int, observ
 
 
 def delete_for_session(connection: Connection, session: int) -> None:
-    """Delete what was made of a session: its observations and its summary."""
+    """Delete the observations and the summary of a session."""
     with transaction(connection):
         connection.execute("delete from observations where session = ?", (session,))
         connection.execute("delete from summaries where session = ?", (session,))
 
 
 def list_for_session(connection: Connection, session: int) -> list[Observation]:
-    """Return all that the turns of one session said, in order."""
+    """Return the observations of a session, in order."""
     return _select_observations(connection, "session = ?", session)
 
 
 def list_for_turn(connection: Connection, session: int, number: int) -> list[Observation]:
-    """Return what one turn said, without what another memory told of it."""
+    """Return the observations of one turn, without those imported from claude-mem."""
     return _select_observations(
         connection, "session = ? and prompt = ? and made != ?", session, number, FROM_CLAUDE_MEM
     )
@@ -82,7 +82,7 @@ def _select_observations(connection: Connection, condition: str, *values: object
 
 
 def list_rows_for_session(connection: Connection, session: int) -> list[dict[str, Any]]:
-    """Return all that was observed in a session, in order, with ids and turns."""
+    """Return the observations of a session in order, with ids and turns."""
     columns = ", ".join(f"{TITLE_OR_FACT} as title" if name == "title" else name for name in _NAMES)
     query = f"select id, prompt, {columns} from observations where session = ? order by at, key"
     return [
@@ -92,7 +92,7 @@ def list_rows_for_session(connection: Connection, session: int) -> list[dict[str
 
 
 def list_after(connection: Connection, after_id: int, limit: int = 200) -> list[dict[str, Any]]:
-    """Return what was observed since this one, in short; if that is much, the latest."""
+    """Return the observations after this one in short form; if there are many, only the latest."""
     query = f"""
         select observations.id, host, sessions.session, observations.at, type, {TITLE_OR_FACT} as title, made
         from observations
@@ -119,7 +119,7 @@ def replace_summary(connection: Connection, session: int, summary: Summary, fing
 
 
 def set_summary_fingerprint(connection: Connection, session: int, fingerprint: str) -> None:
-    """Set what a summary that was imported counts as made from."""
+    """Set the fingerprint of the data that an imported summary counts as made from."""
     connection.execute(
         "update summaries set print = ? where session = ? and made != ? and print = ''",
         (fingerprint, session, FROM_CLAUDE_MEM),
@@ -133,7 +133,7 @@ def read_summary_fingerprint(connection: Connection, session: int) -> str:
 
 
 def find_summary(connection: Connection, session: int) -> Summary | None:
-    """Return the session's summary, our own before another memory's."""
+    """Return the session's summary; hardwon's own is preferred to an imported one."""
     row = connection.execute(
         f"select {', '.join(_SUMMARY_COLUMNS)} from summaries where session = ? order by made = ?, at desc limit 1",
         (session, FROM_CLAUDE_MEM),
@@ -142,7 +142,7 @@ def find_summary(connection: Connection, session: int) -> Summary | None:
 
 
 def _build_upsert(names: Iterable[str]) -> str:
-    """Return the clause that changes a row whose key is known; a row that stays the same is not indexed again."""
+    """Return the clause that updates a row with a known key; an unchanged row is not indexed again."""
     changes = [name for name in names if name != "key"]
     return f"""
         on conflict (key) do update set {", ".join(f"{name} = excluded.{name}" for name in changes)}
@@ -151,7 +151,7 @@ def _build_upsert(names: Iterable[str]) -> str:
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
-    """Return a list as it is stored; what was imported may be something else."""
+    """Parse a stored list; imported rows may hold something else."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Deleting something from the database for good: a text, a session, a project, or all that is older than a time.
+"""Delete a text, a session, a project, or everything older than a time from the database for good.
 
-For a text every table is searched, also those that were added after this was written, and a row that holds it is
-deleted. Rows that others depend on have the text cleared instead. Read positions of transcripts stay, so that deleted
-text is not read again. Then the file is rewritten, since a deleted row stays in its pages.
+For a text every table of the schema is searched, so that new tables are covered too, and rows that contain it are
+deleted. In rows that others depend on the text is cleared instead. Read positions of transcripts stay, so that deleted
+text is not read again. Finally the file is rewritten, since deleted rows stay in its pages.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from hardwon.store.transcripts import HIDDEN_STATE
 from hardwon.text import traces
 from hardwon.types import ReadPosition, replace
 
-# A text is cleared from these columns, and the row stays: others refer to it, a decision or a day's cap counts it, or
-# the hash beside it keeps a lesson in force.
+# A text is cleared from these columns and the row stays, because other rows refer to it, a decision or a daily cap
+# counts it, or its hash keeps a lesson in force.
 _CLEARED_COLUMNS = {
     "sessions": ("cwd", "transcript", "reason", "first_prompt"),
     "approvals": ("body",),
@@ -42,11 +42,11 @@ _CLEARED_COLUMNS = {
     "runs": ("purpose", "provider", "model", "project", "outcome", "why"),
 }
 _SPECIAL_TABLES = frozenset({*_CLEARED_COLUMNS, "projects", "transcripts", "candidates", "events", "prompts"})
-_HASH_TABLES = frozenset({"deletions", "tombstones"})  # counts and hashes: a text that looks like them is not in them
+_HASH_TABLES = frozenset({"deletions", "tombstones"})  # only counts and hashes, so a match would be a coincidence
 _BELOW = "(cwd = ?1 or substr(cwd, 1, length(?1) + 1) = ?1 || '/')"
 _IN_PROJECT = f"(project in (select id from projects where path = ?1) or (project is null and {_BELOW}))"
 _AT_SECONDS = "cast(strftime('%s', at) as real)"
-# Prompts, events and whatever else refers to a session are deleted with its row.
+# Prompts, events and other rows that refer to a session are deleted with its row.
 _DELETE_SESSION = (
     "update runs set why = '' where session in (select id from sessions where session = ?1)",
     *(
@@ -75,7 +75,7 @@ _DELETE_OLDER = (
     ),
     *(f"delete from {table} where {_AT_SECONDS} < ?1" for table in ("calls", "signals")),
     "delete from memories where at < ?1 and status != 'active'",
-    # What was spent on the last day stays, since caps count it.
+    # Runs of the last day stay, since caps count them.
     *(f"delete from {table} where at < ?1 and day < (select max(day) from runs)" for table in ("runs", "refusals")),
     "update runs set project = '', why = '' where at < ?1",
     "delete from sessions where last_at < ?1",
@@ -95,7 +95,7 @@ class PurgeTarget:
 def purge_target(
     connection: Connection, target: PurgeTarget, read_positions: Iterable[tuple[str, str, str, ReadPosition]], at: float
 ) -> Counter[str]:
-    """Delete it in one transaction, and move read positions (purpose, path, agent) so that no scan brings it back."""
+    """Delete the target in one transaction; move read positions (purpose, path, agent) so that no scan restores it."""
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
         target_kind = _bury_target(connection, target, at)
@@ -135,7 +135,7 @@ def _bury_target(connection: Connection, target: PurgeTarget, at: float) -> str:
 
 
 def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Counter[str]:
-    """Delete it within the caller's transaction; return the deleted rows by table, and how many were changed."""
+    """Delete the target within the caller's transaction; return the deleted rows by table, and how many changed."""
     counts_before = _count_rows(connection)
     connection.execute("pragma defer_foreign_keys = on")
     signal_counts = _count_signals(connection)
@@ -167,10 +167,12 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
 
 
 def erase_deleted_pages(connection: Connection) -> bool:
-    """Rewrite the file so that nothing deleted is left in its pages, its word indexes or its log; return False if
-    another process reads it."""
+    """Rewrite the file so that nothing deleted is left in its pages, its word indexes or its log.
+
+    Return False if another process is reading it.
+    """
     for name in _list_word_indexes(connection):
-        with suppress(sqlite3.OperationalError):  # one without content cannot be rebuilt, and holds words only
+        with suppress(sqlite3.OperationalError):  # a contentless index cannot be rebuilt, and holds only words
             connection.execute(f"insert into {name} ({name}) values ('rebuild')")
     connection.execute("vacuum")
     return not fetch_value(connection, "pragma wal_checkpoint(truncate)")
@@ -230,7 +232,7 @@ def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Co
     connection.create_function("holds", 1, has_piece, deterministic=True)
     tables = dict(_iter_tables(connection))
     _delete_prompts_and_events(connection, tables, at)
-    # The words of a document may stand side by side that do not in its source, so its source may stay.
+    # A document's words may be adjacent where its source has text between them, so the source need not be deleted.
     documents.queue_reindexing(connection, "holds(words)")
     rejections.store_memory_traces(connection, _build_condition(("text", "project", "session", "evidence")))
     for index in _list_word_indexes(connection):
@@ -306,7 +308,7 @@ def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
 
 
 def _reset_reader_state(connection: Connection, target: PurgeTarget) -> int:
-    """Forget what readers remember of the transcripts of what is deleted; return how many remembered something."""
+    """Clear the reader states of the target's transcripts; return how many held something."""
     return sum(
         connection.execute(
             "update transcripts set reader = '', watch = ?1 where path = ?2 and (reader != '' or watch != ?1)",
@@ -387,8 +389,10 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
 
 
 def _scrub_candidate(connection: Connection, candidate: Candidate, pieces: Sequence[str]) -> None:
-    """Keep a decision without the words that hold the text, or without all if no signal says them any more; and
-    without where its deleted signals stood."""
+    """Keep a decision, but remove the fields that contain the text and the places of deleted signals.
+
+    If no signal supports the wording any more, remove all of it.
+    """
     record: dict[str, Any] = dict(candidate.record)
     episodes = candidates.list_episodes(connection, candidate.signature)
     if pieces or candidate.status == "rejected":

@@ -1,7 +1,7 @@
 """The lock on files made from the database: shared by their writers, exclusive for a purge.
 
-A transaction sees by the epoch that a purge came between reading and writing. A file cannot, so it is written under
-this lock: either the purge comes after and finds the file, or it came before, and then the file is not written.
+A transaction notices by the epoch that a purge ran between reading and writing. A file has no epoch, so it is written
+under this lock: either the purge comes later and finds the file, or it came before and the file is not written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LOCK_FILE = "purge.lock"
 
 @contextmanager
 def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: bool = True) -> Iterator[None]:
-    """Keep purges waiting while files are written; raise `PurgeConflict` if one ran since the epoch.
+    """Hold off purges while files are written; raise `PurgeConflict` if one ran since the epoch.
 
-    With `wait` false a purge under way raises it as well, for callers that have no time.
+    Without `wait`, a running purge raises it too, for callers that cannot wait.
     """
     with _open_lock(home) as lock:
         try:
@@ -36,7 +36,7 @@ def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: b
 
 @contextmanager
 def hold_copy_lock(home: str) -> Iterator[None]:
-    """Keep purges waiting while the database is copied, so that they find the copy."""
+    """Hold off purges while the database is copied, so that they also find the copy."""
     with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
         yield
@@ -44,7 +44,7 @@ def hold_copy_lock(home: str) -> Iterator[None]:
 
 @contextmanager
 def hold_purge_lock(home: str) -> Iterator[None]:
-    """Wait until nobody writes files, and let nobody write until it is done."""
+    """Wait for writers of files to finish, and hold off new ones during the block."""
     with _open_lock(home) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

@@ -1,7 +1,8 @@
-"""Reflections on sessions, what became of them, and what a reflection is told of earlier sessions.
+"""Reflections on sessions, their status, and the context of earlier sessions that a reflection gets.
 
-A draft waits for a person. The files it wrote are stored with their earlier content, so that it can be undone. Whether
-people keep an item of the menu is counted by item alone: that holds no words, and outlives the reflection.
+A draft waits for a person. The files that a reflection wrote are stored with their earlier content, so that it can be
+undone. How often people keep an item of the menu is counted by item; these counts contain no text and outlive the
+reflection.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hardwon.types import frozen, replace
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
-MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection is told of
+MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
 _MAX_PROMPT_CHARS = 2_000  # characters of a prompt
 
 
@@ -33,7 +34,7 @@ class WrittenFile:
 
     path: str
     before: str | None = None
-    after: str = ""  # the fingerprint of what was written, so that a person's change since is seen
+    after: str = ""  # fingerprint of the written content, to notice later changes by a person
 
 
 @frozen
@@ -103,7 +104,7 @@ def read_reflection_times(connection: Connection) -> dict[str, float]:
 
 
 def set_status(connection: Connection, number: int, status: str, at: float, *, expected_status: str = DRAFT) -> bool:
-    """Set a status, unless it is not the expected one any more; return whether it was set."""
+    """Set a status if the current one is still as expected; return whether it was set."""
     changed = connection.execute(
         "update reflections set status = ?, decided_at = ? where id = ? and status = ?",
         (status, at, number, expected_status),
@@ -133,9 +134,9 @@ def count_item_decisions(connection: Connection) -> dict[str, tuple[int, int]]:
 def read_context(
     connection: Connection, project: str, now: float, *, agent: str = "", session: str = ""
 ) -> ReflectionContext:
-    """Return what the database knows beside a session: the project's earlier sessions and handoffs, and its memories.
+    """Return the context of a session from the database: earlier sessions, handoffs and memories of its project.
 
-    `handoff/repository_context.py` adds what lies in the repository.
+    `handoff/repository_context.py` adds the context from the repository.
     """
     current_row = connection.execute(
         f"select {_STATS_COLUMNS} from sessions where host = ? and session = ?", (agent, session)

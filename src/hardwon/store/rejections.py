@@ -1,7 +1,7 @@
-"""Traces of what a person rejected before it was purged, so that it stays rejected; none of its words.
+"""Hashes of what a person rejected before it was purged, so that it stays rejected.
 
-Of a memory the hashes of its words are stored, since one that says nearly the same is meant too; of a candidate the
-hash of its signature.
+For a memory the hashes of its words are stored, since a memory that says nearly the same counts as rejected too; for a
+candidate the hash of its signature.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Deleting what hooks reported once it is too old or takes too much room. What was distilled from it stays.
+"""Delete reported events that are too old or take too much room; what was distilled from them stays.
 
 Imported history is as old as its import. Age is counted from the latest event, not from the clock, so that a clock that
-is wrong for an hour does not empty the store. A latest event alone behind a gap longer than all that is kept is not
-believed before a day of events confirms it.
+is wrong for an hour does not empty the store. If the latest events follow a gap longer than the retention time, their
+times are trusted only once they span a day.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from hardwon.store.turns import EXPIRED_PREFIX
 from hardwon.types import frozen
 
 DAY_SECONDS = 86_400.0
-LEDGER_DAYS = 400.0  # that runs, refusals and decisions about reflections are kept
-SLICE_SECONDS = 0.01  # a hook that writes waits for a transaction of ours, so none is long
+LEDGER_DAYS = 400.0  # for which runs, refusals and decisions about reflections are kept
+SLICE_SECONDS = 0.01  # per transaction, since hooks that write must wait for it
 PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
 ROWS_PER_READ = 5_000
 MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
 MAX_PORTIONS = 20
 _INCREMENTAL_VACUUM = 2
-# A turn that lost events must not be distilled again: what is known of it is more than what is left.
+# A turn that lost events must not be distilled again, because its observations hold more than the remaining events.
 _MARK_EXPIRED = f"""
     update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%'
     and (session, number) = (select session, prompt from events where id = ?)
     """
 _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead')"
-# Calls have the time as text, as the transcript writes it; those without a time are never too old.
+# Calls store the transcript's time as text; those without a time never become too old.
 _CALL_AT = "cast(strftime('%s', at) as real)"
 _SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
 _EXPIRED_ROWS = f"""
@@ -42,7 +42,7 @@ _EXPIRED_ROWS = f"""
     union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
     union all select 'injections', id from injections where at < ?1 limit ?2
     """
-# Each table is limited by itself, so that the index by time is read only as far as needed.
+# Each table has its own limit, so that its index by time is read only as far as needed.
 _OLDEST_ROWS = f"""
     select name, id from (
         select * from (select 'events' as name, id, at from events order by at, id limit ?1) union all
@@ -73,7 +73,7 @@ def read_store_totals(connection: Connection) -> StoreTotals:
 
 
 def measure_file_bytes(home: str) -> int:
-    """Return what the database takes on disk, its log included; 0 if there is none."""
+    """Return the size of the database on disk, including its log; 0 if there is none."""
     path = os.path.join(home, paths.DATABASE)
     return sum(os.path.getsize(file_path) for file_path in (path, f"{path}-wal") if os.path.exists(file_path))
 
@@ -93,9 +93,9 @@ def compute_cutoff(newest: float | None, previous: float | None, days: float) ->
 def enforce_limits(
     connection: Connection, *, days: float, max_bytes: int, now: float, should_continue: Callable[[], bool]
 ) -> tuple[Counter[str], int]:
-    """Delete what is too old, then the oldest of the rest until it fits in `max_bytes`, and give the room back.
+    """Delete rows that are too old, then the oldest of the rest until all fits in `max_bytes`, and free the space.
 
-    Between its short transactions it asks whether to go on. Return the rows deleted by table, and the bytes in use.
+    It checks whether to continue between its short transactions. Return the deleted rows by table, and the bytes used.
     """
     deleted_counts: Counter[str] = Counter()
     latest_times = _find_latest_times(connection, now)
@@ -104,7 +104,7 @@ def enforce_limits(
         while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ):
             portion_counts = _delete_rows(connection, rows, should_continue)
             deleted_counts += portion_counts
-            if portion_counts.total() < len(rows):  # it was told to stop
+            if portion_counts.total() < len(rows):  # `should_continue` stopped it
                 break
         deleted_counts += _delete_sessions(connection, cutoff, should_continue)
     if ledger_cutoff is not None:
@@ -123,7 +123,7 @@ def enforce_limits(
 def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continue: Callable[[], bool]) -> Counter[str]:
     """Delete the oldest rows in portions, and merge the word index after each.
 
-    Deleting from a word index first makes it larger, so without merging no deletion would ever seem enough.
+    Deleting from a word index first makes it larger, so without merging no deletion would seem to be enough.
     """
     deleted_counts: Counter[str] = Counter()
     portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
@@ -171,8 +171,8 @@ def _delete_rows(
 def _delete_sessions(connection: Connection, cutoff: float, should_continue: Callable[[], bool]) -> Counter[str]:
     """Delete the prompts of old sessions that have no event left, and those sessions of which nothing was distilled.
 
-    Prompts are deleted only once their session is over, since the next is numbered by those that are there. If the
-    session goes on after all, numbers begin at 1 again, so its observations must lose theirs.
+    Prompts are deleted only after their session has ended, since a new prompt's number depends on the existing ones. If
+    the session is resumed anyway, numbers start at 1 again, so its observations must lose theirs.
     """
     deleted_counts: Counter[str] = Counter()
     has_no_event = "not exists (select 1 from events where events.session = sessions.id)"
@@ -201,7 +201,7 @@ def _delete_sessions(connection: Connection, cutoff: float, should_continue: Cal
 
 
 def _build_no_rows_conditions(connection: Connection) -> list[str]:
-    """Return a condition for each table whose rows would be deleted with their session and are to stay."""
+    """Return a condition for each table whose rows must stay but would be deleted with their session."""
     rows = connection.execute(
         """
         select tables.name, key.'from' from sqlite_master as tables, pragma_foreign_key_list(tables.name) as key
@@ -227,19 +227,19 @@ def release_free_pages(connection: Connection, should_continue: Callable[[], boo
         free_pages = _read_pragma(connection, "freelist_count")
     busy_timeout = _read_pragma(connection, "busy_timeout")
     connection.execute("pragma wal_checkpoint(passive)").fetchall()
-    connection.execute("pragma busy_timeout = 20")  # what is left is little, but it keeps writers waiting
+    connection.execute("pragma busy_timeout = 20")  # the rest is small, and waiting would block writers
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.execute(f"pragma busy_timeout = {busy_timeout}")
 
 
 def can_release_pages(connection: Connection) -> bool:
-    """Return whether the file was made to give pages back."""
+    """Return whether the file was created with incremental vacuum."""
     _read_pragma(connection, "page_count")  # reads the file: the connection may remember it from before a rebuild
     return _read_pragma(connection, "auto_vacuum") == _INCREMENTAL_VACUUM
 
 
 def rebuild_database(connection: Connection) -> None:
-    """Rewrite the whole file so that from then on it can give pages back; others wait or use the spool."""
+    """Rewrite the whole file with incremental vacuum; meanwhile other processes wait or use the spool."""
     connection.execute("pragma auto_vacuum = incremental")
     connection.execute("vacuum")
 

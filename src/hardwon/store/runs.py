@@ -1,8 +1,8 @@
-"""Runs: the ledger of model calls, and the caps on what a day may cost.
+"""The ledger of model calls, called runs, and the daily caps on their cost.
 
-A call is booked with what it will cost at most, in the transaction that checks the caps, before anything is sent; so
-however many processes ask at once, none exceeds a cap. What it did cost replaces the estimate when it has ended. If the
-process was killed the estimate stays, since the call may have been made.
+A call is booked with its maximum cost before anything is sent, in the transaction that checks the caps. So parallel
+processes never exceed a cap. The actual cost replaces the estimate when the call ends. If the process was killed, the
+estimate stays, since the call may have been made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, t
 from hardwon.types import Run, frozen, replace
 
 BEGUN, LOST = "begun", "lost"
-LOST_SECONDS = 3600.0  # after which a run that nobody settled is called lost
+LOST_SECONDS = 3600.0  # after which an unsettled run counts as lost
 REFLECT = "reflect"  # the purpose that has a cap of its own
 GROUPS = ("day", "purpose", "project", "model", "outcome")
 _INSTANT = 1e-6
@@ -27,7 +27,7 @@ _COLUMNS = ", ".join(Run.__annotations__)
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """The id of a run that may be made; or the cap that refuses it, and whether it is the first that day."""
+    """The id of a booked run; or the cap that refused it, and whether this is the first refusal of the day."""
 
     id: int | None
     refusing_cap: str = ""
@@ -45,10 +45,10 @@ class DailySpending:
 
 
 def find_budget_day(connection: Connection, now: float) -> str:
-    """Return the day that counts: today here, or tomorrow if runs were booked on that already.
+    """Return the local day that a run counts for: today, or tomorrow if runs are already booked on it.
 
-    A clock or a time zone that goes back across midnight must not bring a fresh allowance. More than a day ahead was a
-    clock that was wrong, and must not block runs for months.
+    A clock or time zone that moves back across midnight must not give a fresh allowance. Runs more than a day ahead
+    come from a wrong clock, and must not block runs for months.
     """
     today = date.fromtimestamp(now)
     tomorrow = today + timedelta(days=1)
@@ -88,7 +88,7 @@ def book(
         refusing_cap = next((name for name, value in totals.items() if value > caps[name]), "")
         if refusing_cap:
             return Booking(None, refusing_cap, _record_refusal(connection, day, refusing_cap, now))
-        # An export tells runs apart by their times, so no two have the same.
+        # An export identifies runs by their times, so no two may have the same.
         latest = fetch_value(connection, "select max(at) from runs where day = ? and at < ?", day, now + 1)
         row = {
             "at": now if latest is None or latest < now else latest + _INSTANT,
@@ -142,7 +142,7 @@ def settle(
 
 
 def read_spending(connection: Connection, day: str) -> DailySpending:
-    """Return what was spent on a day, including what is booked and not settled."""
+    """Return the spending of a day, including runs that are booked and not settled."""
     row = connection.execute(
         """
         select count(*), coalesce(sum(tokens_in + tokens_out), 0), coalesce(sum(cost), 0.0),
@@ -155,7 +155,7 @@ def read_spending(connection: Connection, day: str) -> DailySpending:
 
 
 def sum_by_group(connection: Connection, *, group: str, since: str, now: float) -> list[dict[str, Any]]:
-    """Return what runs came to since a day (2026-11-16): days in order, other groups by cost, highest first."""
+    """Sum runs since a day (2026-11-16) by group: days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
     name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group

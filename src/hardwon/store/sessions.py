@@ -28,12 +28,12 @@ from hardwon.store.transcripts import HIDDEN_STATE
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
-ABANDONED_SECONDS = 86_400.0  # after which a session without content that nobody ended is over as well
-ENDED_GRACE_SECONDS = 3600.0  # an ended session stays this long: the spool or its transcript may still tell more
+ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
+ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
 PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
-MAX_FILL_TRIES = 5  # to fill a session from its transcript; after that the next end of a turn is waited for
-# A session has content if it has a prompt, or a call of anything but hardwon. Without, an agent's program was only
-# asked for its version, or somebody only looked at what hardwon knows.
+MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
+# A session has content if it has a prompt, or a call of anything but hardwon. Without content, somebody only asked the
+# agent for its version, or only looked at hardwon's data.
 HAS_CONTENT = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
     and kind = 'tool' and input not like '{"command": "hardwon %'))"""
 _INSTANT = 1e-6
@@ -68,7 +68,7 @@ class Report:
     duration: float | None = None
     reason: str = ""
     origin: str = "hook"
-    times: int = 1  # how often the transcript has told this prompt, this time included
+    times: int = 1  # how often this prompt's text occurred in the transcript so far, including this one
     imported_at: float | None = None  # when history was imported; None for what hooks report as it happens
 
 
@@ -116,9 +116,9 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
 def _is_duplicate_report(connection: Connection, session: int, report: Report) -> bool:
     """Return whether another hook of ours just reported the same.
 
-    That happens with a plugin beside the settings, or where one agent loads another's hooks. A call or prompt that the
-    agent names is told by its name; others by their words. A prompt with an event since, or an event with a prompt
-    since, is another that reads the same.
+    That happens if a plugin is installed besides the settings, or if one agent loads another's hooks. Calls and prompts
+    are compared by the agent's id, or by their text if they have none. A prompt with an event after it, or an event
+    with a prompt after it, is not a duplicate.
     """
     scope = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
     if report.kind == "UserPromptSubmit":
@@ -164,10 +164,10 @@ def _find_or_create_session(connection: Connection, report: Report) -> tuple[int
 
 
 def _store_prompt(connection: Connection, session: int, report: Report, at: float) -> bool:
-    """Store a prompt unless the hook or the transcript has told it already; return whether it is new.
+    """Store a prompt unless a hook or the transcript already reported it; return whether it is new.
 
-    Both know it by the agent's name for it. Without one its words decide: what a transcript tells for the second time
-    is known if they are there twice, and what a hook tells after a transcript takes that one's place.
+    Prompts are compared by the agent's id, or by their text if they have none: the second occurrence in a transcript is
+    known if the text is stored twice, and a hook's report replaces that of a transcript.
     """
     row = (report.key, session, at, report.prompt, report.prompt_name)
     if report.origin != _TRANSCRIPT:
@@ -196,7 +196,7 @@ def _store_prompt(connection: Connection, session: int, report: Report, at: floa
 
 
 def _renumber_prompts(connection: Connection, session: int, since: float) -> None:
-    """Number prompts by their times; one that comes late moves those behind it, and their events."""
+    """Renumber prompts by time after a late one arrived, and reassign their events."""
     connection.execute(
         """
         update prompts set number = (select count(*) from prompts as earlier where earlier.session = prompts.session
@@ -215,8 +215,8 @@ def _renumber_prompts(connection: Connection, session: int, since: float) -> Non
     )
 
 
-# A hook's word counts more than a transcript's. That a call was denied is only what we asked for: agents that go on all
-# the same report a result, and then that counts, whoever reports it and in whichever order the two come.
+# A hook's report takes precedence over a transcript's, with one exception: `denied` is only hardwon's request. If the
+# agent runs the call anyway and a result is reported, the result counts, from either source and in either order.
 _RAN = "('fine', 'failed', 'interrupted')"
 _DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
 _BETTER = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})
@@ -237,14 +237,14 @@ _COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
 
 
 def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
-    """Store an event; a second report of a call fills in what the first had not. Return whether it is new."""
+    """Store an event and return whether it is new; a second report of a call fills in missing fields."""
     tool_use_id = report.tool_use_id
     origin = fetch_value(
         connection,
         "select origin from events where tool_use_id != '' and session = ? and tool_use_id = ? and kind = ?",
         *(session, tool_use_id, report.kind),
     )
-    # Some agents use a call's name again in a later turn: within a transcript another step is another call.
+    # Some agents reuse a call's id in a later turn, so a second step of a transcript is another call.
     if origin == report.origin == _TRANSCRIPT:
         tool_use_id, origin = report.key, None
     row = {
@@ -311,8 +311,7 @@ def _update_session(connection: Connection, session: int, report: Report, at: fl
 
 
 def recount_session(connection: Connection, session: int) -> None:
-    """Count a session's prompts and find its status after rows came or went otherwise than by a report; within the
-    caller's transaction."""
+    """Recompute a session's prompt count and status after an import or a deletion, within the caller's transaction."""
     _renumber_prompts(connection, session, 0.0)
     connection.execute(
         f"update sessions set prompts = {_PROMPTS}, first_prompt = {_FIRST_PROMPT} where id = ?", (session,)
@@ -398,7 +397,7 @@ def list_transcript_paths(connection: Connection) -> list[str]:
 
 
 def list_prompt_texts(connection: Connection, session: int) -> list[str]:
-    """Return what was asked in a session, in order."""
+    """Return the prompts of a session, in order."""
     return fetch_column(connection, "select prompt from prompts where session = ? order by at, id", session)
 
 
@@ -464,8 +463,8 @@ def count_active_minutes(times: Iterable[float]) -> float:
 def delete(connection: Connection, session: int) -> int:
     """Delete a session with its prompts, events and deliveries; return how many deliveries there were.
 
-    How far its transcripts were read stays, so that it does not come back, but not what was under way in them. That may
-    have been private, so nothing more is read before the next prompt.
+    The read positions of its transcripts stay, so that it does not come back, but the readers' state is deleted. The
+    current turn may have been private, so nothing more is read before the next prompt.
     """
     connection.execute("pragma secure_delete = on")
     with transaction(connection):
@@ -525,7 +524,7 @@ def list_sessions_to_fill(connection: Connection) -> list[dict[str, Any]]:
 
 
 def begin_fill(connection: Connection, session: int) -> int:
-    """Count a try, within the caller's transaction; an end of a turn that comes meanwhile sets it back to 1."""
+    """Count a try within the caller's transaction; the end of a turn resets the count to 1."""
     query = "update sessions set to_fill = to_fill + 1 where id = ? returning to_fill"
     return int(fetch_value(connection, query, session) or 0)
 
@@ -590,7 +589,7 @@ def list_idle_sessions(connection: Connection, idle_since: float) -> list[tuple[
 
 
 def mark_completed(connection: Connection, numbers: Iterable[int]) -> None:
-    """Count sessions as ended when they were last heard of."""
+    """Mark sessions as ended at the time of their last activity."""
     with transaction(connection):
         connection.executemany(
             "update sessions set status = 'completed', ended_at = max(last_at, opened_at) where id = ?",

@@ -1,4 +1,4 @@
-"""When hardwon was set up in this home."""
+"""The time when hardwon was set up in this home."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def record_time(connection: Connection, now: float) -> None:
 
 
 def read_time(connection: Connection) -> float:
-    """Return when hardwon was set up; 0 if nobody noted it, so that every session counts."""
+    """Return when hardwon was set up; 0 if it was not recorded, so that every session counts."""
     return float(fetch_value(connection, "select at from set_up") or 0.0)

@@ -1,6 +1,6 @@
-"""Read positions of transcripts, and the calls in them, on which triggers are tried.
+"""Read positions of transcripts, and their calls, on which triggers are tried.
 
-A read position and what was found up to it are committed together, so that a scan that dies goes on where it stopped.
+A read position is committed together with the findings up to it, so a scan that dies continues where it stopped.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Portion:
 
 
 def enlarge_cache(connection: Connection) -> None:
-    """Make room in memory for all that a large transaction changes, since the rest is written twice."""
+    """Enlarge the page cache for a large transaction, since pages that do not fit are written twice."""
     connection.execute("pragma cache_size = -16000")
 
 
@@ -68,7 +68,7 @@ def store_portions(connection: Connection, portions: Iterable[Portion], at: floa
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
-    # A transcript that was rewritten may tell another outcome of a call that is known.
+    # A rewritten transcript may have a new outcome for a known call.
     connection.executemany(
         f"""
         insert into calls ({", ".join(_CALL_COLUMNS)}, taken_at)
@@ -114,7 +114,7 @@ def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PU
 
 
 def forget_transcripts(connection: Connection, paths: Iterable[str]) -> None:
-    """Have these read from the beginning the next time; what was found in them may be found elsewhere by now."""
+    """Forget the read positions, so that these transcripts are read again; their findings may now be in other files."""
     rows = [(path,) for path in paths]
     with transaction(connection):
         connection.executemany("delete from transcripts where purpose = 'scan' and path = ?", rows)

@@ -1,7 +1,7 @@
-"""The turns of sessions as they are distilled: a prompt, the calls made for it, what the agent said at the end.
+"""The turns of sessions as input for distilling: a prompt, the calls made for it, and the agent's last message.
 
-A turn's fingerprint is computed from what is stored of it, so that it is distilled again if, and only if, that has
-changed. Number 0 is what happened before the first prompt.
+A turn's fingerprint is computed from its stored rows, so that it is distilled again if and only if these change. Turn 0
+is everything before the first prompt.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hardwon.store.observations import (
 from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
-# Precedes the fingerprint of a turn whose events retention deleted: more is known of it than what is left. See
-# `is_expired`; in SQL `_IS_EXPIRED`.
+# Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
+# rows. See `is_expired`; in SQL `_IS_EXPIRED`.
 EXPIRED_PREFIX = "worn:"
 _IS_EXPIRED = f"print like '{EXPIRED_PREFIX}%'"
 _IS_TURN_EVENT = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
-# A turn ends where the next begins, which is found by the index that there is; its number alone would not be.
+# A turn ends where the next begins. Events are selected by time, which has an index; the turn's number has none.
 _EVENTS = f"""
     from events where session = ?1 and (?2 is null or prompt = ?2) and {_IS_TURN_EVENT}
     and at >= coalesce((select at from prompts where session = ?1 and number = ?2), -1e18)
@@ -101,8 +101,10 @@ def compute_session_fingerprint(connection: Connection, session: int) -> str:
 
 
 def store_summary(connection: Connection, session: int, summary: Summary, fingerprint: str) -> bool:
-    """Replace the session's summary, with the fingerprint of what it was made from; return False, and change nothing,
-    if the session was distilled from something else meanwhile."""
+    """Replace the session's summary, with the fingerprint of its input.
+
+    Return False, and change nothing, if the session's turns were distilled again meanwhile.
+    """
     with transaction(connection):
         if compute_session_fingerprint(connection, session) != fingerprint:
             return False
@@ -126,7 +128,7 @@ def mark_distilled(connection: Connection, session: int, makers: Mapping[int, st
 
 
 def enqueue_undistilled(connection: Connection, now: float) -> None:
-    """Ask for distilling every session that has a turn that never was, and no job."""
+    """Request distilling for every session with a turn that was never distilled and no job."""
     query = f"""
         select id from sessions where id not in (select session from jobs where kind = 'distil') and exists (
             select 1 from (select number from prompts where session = sessions.id
@@ -151,8 +153,11 @@ def read_prompt_numbers(connection: Connection, session: int) -> dict[int, int]:
 
 
 def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[int, int]) -> None:
-    """Renumber turns after prompts were deleted, within the caller's transaction; `old_numbers` has the numbers of all
-    prompts until then. What is left of a turn without its prompt belongs to the one before."""
+    """Renumber turns after prompts were deleted, within the caller's transaction.
+
+    `old_numbers` has the numbers of all prompts before the deletion. The rest of a turn that lost its prompt belongs to
+    the turn before.
+    """
     new_numbers = read_prompt_numbers(connection, session)
     number_changes = {
         old_number: new_numbers[prompt_id] for prompt_id, old_number in old_numbers.items() if prompt_id in new_numbers
@@ -241,7 +246,7 @@ def _build_call(row: Any) -> Call:
 
 @contextmanager
 def _open_snapshot(connection: Connection) -> Iterator[None]:
-    """Read everything within as of one moment, whoever writes."""
+    """Read a consistent snapshot inside the block while others may write."""
     connection.execute("begin")
     try:
         yield
@@ -249,11 +254,11 @@ def _open_snapshot(connection: Connection) -> Iterator[None]:
         connection.execute("rollback")
 
 
-# A rebuild forgets what follows from retained rows, so that it is made again from them. What a model or another memory
-# said stays, and what was distilled from events that were deleted since: those cannot be made again.
-# Observations keep their rows and numbers, since memories name them as evidence: distilling writes each in its place.
+# A rebuild drops everything that can be derived again from the stored rows. Results of models and imports stay, and so
+# do results of events that were deleted since, because they cannot be made again. Observations keep their rows and
+# numbers, since memories name them as evidence; distilling updates each in place.
 _OF_TURN = "observations.session = turns.session and observations.prompt = turns.number"
-# An import may bring observations without the events that they were made from: those could not be made again.
+# An import may bring observations without their events; these cannot be made again.
 _HAS_LOST_EVENTS = f"""
     exists (select 1 from observations,
         json_each(iif(json_valid(observations.events), observations.events, '[]')) as cited
@@ -279,14 +284,15 @@ def forget_derived(connection: Connection, now: float) -> int:
         connection.execute(_FORGET_SUMMARIES)
     _enqueue_distilling(connection, sessions, now)
     with transaction(connection):
-        # First the words: the trigger that deletes those of one document would fail if they are damaged.
+        # Delete the word index first: if it is damaged, the trigger that deletes a document's words would fail.
         documents.rebuild_word_index(connection)
         for table in ("documents", "vectors", "to_embed", "to_index"):
             connection.execute(f"delete from {table}")
         documents.delete_file_documents(connection)
         for statement in FILL_TO_INDEX:
             connection.execute(statement)
-        connection.execute("update observations set files_read = files_read")  # a trigger names their files
+        # Fires the trigger that fills `observation_files`.
+        connection.execute("update observations set files_read = files_read")
     return len(sessions)
 
 

@@ -1,7 +1,7 @@
-"""Queries of the viewer's pages: pages of rows by key, and counts.
+"""Queries of the viewer: pages of rows by key, and counts.
 
-No page may cost more because more is stored. So a page of a list starts behind the last row of the one before, and
-what is counted is counted over a time span, in an index that has only what is counted.
+The cost of a page must not grow with the database. So each page of a list continues after the last row of the previous
+one, and counts cover a time span and use an index of only the counted rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PREVIEW_CHARS = 300  # characters of a long text in a list
 
 @frozen
 class TimelinePosition:
-    """The step behind which a timeline continues: its time, the rank of its kind, its number."""
+    """The step after which a timeline continues: its time, the rank of its kind, its number."""
 
     at: float = 0.0
     rank: int = 0
@@ -30,7 +30,7 @@ class TimelinePosition:
 
 @frozen
 class NewsCursor:
-    """The last row seen of each table that the news are read from."""
+    """The last row seen of each table that live updates are read from."""
 
     prompts: int = 0
     events: int = 0
@@ -54,7 +54,8 @@ def list_session_page(
     if project is not None:
         conditions["project = ?"] = (project,)
     if agent:
-        conditions["+host = ?"] = (agent,)  # by the index of times: that of hosts would read them all
+        # The plus makes SQLite use the index by time; the one by host would read all rows.
+        conditions["+host = ?"] = (agent,)
     if status:
         conditions["status = ?"] = (status,)
     if since is not None:
@@ -91,7 +92,7 @@ def list_timestamps(connection: Connection, session: int) -> list[float]:
 
 
 def sum_cost(connection: Connection, session: int) -> dict[str, Any]:
-    """Return what distilling a session with a model cost."""
+    """Return the cost of distilling a session with a model."""
     query = """
         select count(*) as runs, coalesce(sum(tokens_in + tokens_out), 0) as tokens, coalesce(sum(cost), 0.0) as cost
         from runs where session = ?
@@ -134,7 +135,7 @@ def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
     return {(row["status"], row["project"]): row["times"] for row in rows}
 
 
-# At the same time a prompt comes first, then what was delivered, the event, and what was observed.
+# At equal times the order is prompt, delivery, event, observation.
 _STEP_QUERIES = (
     f"""
     select 'prompt' as what, id, at, 0 as rank, number, substr(prompt, 1, {_PREVIEW_CHARS * 20}) as text
@@ -214,7 +215,7 @@ _NEWS_QUERIES = {
 
 
 def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tuple[list[dict[str, Any]], NewsCursor]:
-    """Return what came since the cursor, the latest first, and the cursor behind it."""
+    """Return the rows since the cursor, latest first, and the cursor after them."""
     items: list[dict[str, Any]] = []
     last_ids = dict(cursor.__dict__)
     for table, query in _NEWS_QUERIES.items():
@@ -256,7 +257,7 @@ def read_call(connection: Connection, event_id: int) -> dict[str, Any]:
     return fetch_dicts(connection, query, event_id)[0]
 
 
-# A brief and what was recalled of a file or for a prompt are delivered too: they have ids where a lesson has its slug.
+# Briefs and recalled records are deliveries too; they have ids where a lesson has its slug.
 _OF_LESSONS = "lesson != 'brief' and slug not glob '[A-Z][0-9:]*'"
 
 
@@ -284,7 +285,7 @@ def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> di
     return _count_by_day(connection, "injections", "lesson = ? and at >= ?", lesson, since)
 
 
-_SAME_CALL_SECONDS = 60.0  # within which a transcript has the denial that a hook gave
+_SAME_CALL_SECONDS = 60.0  # within which a hook's denial appears in the transcript
 _CALL_QUERY = """
     select id, at, tool, substr(input, 1, 4000) as input, outcome from events
     where session = ?1 and kind = 'tool'

@@ -1,21 +1,21 @@
-"""How the text a session opens with is put together: sections in a fixed order, each with a share of the room.
+"""Lay out the brief that a session opens with: sections in a fixed order, each with a share of the room.
 
-A section gives back what it does not use, and the others take it by their shares. A line goes in whole or not at all;
-a heading goes in with the first line below it. What the project's own notes say already is left out.
+Room that a section does not use is divided among the others by their shares. A line goes in whole or not at all; a
+heading goes in with the first line below it. Lines that the project's own notes already have are left out.
 """
 
 from __future__ import annotations
 
 from hardwon.types import frozen
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# In the order in which they are said, with what each may have of the room if all want more, in hundredths.
+# In the order of the brief; each section's share in percent, if all want more room than there is.
 SECTION_SHARES = {"handoff": 10, "resume": 15, "memories": 20, "lessons": 25, "index": 20, "summary": 10}
 SECTION_SEPARATOR = "\n\n"
-MIN_STATEMENT_LENGTH = 12  # characters; a shorter line of the notes is a heading, not something that is said
+MIN_STATEMENT_LENGTH = 12  # a shorter line of the notes is a heading, not a statement
 _OMITTED_NOTICE = "(and {} more, left out for room: hardwon search WORDS)"
 _QUOTE_REMOVAL = str.maketrans("", "", "*_`\"'")
 _TAG_STARTS = "/!?"
@@ -24,8 +24,10 @@ _SENTENCE_ENDS, _CLOSING_MARKS = (".", "!", "?", ";"), "*_`\"')"
 
 @frozen
 class BriefLine:
-    """One line of a section, or with a rank a heading in it. `said` is what the project's notes may say too; of the
-    first heading it is what the person is told of the section."""
+    """One line of a section, or a heading in it if `heading_rank` is set.
+
+    `statement` is compared with the project's notes; the first heading's `statement` is the section's notice.
+    """
 
     section: str
     text: str
@@ -35,7 +37,7 @@ class BriefLine:
 
 @frozen
 class RecalledItem:
-    """One thing that is known of a file, or fits a prompt, as it is told."""
+    """One record about a file, or one that matches a prompt, as an agent is told it."""
 
     id: str
     title: str
@@ -44,7 +46,7 @@ class RecalledItem:
 
 @frozen
 class BriefSection:
-    """A section as it is said, what it is to the person, and what it wanted and got: in characters, and in lines."""
+    """A section's text, the notice about it for the person, and its size in characters and lines."""
 
     name: str
     text: str
@@ -57,12 +59,12 @@ class BriefSection:
 
 
 def count_characters(text: str) -> int:
-    """Characters as the agents count them: one beyond the first plane is two."""
+    """Count characters as agents do, in UTF-16 units: one beyond the basic plane counts as two."""
     return len(text) if text.isascii() else len(text) + sum(char > "\uffff" for char in text)
 
 
 def allot_room(wanted_chars: Mapping[str, int], room: int) -> dict[str, int]:
-    """What each section may have of the room: all it wants, or its share and its part of what others give back."""
+    """Return the room of each section: all it wants, or its share plus its part of the room that others leave."""
     allotted = dict.fromkeys(wanted_chars, 0)
     while short_sections := [name for name in wanted_chars if allotted[name] < wanted_chars[name]]:
         remaining, shares = room - sum(allotted.values()), sum(SECTION_SHARES[name] for name in short_sections)
@@ -81,7 +83,7 @@ def measure_lines(lines: Iterable[BriefLine]) -> int:
 
 
 def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statements: frozenset[str]) -> BriefSection:
-    """The lines that fit, in their order, under their headings."""
+    """Lay out the lines that fit, in order and under their headings, and count the others."""
     shown_texts, headings, shown_count, omitted_count = list[str](), list[BriefLine](), 0, 0
     new_lines = drop_noted_lines(lines, note_statements)
     remaining = room - len(SECTION_SEPARATOR) - (0 if measure_lines(new_lines) <= room else len(_OMITTED_NOTICE) + 5)
@@ -112,7 +114,7 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
 
 
 def drop_noted_lines(lines: Sequence[BriefLine], note_statements: frozenset[str]) -> list[BriefLine]:
-    """Those that the project's notes do not say; none if only headings are left."""
+    """Return the lines that the project's notes do not have; none if only headings remain."""
     new_lines = [line for line in lines if line.heading_rank or not is_in_notes(line.statement, note_statements)]
     return new_lines if any(not line.heading_rank for line in new_lines) else []
 
@@ -125,7 +127,7 @@ def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
 
 
 def extract_statements(text: str) -> set[str]:
-    """What notes say, as `normal` leaves it: each line, what goes on over several of them, each sentence of that."""
+    """Return each line, paragraph and sentence of the notes, as `normalize_line` returns it."""
     statements, paragraphs = set[str](), list[list[str]]()
     for line in text.splitlines():
         statements.add(normalize_line(line))
@@ -142,7 +144,7 @@ def extract_statements(text: str) -> set[str]:
 
 
 def _is_block_start(line: str) -> bool:
-    """Whether a line is a heading, an item of a list, a quotation or a row of a table, and goes on with nothing."""
+    """Return whether a line is a heading, list item, quotation or table row, so does not continue the line before."""
     first_word = line.split(None, 1)[0]
     return (
         first_word[0] in "#>|"
@@ -152,7 +154,7 @@ def _is_block_start(line: str) -> bool:
 
 
 def split_normalized_sentences(text: str) -> list[str]:
-    """The sentences of a text, as `normal` leaves them."""
+    """Return the sentences of a text, each as `normalize_line` returns it."""
     sentences = [list[str]()]
     for word in text.split():
         sentences[-1].append(word)
@@ -162,7 +164,7 @@ def split_normalized_sentences(text: str) -> list[str]:
 
 
 def normalize_line(line: str) -> str:
-    """What a line says, without how it is marked, quoted, spaced or ended."""
+    """Return a line in lower case without markup, quotes, extra spaces and final punctuation."""
     words = line.translate(_QUOTE_REMOVAL).lstrip("-+#>• \t").split()
     if words and words[0][:-1].isdigit() and words[0][-1] in ".)":
         del words[0]
@@ -170,14 +172,14 @@ def normalize_line(line: str) -> str:
 
 
 def sanitize_line(text: str, max_length: int) -> str:
-    """Text from outside as one line of data: nothing in it turns writing around, hides, or looks like a tag."""
+    """Return untrusted text as one line without bidirectional controls, invisible characters or tags."""
     visible = "".join(" " if char.isspace() else char for char in text[: 4 * max_length] if _is_visible(char))
     line = escape_tags(" ".join(visible.split()))
     return line if len(line) <= max_length else f"{line[: max_length - 1].rstrip()}…"
 
 
 def escape_tags(text: str) -> str:
-    """Text in which nothing looks like a tag, so that nothing passes for words of the agent's own program."""
+    """Escape everything that looks like a tag, so that no text can pass for a message of the agent's own."""
     pairs = zip(text, f"{text[1:]} ", strict=False)
     return "".join(
         "‹" if char == "<" and (next_char.isalpha() or next_char in _TAG_STARTS) else char for char, next_char in pairs
@@ -185,5 +187,5 @@ def escape_tags(text: str) -> str:
 
 
 def _is_visible(char: str) -> bool:
-    is_selector = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # invisible, and able to carry a hidden text
+    is_selector = "\ufe00" <= char <= "\ufe0f" or char >= "\U000e0000"  # can carry hidden text
     return char.isspace() or (char.isprintable() and not is_selector)

@@ -1,8 +1,8 @@
-"""One spelling per letter, so that a plain `in` can stand in for a case-insensitive search.
+"""Fold case so that a plain `in` can replace a case-insensitive regex search.
 
-`re.IGNORECASE` takes four characters beyond ASCII for ASCII letters, and `str.lower` turns one of them into two
-characters and spells the capital sigma by its neighbours. Both are settled first; then each character folds by itself,
-so a literal that occurs in a text occurs in the folded text too. The hook folds every call: no imports.
+`re.IGNORECASE` treats four characters beyond ASCII as ASCII letters. `str.lower` turns one of them into two characters,
+and lowers a capital sigma depending on its neighbours. Replacing these first makes each character fold by itself, so a
+literal that occurs in a text also occurs in the folded text. The hook folds every call, so this module imports nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _EQUIVALENT_LETTERS = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), (
 
 
 def fold_case(text: str) -> str:
-    """The text in lower case, with every character that `re.IGNORECASE` equates to an ASCII letter as that letter."""
+    """Lower a text, and replace each character that `re.IGNORECASE` equates to an ASCII letter by that letter."""
     if not text.isascii():
         for variant, letter in _EQUIVALENT_LETTERS:
             text = text.replace(variant, letter)

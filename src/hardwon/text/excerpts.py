@@ -1,4 +1,4 @@
-"""Words for people from whatever stood in a session: one line, no control characters, never cut inside a word."""
+"""Excerpts of session text for people: one line, without control characters, cut between words."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def collapse_spaces(text: str) -> str:
 
 
 def to_plain_line(text: str) -> str:
-    """One line without anything that is not seen."""
+    """Return the text on one line, without invisible characters."""
     return collapse_spaces(_INVISIBLE.sub(" ", text))
 
 
 def shorten_line(text: str, max_length: int) -> str:
-    """A line of at most so many characters; what is cut is cut between words."""
+    """Return the text on one line of at most `max_length` characters, cut between words."""
     line = to_plain_line(text[: 4 * max_length + 400])
     if len(line) <= max_length:
         return line
@@ -40,13 +40,13 @@ def shorten_line(text: str, max_length: int) -> str:
 
 
 def _cut_long_word(line: str, max_length: int) -> str:
-    """With a long word at the end, as a path or an address is, the parts of it that fit."""
+    """Cut a line that ends in a long word, such as a path or a URL, at a separator inside it."""
     end = max(line.rfind(separator, 1, max_length - 1) for separator in "/?&=.:_|-, ")
     return line[:end].rstrip(_TRAILING_MARKS) + ELLIPSIS if end > 0 else ELLIPSIS
 
 
 def list_prose_lines(text: str) -> list[str]:
-    """The lines of an agent's answer without its markup, code and tables."""
+    """Return the lines of an agent's answer without its markup, code and tables."""
     prose_lines, in_fence = list[str](), False
     for raw_line in text.splitlines():
         if _FENCE.match(raw_line):
@@ -69,13 +69,13 @@ def split_sentences(text: str) -> list[str]:
 
 
 def is_informative(sentence: str) -> bool:
-    """Neither a heading nor the opening of a list."""
+    """Return whether a sentence is neither a heading nor the introduction of a list."""
     has_ending = sentence.endswith((".", "!", "?", ")", "`"))
     return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (has_ending or sentence.count(" ") > 3)
 
 
 def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:
-    """`a, b and 3 more`."""
+    """Join unique names as in `a, b and 3 more`."""
     unique_names = list(dict.fromkeys(names))
     shown_names = [quote.format(name) for name in unique_names[:limit]]
     if len(unique_names) > limit:
@@ -92,7 +92,7 @@ def pluralize(count: int, singular: str, plural: str = "") -> str:
 
 
 def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
-    """The items that fit into so many characters, each with some of its own; the first always goes in."""
+    """Return the items that fit into `max_chars`, each counted with its overhead; the first is always included."""
     selected, used_chars = list[str](), 0
     for item in items:
         size = len(item) + overhead

@@ -1,5 +1,4 @@
-"""The fence around everything we say to an agent, so that it can be told from a person's words and never comes back
-to us as if it were new."""
+"""The fence around hardwon's text for agents, which tells it from a person's words and keeps it from being recorded."""
 
 from __future__ import annotations
 
@@ -7,9 +6,9 @@ FENCE_OPEN = "<hardwon-context>"
 FENCE_CLOSE = "</hardwon-context>"
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _FENCE_TAGS = ("<hardwon-context", "</hardwon-context")
-# What hides text, turns it around or steers a terminal: controls but for tab and newline, marks of direction, blanks
-# without width, and the invisible tags by which text is smuggled into a prompt. Joiners stay: scripts and emoji use
-# them.
+# Characters that hide or reverse text or control a terminal: controls except tab and newline, direction marks,
+# zero-width spaces, and the invisible tag characters that smuggle text into prompts. Joiners stay, because scripts and
+# emoji use them.
 _INVISIBLE_RANGES = (
     (0x00, 0x08),
     (0x0B, 0x0C),
@@ -28,22 +27,22 @@ _INVISIBLE_RANGES = (
     (0xE0000, 0xE007F),
 )
 _STRIP_TABLE = dict.fromkeys([code for first, last in _INVISIBLE_RANGES for code in range(first, last + 1)])
-_STRIP_TABLE |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # they end lines
+_STRIP_TABLE |= {0x0D: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n"}  # other line ends
 
 
 def strip_invisible(text: str) -> str:
-    """Return the text with what nobody sees taken out, and its lines ended by newlines alone."""
+    """Remove invisible characters, and turn every line end into a newline."""
     return text if text.isprintable() and text.isascii() else text.replace("\r\n", "\n").translate(_STRIP_TABLE)
 
 
 def fence_text(text: str) -> str:
-    """The text inside the fence, unable to close it."""
-    # What nobody sees goes first: taken out later, it could leave a mark that closes the fence.
+    """Return the text inside the fence, with fence tags in it escaped."""
+    # Invisible characters go first: removing them later could leave a tag that closes the fence.
     return f"{FENCE_OPEN}\n{_escape_fence_tags(strip_invisible(text))}\n{FENCE_CLOSE}"
 
 
 def _escape_fence_tags(text: str) -> str:
-    lowered = text.translate(_ASCII_LOWER)  # `lower` may change the length, and positions must agree
+    lowered = text.translate(_ASCII_LOWER)  # `str.lower` may change the length, and positions must match
     for fence_tag in _FENCE_TAGS:
         position = lowered.find(fence_tag)
         while position >= 0:
@@ -54,7 +53,7 @@ def _escape_fence_tags(text: str) -> str:
 
 
 def remove_between(text: str, start: str, end: str) -> str:
-    """The text without what stands between the marks; an open end reaches to the end."""
+    """Remove the marks and everything between them; without an end mark, remove the rest of the text."""
     position = text.find(start)
     if position < 0:
         return text

@@ -1,9 +1,9 @@
-"""`#lesson … #/lesson` blocks: what a person types as a prompt, or an agent writes in its answer, to keep a lesson.
+"""`#lesson … #/lesson` blocks, which a person types as a prompt, or an agent writes in its answer, to add a lesson.
 
-Markers may be quoted, listed, bold or fenced. A line that names no field continues the value before it. A new `#lesson`
-inside a block that is not closed starts afresh. `#lesson:cancel` takes back the block before it; with a `problem:`, of
-which the beginning is enough, and `#/lesson:cancel` it takes back those before it with that problem. Transcripts are
-hostile: each line is looked at once, and no pattern looks at the same characters again and again.
+Markers may be quoted, bold, or in a list or code fence. A line without a field name continues the value before it. A
+new `#lesson` inside an unclosed block starts over. `#lesson:cancel` cancels the block before it; with a `problem:`, or
+its beginning, and `#/lesson:cancel` it cancels the earlier blocks with that problem. Transcripts are hostile input, so
+each line is read once, and no pattern backtracks over the same characters.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FIELDS = (
 MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = (
     20,
     60,
-)  # how much of a problem's beginning names it; a shorter text must be all of it
+)  # length of the beginning of a problem that identifies it; a shorter text must be the whole problem
 _MIN_SUMMARY_CHARS, _MAX_SUMMARY_CHARS = 20, 110
 _CANONICAL_NAMES = {name.lower(): name for name in FIELDS} | OLD_KEYS
 _NAME_PATTERN = "|".join(_CANONICAL_NAMES)
-_DECORATION = " \t>*_`+-"  # blanks, quote and list markers, bold, backticks
+_DECORATION = " \t>*_`+-"  # spaces, quote and list markers, bold, backticks
 _MARKER = re.compile(r"(?:\d{1,3}[.)][ \t*_`]*)?#(/?)lesson(:cancel)?[*_`]*(?=[ \t]|$)", re.I)
 _END_MARKER = re.compile(r"[ \t]#/lesson(?::cancel)?[ \t*_`]*$", re.I)
 _FIELD_LINE = re.compile(
@@ -51,7 +51,7 @@ _INLINE_FIELD = re.compile(rf"[ \t](?=(?:{_NAME_PATTERN})[ \t]*:[ \t])", re.I)
 _QUOTE_PREFIX = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _FIRST_SENTENCE = re.compile(r".{20,}?(?:[.!?](?=\s+[^a-z\s]|\s*$)|。)")
 
-# What a command as typed hardly has: classes, groups, anchors at the ends, `a|b` without blanks.
+# Regex syntax that commands rarely contain: classes, groups, anchors at the ends, `a|b` without spaces.
 _REGEX_SYNTAX = re.compile(
     r"\\[bBdDsSwWAZ.|]|\w\\[()\[\]{}*+?]|\(\?|\)[?*+]|\.[*+]|\[[^\[\]\s]+\]|[^\s|]\|[^\s|&]|^\^|[^\s$]\$$"
 )
@@ -65,7 +65,7 @@ _TOOL_NAMES = {name.lower(): name for name in (SHELL_TOOL, *FILE_TOOLS, "Task", 
 
 @frozen
 class LessonBlock:
-    """One block: its fields as written, under their canonical names, where it stands, and what is wrong with it."""
+    """One block: its fields as written under their canonical names, its span, and its faults."""
 
     fields: dict[str, str]
     start: int
@@ -74,22 +74,22 @@ class LessonBlock:
 
 
 def find_lesson_blocks(text: str) -> list[LessonBlock]:
-    """The closed blocks of a text that it does not take back; markers with no field between them are a mention."""
+    """Return the closed blocks that the text does not cancel; markers with no field between them are ignored."""
     return _read_blocks(text)[0]
 
 
 def find_cancellations(text: str) -> list[str]:
-    """What a text takes back: problems, for `is_cancelled`; "" for the last block before this text."""
+    """Return the problems that a text cancels, for `is_cancelled`; "" stands for the last block before this text."""
     return _read_blocks(text)[1]
 
 
 def is_cancelled(problem: str, cancellation: str) -> bool:
-    """Whether what `cancels` gave names this problem."""
+    """Return whether an item of `find_cancellations` names this problem."""
     return bool(cancellation) and cancellation in _list_problem_prefixes({"problem": problem})
 
 
 def has_only_blocks(text: str) -> bool:
-    """Whether lessons are all that the text holds."""
+    """Return whether the text consists of lesson blocks and nothing else."""
     blocks = find_lesson_blocks(text)
     ends = [0, *(block.end for block in blocks)]
     starts = [*(block.start for block in blocks), len(text)]
@@ -97,18 +97,18 @@ def has_only_blocks(text: str) -> bool:
 
 
 def has_unclosed_block(text: str) -> bool:
-    """Whether the text ends inside a block: to tell the person who typed it."""
+    """Return whether the text ends inside a block, so that the person who typed it can be told."""
     return any(not is_cancel and not is_closed for is_cancel, is_closed, *_ in [*_find_regions(text)][-1:])
 
 
 def is_unfilled_template(block: LessonBlock) -> bool:
-    """Tell whether it repeats a template with nothing filled in; what is filled in halfway is for a person to mend."""
+    """Return whether a block is a template with nothing filled in; a person can fix one that is half filled in."""
     values = [block.fields[name] for name in ("summary", "problem", "solution") if name in block.fields]
     return bool(values) and all(is_placeholder(text) for text in values)
 
 
 def _read_blocks(text: str) -> tuple[list[LessonBlock], list[str]]:
-    blocks: list[LessonBlock | None] = []  # None is a block that was begun and not closed
+    blocks: list[LessonBlock | None] = []  # None for an unclosed block
     cancellations: list[str] = []
     cancelled_before: dict[str, int] = {}
     for is_cancel, is_closed, start, end, lines in _find_regions(text):
@@ -137,7 +137,7 @@ def _list_problem_prefixes(fields: Mapping[str, str]) -> set[str]:
 
 
 def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:
-    """Whether it cancels, whether it is closed, its span, and the lines between an opening marker and what ends it."""
+    """Yield for each opening marker: whether it cancels, whether it is closed, its start and end, and its lines."""
     lines: list[str] = []
     start, is_cancel, is_quoted = -1, False, False
     for line_match in re.finditer(r"[^\n]*\n?", text):
@@ -169,7 +169,7 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
 
 
 def _parse_marker(line: str) -> tuple[str, str]:
-    """Which marker a line is, if any, and what stands behind it: nothing, or on an opening line the first field."""
+    """Return the marker on a line, if any, and the first field that may follow an opening marker."""
     match = _MARKER.match(line.lstrip(_DECORATION)) if "#" in line else None
     if not match:
         return "", ""
@@ -200,13 +200,13 @@ def _parse_fields(lines: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]
 
 
 def _join_parts(parts: Sequence[str]) -> str:
-    """The lines of a value, without the indent they share and the end of a fence that began before them."""
+    """Join the lines of a value, without their common indent and the end of a fence that began before them."""
     text = f"{parts[0].strip()}\n{textwrap.dedent(chr(10).join(part.rstrip() for part in parts[1:]))}".strip()
     return text.removesuffix("```").rstrip() if text.count("```") % 2 else text
 
 
 def build_block_record(block: LessonBlock, *, project: str = "") -> dict[str, Any]:
-    """The block as a record of lessons.json. What is of the wrong kind stays as written, for `record.read` to name."""
+    """Return the block as a record of lessons.json; invalid values stay as written, for the validation to report."""
     fields = block.fields
     problem, solution, scope, priority = (fields.get(item, "") for item in ("problem", "solution", "scope", "priority"))
     scopes = {"project": {"type": "project", "path": project}, "global": {"type": "global"}}
@@ -226,7 +226,7 @@ def build_block_record(block: LessonBlock, *, project: str = "") -> dict[str, An
 
 
 def build_summary(problem: str, solution: str) -> str:
-    """The problem's first sentence, cut at a word; with the solution behind it where that says too little."""
+    """Return the first sentence of the problem, cut between words; a very short problem gets the solution appended."""
     text = " ".join(problem[:2000].split())
     if len(text) < _MIN_SUMMARY_CHARS:
         text = ": ".join(filter(None, (text.rstrip(".:"), " ".join(solution[:2000].split()))))
@@ -239,7 +239,7 @@ def build_summary(problem: str, solution: str) -> str:
 
 
 def build_regex(text: str) -> str:
-    """A regular expression as it is; a plain text as one that finds it, word by word."""
+    """Return a regex unchanged, and plain text as a regex that matches its words in order."""
     if _REGEX_SYNTAX.search(text) or PROSE_PATTERN.fullmatch(text) or not text.strip():
         return text
     words = (re.sub(r"\\([-#&~])", r"\1", re.escape(word)) for word in text.split())
@@ -272,12 +272,12 @@ def _build_triggers(fields: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _split_lines(text: str) -> list[str]:
-    """One value per line, without the quotes around it and an ellipsis behind it."""
+    """Return one value per line, without surrounding quotes and a final ellipsis."""
     lines = (re.sub(r"(?<=\s)(?:…|\.\.\.)$", "", line.strip()).strip() for line in text.split("\n"))
     return [re.sub(r"^([`'\"])(.*)\1$", r"\2", line) for line in lines if line.strip("`'\"")]
 
 
 def _split_list(text: str, extra_chars: str = "") -> list[str]:
-    """Values parted by commas or lines; commas in the braces of a glob part nothing."""
+    """Split values at commas and newlines; only at newlines if there is a brace, as in the glob `*.{js,ts}`."""
     pieces = text.split("\n") if "{" in text else text.replace(",", "\n").split("\n")
     return [piece for piece in (raw_piece.strip(f" \t`'\"{extra_chars}") for raw_piece in pieces) if piece]

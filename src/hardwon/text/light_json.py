@@ -1,7 +1,7 @@
-"""JSON without `import json`, which pulls in `re` and doubles the start of a cold hook.
+"""JSON without `import json`, which imports `re` and doubles the start time of a hook without a worker.
 
-The C scanner and string encoder behind the standard module are used directly. Anything they refuse goes to the
-standard module, which then gives the error with line and column.
+Uses the C scanner and string encoder of the standard module directly. Text that they reject goes to the standard
+module, which raises the error with line and column.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ except ImportError:  # an interpreter without the C accelerator
 
     make_scanner = None  # type: ignore[assignment, misc]
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
@@ -34,7 +34,7 @@ _WHITESPACE = " \t\r\n"
 
 
 def loads(text: str) -> Any:
-    """The value in `text`; ValueError with line and column if it is not JSON."""
+    """Parse JSON; ValueError names the line and column."""
     start = len(text) - len(text.lstrip(_WHITESPACE))
     try:
         value, end = _scan(text, start) if _scan else (None, -1)
@@ -48,7 +48,7 @@ def loads(text: str) -> Any:
 
 
 def dumps(value: object) -> str:
-    """Compact JSON, ASCII only, keys in the order given."""
+    """Write compact, ASCII-only JSON with keys in the given order."""
     if isinstance(value, str):
         return quote(value)
     if value is None or value is True or value is False:

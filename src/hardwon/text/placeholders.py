@@ -9,5 +9,5 @@ _ONLY_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}
 
 
 def is_placeholder(text: str) -> bool:
-    """Return whether a text is nothing but a part of a template that was to be filled in."""
+    """Return whether a text is only a template's placeholder, such as `<problem>` or `…`."""
     return _ONLY_PLACEHOLDER.fullmatch(text.strip("\"'` ")) is not None

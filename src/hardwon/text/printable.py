@@ -1,10 +1,10 @@
-"""Text from outside, made fit to be shown: nothing in it moves a cursor, hides, or turns the writing around."""
+"""Make untrusted text safe to print: nothing in it moves the cursor, hides, or reverses the text direction."""
 
 from __future__ import annotations
 
 
 def make_printable(text: str) -> str:
-    """The text on its lines; each character that is not a visible one is shown as the sign for such."""
+    """Replace each character that is not printable by U+FFFD; newlines stay."""
     if text.isprintable():
         return text
     return "".join(c if c == "\n" or c.isprintable() else "�" for c in _normalize_spaces(text))
@@ -15,6 +15,6 @@ def _normalize_spaces(text: str) -> str:
 
 
 def to_printable_line(text: str, max_length: int = 0) -> str:
-    """The text on one line, cut to so many characters."""
+    """Return the text on one line, cut to `max_length` unless that is 0."""
     line = " ".join(make_printable(text).split())
     return line if not max_length or len(line) <= max_length else f"{line[: max_length - 1]}…"

@@ -1,8 +1,8 @@
-"""Is this the same lesson in other words?
+"""Return whether two lessons or memories say the same in other words.
 
-What a person rejected stays rejected, also with other case, spaces, invisible or look-alike characters: texts are
-compared in a normal form that has none of these. It is a key and never shown, so it may spell a Russian word with
-Latin letters.
+A rejected text must stay rejected if it comes back with other case, spaces, invisible or look-alike characters. So
+texts are compared in a normal form without these differences. It is a key and never shown, so it may spell a Russian
+word with Latin letters.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from collections.abc import Iterable, Sequence
 
 from hardwon.types import Lesson, frozen
 
-SAME_THRESHOLD = 0.5  # of the words in common, from which on it is the same lesson, or memory, in other words
-_COMMON_WORD_LESSONS = 1_000  # lessons with one word in common: too many to look for the nearest among them
+SAME_THRESHOLD = 0.5  # share of words in common at which two lessons or memories count as the same
+_COMMON_WORD_LESSONS = 1_000  # a word in this many lessons is too common to pick a leader by
 _STOP_WORDS = (
     "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
     "that the their then there these they this those to was were which while will with you your"
 )
 _IGNORED_WORDS = frozenset(_STOP_WORDS.split())
-# What a wish is put in: two that have nothing else in common are two.
+# Words that frame a wish; two memories that share only these are different.
 _FRAME_WORDS = "now always never not don t dont use using prefer please we i only going forward"
 _PHRASING_WORDS = frozenset(_FRAME_WORDS.split())
 _NEGATED_WORD = re.compile(
     r"\b(?:never|not|no|without|don'?t|instead of|rather than|over)\s+(?:(?:ever|use|using|the|an?|any)\s+)*(-*\w+)"
 )
 
-# The sign, then what it looks like. Small letters only, since the case is folded first: a Cyrillic letter is here if
-# either of its cases deceives, a Greek one for its small case.
+# A character, then what it looks like. Lower case only, since case is folded first: a Cyrillic letter is listed if
+# either of its cases looks Latin, a Greek one only for its lower case.
 _LOOK_ALIKES = (
     "аa вb еe ёë ѕs іi їï јj кk мm нh оo рp сc тt уy хx һh ԁd ԛq ԝw ѵv ӏl ԍg ҽe үy ցg օo սu հh "
     "αa βb εe ζz ηn ιi κk νv οo ρp τt υu χx γy ωw ϲc ϳj ıi ɡg ɑa ʋv ɩi "
@@ -41,21 +41,19 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _BRAILLE_BLANK = "\u2800"
 _CONTROL_TABLE = {code: " " if chr(code).isspace() else None for code in (*range(32), 127)}
 
-# Scripts that do not part their words; each sign counts as a word there.
+# Scripts without spaces between words; each of their characters counts as a word.
 _UNSPACED_SCRIPTS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _OPTION_PATTERN = r"(?<![\w-])--?[a-z][\w-]*"
 _TOKEN = re.compile(rf"{_OPTION_PATTERN}|[{_UNSPACED_SCRIPTS}]|(?:(?![{_UNSPACED_SCRIPTS}])\w)+")
-_ASCII_TOKEN = re.compile(
-    rf"{_OPTION_PATTERN}|\w+"
-)  # the same where there is nothing but ASCII, in a third of the time
+_ASCII_TOKEN = re.compile(rf"{_OPTION_PATTERN}|\w+")  # the same for ASCII text, in a third of the time
 
 
 def normalize_text(text: str) -> str:
-    """The form in which texts are compared and signed: equal for texts that look the same."""
+    """Return the normal form for comparing and hashing, which is equal for texts that look the same."""
     if text.isascii():
         return _fold_text(text)
     previous = None
-    while previous != text:  # folding the case may undo what NFKC composed, and the other way round
+    while previous != text:  # case folding may undo NFKC's composition, and the reverse
         previous, text = text, _fold_text(text)
     return text
 
@@ -73,7 +71,7 @@ def _fold_text(text: str) -> str:
 
 
 def _is_invisible(char: str) -> bool:
-    """Whether nothing of its own is shown for it: controls, joiners, selectors, marks that found no letter to join."""
+    """Return whether a character has no glyph of its own: controls, joiners, selectors and uncomposed marks."""
     if " " <= char <= "~":
         return False
     is_mark = "\u0300" <= char <= "\u036f" or "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
@@ -81,19 +79,19 @@ def _is_invisible(char: str) -> bool:
 
 
 def tokenize(text: str) -> frozenset[str]:
-    """The words, identifiers and options of a text in their normal form, without those that every sentence has."""
+    """Return the normalized words, identifiers and options of a text, without stop words."""
     normalized = normalize_text(text)
     return frozenset((_ASCII_TOKEN if normalized.isascii() else _TOKEN).findall(normalized)) - _IGNORED_WORDS
 
 
 def compute_jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of words in common; texts without words have nothing in common."""
+    """Return the share of words in common; 0 for texts without words."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
 def is_same_statement(text: str, other: str) -> bool:
-    """Whether two memories say the same in nearly the same words; one that turns the other round does not."""
+    """Return whether two memories say the same in nearly the same words; "use tabs" and "not tabs" do not."""
     if normalize_text(text) == normalize_text(other):
         return True
     return compute_jaccard(
@@ -103,7 +101,7 @@ def is_same_statement(text: str, other: str) -> bool:
 
 @frozen
 class TextFingerprint:
-    """What tells whether a text says the same as one that is gone, by salted hashes of its words."""
+    """Salted hashes of a deleted text's words, to recognise a text that says the same."""
 
     salt: str
     normal_hash: str
@@ -122,7 +120,7 @@ def fingerprint_text(text: str, salt: str) -> TextFingerprint:
 
 
 def is_same_as_fingerprint(text: str, fingerprint: TextFingerprint) -> bool:
-    """As `is_same`, where of the other text only its trace is left."""
+    """Compare like `is_same_statement` with a deleted text of which only the fingerprint is left."""
     text_fingerprint = fingerprint_text(text, fingerprint.salt)
     return text_fingerprint.normal_hash == fingerprint.normal_hash or (
         compute_jaccard(text_fingerprint.word_hashes, fingerprint.word_hashes) >= SAME_THRESHOLD
@@ -131,24 +129,24 @@ def is_same_as_fingerprint(text: str, fingerprint: TextFingerprint) -> bool:
 
 
 def is_contradiction(text: str, other: str) -> bool:
-    """Whether, in nearly the same words, one speaks against what the other is for."""
+    """Return whether the first text, in nearly the same words, rules out something that the other is for."""
     is_near = compute_jaccard(tokenize(text) - _PHRASING_WORDS, tokenize(other) - _PHRASING_WORDS) >= SAME_THRESHOLD
     return is_near and not find_negated_words(text).isdisjoint(tokenize(other) - find_negated_words(other))
 
 
 def find_negated_words(text: str) -> frozenset[str]:
-    """What it speaks against: of "tabs, not spaces" the spaces."""
+    """Return the words that a text rules out: `spaces` for "tabs, not spaces"."""
     return frozenset(_NEGATED_WORD.findall(normalize_text(text)))
 
 
 def find_nearest_lesson(lesson: Lesson, others: Sequence[Lesson]) -> tuple[Lesson, float] | None:
-    """The other lesson most like this one, the first of equals; None if none shares a word with it."""
+    """Return the most similar other lesson and its share of words, the first of equals; None if none shares a word."""
     return find_nearest_in(build_vocabulary(others), lesson)
 
 
 @frozen
 class LessonVocabulary:
-    """What each lesson says and which lessons use which word, so that many can be compared with many; it may grow."""
+    """The words of each lesson and the lessons of each word, to compare many with many; lessons can be added."""
 
     lessons: list[Lesson]
     token_sets: list[frozenset[str]]
@@ -171,16 +169,19 @@ def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
 
 
 def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
-    """As `nearest`, counting shared words from the rarest on, and only as far as the common ones may still decide."""
+    """Find the nearest lesson like `find_nearest_lesson`, but in a vocabulary that is built once.
+
+    Shared words are counted from the rarest to the most common, and only while the rest can still change the result.
+    """
     words, token_sets = _tokenize_lesson(lesson), vocabulary.token_sets
     lesson_lists = [vocabulary.lessons_by_token[word] for word in words if word in vocabulary.lessons_by_token]
     shared_counts: Counter[int] = Counter()
     min_share, uncounted = (
         0.0,
         len(lesson_lists),
-    )  # what the nearest has at least, and the words that were not counted yet
+    )  # the best share so far, and the number of words not counted yet
     for lesson_indexes in sorted(lesson_lists, key=len):
-        if uncounted < int(min_share * len(words)):  # too few for whoever was not met yet
+        if uncounted < int(min_share * len(words)):  # no lesson without a counted word can win any more
             break
         shared_counts.update(lesson_indexes)
         uncounted -= 1

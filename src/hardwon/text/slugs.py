@@ -1,4 +1,4 @@
-"""Names people can say: a summary in kebab case and a few characters that tell it from others."""
+"""Slugs that people can read aloud: a summary in kebab case and a short suffix that makes it unique."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MAX_STEM_LENGTH = 36
 
 
 def create_slug(summary: str, used_slugs: Container[str], make_suffix: Callable[[], str]) -> str:
-    """A slug unlike any that is taken."""
+    """Return a slug that is not among `used_slugs`."""
     stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
     if len(stem) > _MAX_STEM_LENGTH:
         stem = stem[: _MAX_STEM_LENGTH + 1].rpartition("-")[0] or stem[:_MAX_STEM_LENGTH]

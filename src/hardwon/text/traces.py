@@ -1,8 +1,8 @@
-"""Whether a text stands somewhere, however it is spelled there.
+"""Find a text that is to be purged, however it is spelled where it was stored.
 
-Capitals, blanks, signs and the escapes of JSON do not count, since a text is stored in slugs, signatures and strings
-inside strings. Neither do a few characters at its ends or a quarter of a long one, since long text is cut.
-An id or a path nobody cuts, and a longer one that begins or ends with it is another.
+Case, spaces, punctuation and JSON escapes are ignored, since a text is also stored in slugs, signatures and JSON inside
+strings. A few characters at its ends, or a quarter of a long text, may be missing, since long text is cut. Ids and
+paths are never cut, so they must match exactly; a longer one that begins or ends with them is a different one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 from hardwon.text.case_folding import fold_case
 
-MIN_SEARCH_LENGTH = 4  # letters and digits in a text that can be looked for
-_MIN_LINE_LENGTH = 16  # of a text of several lines each is looked for that has so many characters
+MIN_SEARCH_LENGTH = 4  # letters and digits; a shorter text cannot be searched
+_MIN_LINE_LENGTH = 16  # shorter lines of a text are not searched by themselves
 _MIN_TRIMMED_LENGTH, _LONG_TEXT_LENGTH = 12, 24
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])")
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
 class ExactPiece(NamedTuple):
-    """An id or a path as it is spelled, and the expression that finds it where it stands alone."""
+    """An id or a path, and the regex that matches it unless it is part of a longer one."""
 
     id: str
     pattern: re.Pattern[str]
@@ -31,7 +31,7 @@ SearchPiece = str | ExactPiece
 
 
 def normalize_for_search(text: str) -> str:
-    """The text as it is compared: words in lower case with one blank between them."""
+    """Return the text in lower case, with one space for each run of punctuation and spaces."""
     return _PUNCTUATION.sub(" ", fold_case(_unescape_text(text)))
 
 
@@ -42,9 +42,9 @@ def _unescape_text(text: str) -> str:
 
 
 def split_into_pieces(text: str) -> tuple[str, ...]:
-    """What is looked for, so that whatever holds one of these holds the text or most of it; nothing if it is too short.
+    """Return the pieces to search; any text that contains one has most of the original. None for a very short text.
 
-    Of several lines each of some length is looked for by itself: tools store texts line by line.
+    Longer lines are also pieces by themselves, because tools store texts line by line.
     """
     normalized = normalize_for_search(text).strip()
     if sum(map(str.isalnum, normalized)) < MIN_SEARCH_LENGTH:
@@ -64,8 +64,10 @@ def _cut_ends(text: str) -> list[str]:
 
 
 def build_exact_pieces(exact_text: str) -> tuple[ExactPiece, ...]:
-    """What is looked for where an id or a path is meant. Of a path also what is below it, and how Claude Code names
-    the folder of its transcripts."""
+    """Return the pieces to search for an id or a path.
+
+    A path also matches paths below it, and is also searched as Claude Code spells it in its transcript folders.
+    """
     if not exact_text.startswith("/"):
         return (_build_exact_piece(exact_text, r"(?![\w-])"),)
     return tuple(
@@ -89,9 +91,9 @@ def has_any_piece(text: str, pieces: Sequence[SearchPiece]) -> bool:
 
 
 def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
-    """Bytes of which some are in every file that holds the text, so that most files need not be looked through.
+    """Return bytes of which every file with a piece contains at least one, so that most files can be skipped.
 
-    None if a piece has no word of ASCII: then every file has to be.
+    Empty if a piece has no ASCII word of three letters; then every file must be searched.
     """
     hints = []
     for piece in pieces:
@@ -108,7 +110,7 @@ def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
 
 
 def decode_variants(data: bytes) -> Iterable[str]:
-    """What bytes may mean."""
+    """Yield the text as UTF-8 and, if it contains null bytes, as UTF-16 at either alignment."""
     yield data.decode("utf-8", "replace")
     if b"\0" in data:
         for start in (0, 1):

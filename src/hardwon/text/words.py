@@ -1,8 +1,8 @@
-"""The words by which a text is found, the same for what is stored and for what is asked.
+"""Split text into words for the search index, the same way for documents and for queries.
 
-Prose gives its words. An identifier or a path gives its parts, itself, and each of its ends, written together: so
-`getUserById`, `get_user_by_id` and "user by id" find each other, and `auth/token.py` finds `src/auth/token.py`. Scripts
-that do not part their words give each sign and each pair of signs. Nothing here is a sign of any query language.
+An identifier or a path gives its parts, the whole, and each of its ends, joined without separators. So `getUserById`,
+`get_user_by_id` and "user by id" find each other, and `auth/token.py` finds `src/auth/token.py`. Scripts without spaces
+give each character and each pair of characters. No word contains a character of a query language.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from unicodedata import category, normalize
 
-MAX_WORD_LENGTH = 64  # characters of a word that anybody would look for
-MAX_PATH_ENDS = 4  # of a path, counted from its last part
+MAX_WORD_LENGTH = 64  # nobody searches for longer words
+MAX_PATH_ENDS = 4  # parts in the longest indexed end of a path
 
 _STOP_WORD_TEXT = (
     "a about after all also am an and any are as at be because been before being but by can could did do does doing "
@@ -32,16 +32,17 @@ _WORD_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W_A
 _SEPARATOR = re.compile(r"[\W_]+")
 _PATH_SEPARATOR = re.compile(r"[/\\.:@#~+]+")
 _PUNCTUATION = re.compile(r"[\W_]+")
-# Letters that the index of words takes for blanks stand in it as signs of private use, which it takes for letters.
+# SQLite's word index treats these letters as separators, so they are stored as private-use characters, which it treats
+# as letters.
 _INDEX_BLANKS = [*range(0x19B0, 0x19CA), 0x1CF2, 0x1CF3]
 _INDEX_TABLE = {sign: 0xF0000 + sign for sign in _INDEX_BLANKS}
 
 
 def extract_words(text: str, *, is_query: bool = False) -> list[str]:
-    """Each word once, in order, without those that say nothing. Of unparted scripts a question gives pairs alone."""
+    """Return each word once, in order, without stop words; a query in a script without spaces gives only pairs."""
     unique_words: dict[str, None] = {}
     if not text.isascii():
-        text = normalize("NFKC", text)  # wide and narrow forms of a sign are one
+        text = normalize("NFKC", text)  # makes wide and narrow forms of a character equal
     for run in (_ASCII_RUN if text.isascii() else _WORD_RUN).finditer(text):
         unspaced, identifier = run.groups()
         if unspaced:
@@ -55,26 +56,26 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
 
 
 def squeeze_identifier(text: str) -> str:
-    """An identifier or a path in one piece: small letters and digits alone."""
+    """Join an identifier or a path into one word of lower-case letters and digits."""
     return _PUNCTUATION.sub("", text).lower().translate(_INDEX_TABLE)
 
 
 def build_filter_word(name: str, value: str) -> str:
-    """A word that no text has, for what is filtered by: a type, a file, an agent."""
+    """Return an index word for a filter such as a type, a file or an agent, unlike the words of texts."""
     return f"0{name}{squeeze_identifier(value)}"[:MAX_WORD_LENGTH]
 
 
 def list_path_ends(path: str) -> list[str]:
-    """A path and each of its last parts, in one piece each."""
+    """Return the last one to MAX_PATH_ENDS parts of a path, each joined into one word."""
     steps = [step for step in re.split(r"[/\\]+", path) if step]
     return [squeeze_identifier("".join(steps[-count:])) for count in range(1, min(len(steps), MAX_PATH_ENDS) + 1)]
 
 
 def _split_unspaced(run: str, is_query: bool) -> list[str]:
-    """The signs of an unparted script and their pairs.
+    """Return the characters of a script without spaces, and their pairs.
 
-    Vowels and tones written as marks are left out: the index of words does not take them for letters. What is neither
-    a letter nor a digit parts what stands around it.
+    Vowels and tones written as marks are left out, because the word index does not treat them as letters. Pairs do not
+    span other characters.
     """
     letters = [" " if not char.isalnum() else char for char in run if category(char)[0] != "M"]
     words: list[str] = []
@@ -85,7 +86,7 @@ def _split_unspaced(run: str, is_query: bool) -> list[str]:
 
 
 def _split_identifier(identifier: str) -> list[str]:
-    """The parts of an identifier or a path, then it as a whole and by its ends."""
+    """Return the parts of an identifier or a path, its ends and the whole as one word each."""
     pieces = _SEPARATOR.split(identifier)
     words = [piece.lower() for piece in pieces]
     if len(pieces) > 1:

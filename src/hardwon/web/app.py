@@ -51,7 +51,7 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-# Starlette takes the first route that matches, so fixed names stand before {number} and {name}.
+# Starlette uses the first route that matches, so fixed names come before {number} and {name}.
 PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/", sessions.show_now),
     ("/sessions", sessions.show_session_list),

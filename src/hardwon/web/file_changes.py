@@ -1,7 +1,7 @@
-"""What a decision would write, shown as a diff before it is written.
+"""Show the files that a decision would write as a diff, before they are written.
 
-The form that agrees carries a fingerprint of the diff that was shown. It is compared with what would be written by
-then, so that nobody agrees to what they did not see.
+The confirming form carries a fingerprint of the shown diff. It is compared with the current diff, so that nobody
+confirms something they did not see.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _diff_lines(old_lines: list[str], new_lines: list[str]) -> list[DiffLine]:
 
 
 def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
-    """Return what approving a memory writes: its file and the list beside it; nothing if a file has this text."""
+    """Return the changes of approving a memory: its file and the index beside it; none if a file has this text."""
     folder = memory_files.get_memory_folder(request.home, memory)
     if memory.file and os.path.exists(os.path.join(folder, memory.file)):
         return []
@@ -121,7 +121,7 @@ def plan_approval(request: PageRequest, memory: Memory) -> list[FileChange]:
 
 
 def plan_rewording(request: PageRequest, memory: Memory, text: str) -> list[FileChange]:
-    """Return what rewording an approved memory writes."""
+    """Return the file changes of rewording an approved memory."""
     page = memories.read_page(request.home, memory)
     current_text = handoffs.read_page_text(page.path) if page else None
     if page is None or current_text is None:
@@ -133,7 +133,7 @@ def plan_rewording(request: PageRequest, memory: Memory, text: str) -> list[File
 
 
 def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[list[FileChange], list[str]]:
-    """Return what ratifying a draft writes: its page and the memories that it names; and notes on what else happens."""
+    """Return the changes of ratifying a draft, its page and memories, and notes on other effects."""
     page = handoffs.read_page(reflection)
     current_text = handoffs.read_page_text(reflection.draft)
     if page is None or current_text is None:

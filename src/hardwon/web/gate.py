@@ -1,7 +1,7 @@
-"""Who may come in over HTTP: programs with the token, and browsers that were opened with a link.
+"""Access control for HTTP: programs need the token, and browsers a session started by a sign-in link.
 
-A web page can make a browser call 127.0.0.1 under a host name of the page's choice. So every request must name one of
-our hosts and no other origin, and the API answers only with the token, which no page can read.
+A web page can make a browser call 127.0.0.1 under a host name of the page's choice (DNS rebinding). So every request
+must have one of our Host headers and no foreign origin, and the API requires the token, which no page can read.
 
 The token does not open the viewer's pages: they need the cookie that a sign-in link gives.
 """
@@ -222,8 +222,11 @@ class BrowserSession:
 
 
 class BrowserSessions:
-    """Owns the signed-in browsers, by the hash of their cookie. They are kept in memory only, so that nothing on disk
-    opens the viewer and the end of the worker signs everybody out."""
+    """The signed-in browsers, by the hash of their cookie.
+
+    They are kept in memory only, so that no file gives access to the viewer, and stopping the worker signs everybody
+    out.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[str, BrowserSession] = {}

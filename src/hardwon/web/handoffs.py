@@ -1,5 +1,7 @@
-"""The page Handoffs: what sessions leave for the next. A person reads, amends, ratifies or discards a draft, and sees
-every file change before it is written."""
+"""The page Handoffs, where a person reads, amends, ratifies or discards drafts.
+
+Every file change is shown before it is written.
+"""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def build_trigger(lesson: Lesson) -> Trigger | None:
 
 @lru_cache(maxsize=500)
 def _build_cached_trigger(entry: ManifestEntry) -> Trigger:
-    """Keep the answers too: matching is slow, stored calls do not change, and pages ask about the same ones again."""
+    """Cache a trigger's answers: matching is slow, stored calls do not change, and pages ask about the same ones."""
     may_fire = build_prefilter(entry)
 
     @lru_cache(maxsize=1_000)

@@ -289,7 +289,7 @@ def _require_seen_candidate(request: PageRequest) -> Candidate:
 
 
 def _fingerprint_candidate(candidate: Candidate) -> str:
-    """Leave out what a scan adds without changing what the person decides about."""
+    """Return a fingerprint of what the person decides about, without the counts that a scan changes."""
     fields = {name: value for name, value in candidate.record.items() if name not in ("evidence", "sourceSessionIds")}
     return fingerprint_values(candidate.id, json.dumps(fields, sort_keys=True))
 
@@ -349,7 +349,7 @@ def _build_candidate_editor(
 
 
 def _group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Show a quote once that stands on several lines of a file."""
+    """Group equal quotes from several lines of a file, to show each once."""
     groups = groupby(evidence, lambda item: (item["path"], item["kind"], item["quote"]))
     return [
         {"path": path, "kind": kind, "quote": quote, "lines": [item["line"] for item in group]}

@@ -213,7 +213,7 @@ def _require_seen_memory(request: PageRequest) -> Memory:
 
 
 def _fingerprint_memory(request: PageRequest, memory: Memory) -> str:
-    """Include what its file says and what approving it would write."""
+    """Return a fingerprint of a memory, its file and what approving it would write."""
     return fingerprint_values(memory, memories.read_page(request.home, memory), plan_approval(request, memory))
 
 

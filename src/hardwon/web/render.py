@@ -1,5 +1,8 @@
-"""From values to HTML. Everything a template puts out is foreign text, so the template engine itself cuts it, replaces
-hidden characters and escapes it; no template can forget to."""
+"""Render values as HTML.
+
+All output of templates is untrusted text, so the template engine itself cuts it, replaces hidden characters and escapes
+it; no template can forget to.
+"""
 
 from __future__ import annotations
 
@@ -178,5 +181,5 @@ def read_static_files() -> dict[str, tuple[str, bytes]]:
 
 
 def hash_static_files(files: Mapping[str, tuple[str, bytes]]) -> str:
-    """Return what stands in the address of these files, so that browsers may cache them until one changes."""
+    """Return a hash for the URLs of these files, so that browsers may cache them until one changes."""
     return hashlib.sha256(b"".join(content for _, content in files.values())).hexdigest()[:12]

@@ -88,8 +88,11 @@ def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
 
 
 def find_match_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where a text has these words as the index has them: also as parts of identifiers, with other endings, and
-    anywhere in scripts without spaces."""
+    """Return the spans of these words in a text, to highlight them.
+
+    Words match as in the index: also as parts of identifiers, with other endings, and anywhere in scripts without
+    spaces.
+    """
     unspaced_words = [word for word in words if not word.isascii() and word.lower() == word.upper()]
     stems = tuple(word[: max(len(word) - 2, 3)] for word in words if word not in unspaced_words)
     spans = list[tuple[int, int]]()

@@ -24,7 +24,7 @@ HEAD_TIMEOUT_SECONDS = 10.0  # uvicorn itself waits for ever, and each waiting c
 
 
 class HeadTimeoutProtocol(H11Protocol):
-    """A connection that is closed if the head of a request takes too long: who calls is not known before that."""
+    """Closes a connection if a request's headers take too long, since the caller is unknown until they arrive."""
 
     _head_timer: TimerHandle | None = None
 
@@ -60,7 +60,7 @@ def create_server(
     config = uvicorn.Config(
         build_gate(api_app, viewer_app, token=token, port=port),
         http=HeadTimeoutProtocol,
-        # The worker has its own log, and nothing stands in front of this server that could set proxy headers.
+        # The worker has its own log, and there is no proxy in front of this server that could set headers.
         lifespan="off",
         access_log=False,
         log_config=None,

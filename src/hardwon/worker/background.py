@@ -48,7 +48,7 @@ class JobRunner:
         *,
         max_documents: int | None = None,
     ) -> None:
-        """`max_documents` limits what one process indexes; without it only the time does."""
+        """Limit each process to indexing `max_documents`; without that only its time is limited."""
         self.home, self.connection, self._publish_message = home, connection, publish_message
         self._max_documents = max_documents
         self._loop = asyncio.get_running_loop()
@@ -126,8 +126,11 @@ class JobRunner:
         return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
 
     def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
-        """Look for idle transcripts of which no hook reported anything: new ones, and those so recent that they may not
-        have been due the last time. Runs in a thread, because there may be thousands of transcripts."""
+        """Look for idle transcripts that no hook reported.
+
+        These are new ones, and those so recent that they may not have been due the last time. Runs in a thread, because
+        there may be thousands of transcripts.
+        """
         with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
             set_up_at = set_up.read_time(connection)
             transcripts = {

@@ -1,4 +1,4 @@
-"""Having the home to oneself: no worker, no scan."""
+"""Exclusive access to the home: no worker and no scan runs."""
 
 from __future__ import annotations
 

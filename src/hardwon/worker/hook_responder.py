@@ -32,7 +32,7 @@ from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, 
 
 PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
-FIRST_BUILD_SECONDS = 10.0  # when the worker starts, and nobody waits yet
+FIRST_BUILD_SECONDS = 10.0  # when the worker starts and no hook is waiting yet
 BUILD_RETRY_SECONDS = 10.0  # after a build that failed, for example because the disk is full
 PROMPT_SECONDS = 0.3  # agents wait a second for the answer to a prompt
 ORIGIN_SECONDS = 0.3  # it usually takes a millisecond, and only decisions need it
@@ -48,7 +48,7 @@ def _mark_denied(event: Event, reply: HookReply) -> Event:
 
 
 class WorkerSources:
-    """What the worker answers one event with: its patterns, the store, and the process that asked."""
+    """The sources of the worker's answer to one event: its patterns, the store, and the process that asked."""
 
     def __init__(self, responder: HookResponder, index: ManifestIndex, sender_pid: int) -> None:
         self._responder, self._index, self._sender_pid = responder, index, sender_pid
@@ -77,7 +77,7 @@ class WorkerSources:
         return file_memory.recall_for_prompt(self._responder.connection, self._responder.home, event)
 
     def announce_approvals(self) -> str:
-        """Return what was approved since the last session start; nothing while the database is busy."""
+        """Return a message about approvals since the last session start; empty while the database is busy."""
         try:
             return approvals.announce(self._responder.connection, clock.now())
         except db.StoreError as error:
@@ -106,7 +106,7 @@ class HookResponder:
         self._retry_build_at = 0.0
 
     def answer(self, message: bytes, sender_pid: int = 0) -> bytes:
-        """Return what the hook prints; nothing makes the hook use its fallback.
+        """Return the hook's output; an empty answer makes the hook use its fallback.
 
         A message is a line `hardwon 1 HOST EVENT ID` and then the payload. `sender_pid` is 0 if it is not known.
         """
@@ -179,7 +179,7 @@ class HookResponder:
         return self._pattern_cache.search(pattern, text)
 
     def find_doubt(self, event: Event, sender_pid: int) -> str:
-        """Return why a prompt is not known to be a person's. In a thread: reading about a hung process may hang."""
+        """Return why a prompt may not be a person's; runs in a thread, because inspecting a hung process may hang."""
         doubts: list[str] = []
         thread = threading.Thread(
             target=lambda: doubts.append(prompt_origin.find_doubt(sender_pid, event.host, self.home)), daemon=True
@@ -189,7 +189,10 @@ class HookResponder:
         return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
     def handle_prompt(self, event: Event, sender_pid: int) -> str:
-        """Checking and building may take longer than the agent waits: then the person is told where to look."""
+        """Handle a prompt for hardwon in a thread, and return the answer.
+
+        Checking and saving may take longer than the agent waits; the answer then says where to look.
+        """
         answers: list[prompts.PromptAnswer] = []
         finished = threading.Event()
         timed_out = threading.Event()

@@ -1,4 +1,4 @@
-"""The worker process: serves hooks on a Unix socket, and runs jobs, housekeeping and the HTTP API beside."""
+"""The worker process, which serves hooks on a Unix socket and runs jobs, housekeeping and the HTTP API."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MonotonicClock = Callable[[], float]
 
 
 def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = TICK_SECONDS) -> int:
-    """Serve until stopped. The end of the process releases the lock, so whoever gets the lock knows that it is gone."""
+    """Serve until stopped. The lock is released only when the process ends, so the next holder knows it is gone."""
     if lifecycle.take_lock(home) is None:
         return 0
     os.umask(0o077)

@@ -1,4 +1,4 @@
-"""Starting, stopping and finding the worker. One worker runs per home: the process that holds the lock."""
+"""Start, stop and find the worker. One worker runs per home: the process that holds the lock."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _read_announcement(home: str) -> dict[str, Any] | None:
 
 
 def read_install_stamp() -> tuple[int, int, int] | None:
-    """Return what changes when another version is installed; None while no version is."""
+    """Return a stamp that changes when another version is installed; None while none is."""
     try:
         file_stat = os.stat(hardwon.__file__)
     except OSError:

@@ -1,4 +1,4 @@
-"""Removing hardwon's files from a home, with or without the person's data."""
+"""Remove hardwon's files from a home, with or without the person's data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _BUILT_FILES = (
 
 
 def remove_files(home: str, *, is_complete: bool, delete_data: bool) -> None:
-    """Remove what hardwon built, and if it is out of every agent also the ledger and the data that is to go."""
+    """Remove built files and, once no agent has hardwon's hooks, also the ledger and the data to delete."""
     socket = lifecycle.get_socket_path(home)
     doomed_paths = [os.path.join(home, name) for name in _BUILT_FILES]
     doomed_paths += [socket, socket.removesuffix(".sock") + ".api"]  # left by a worker that was killed

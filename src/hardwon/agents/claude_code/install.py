@@ -43,7 +43,7 @@ PROBE_PAYLOAD = {
     "tool_input": {"command": "true", "description": "hardwon doctor"},
     "tool_use_id": "toolu_doctor",
 }
-# Programs that remember for agents or hold their calls, by what a hook's command or a plugin's name has of them.
+# Other memory tools and guards for agents, with the text that identifies them in a hook's command or a plugin's name.
 MEMORY_TOOL_PATTERNS = {
     "claude-mem": r"claude-?mem\b",
     "mem0": r"\bmem0\b|\bopenmemory\b",
@@ -60,7 +60,7 @@ MEMORY_TOOL_PATTERNS = {
 
 
 def get_settings_path(*, project: str = "") -> str:
-    """Return the person's settings, or with a project the one file there that is never committed."""
+    """Return the path of the person's settings or, with a project, of its settings file that is never committed."""
     if project:
         return os.path.join(project, ".claude", "settings.local.json")
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")

@@ -14,13 +14,13 @@ from hardwon.agents.fields import (
 from hardwon.text.light_json import dumps
 from hardwon.types import Event
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import HookReply
 
 NAME = "claude-code"
 
-# The hooks we register, with each one's budget in seconds: past it the agent goes on without us.
+# The hooks that hardwon registers, each with its timeout in seconds, after which the agent continues without it.
 EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 1,
@@ -70,7 +70,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _is_other_agent(wire: dict[str, object]) -> bool:
-    """Return whether another agent runs hooks it found in these settings: it has its own, and reads other answers."""
+    """Return whether another agent runs the hooks in Claude Code's settings; it has its own hooks and answer format."""
     folder, _, name = get_text(wire, "transcript_path").rpartition("/")
     return name.startswith("rollout-") or (name.startswith("session-") and folder.endswith("/chats"))
 

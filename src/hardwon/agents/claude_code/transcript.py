@@ -33,7 +33,7 @@ from hardwon.text.fence import remove_between
 
 StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 
-# Every line has the fields of one of these, as far as the kinds are known; a cut line has the first of its own.
+# Every line of a known kind has the fields of one of these; a truncated line has the first of them.
 _OPENING_KEYS = (
     {"parentUuid", "isSidechain"},
     {"type", "sessionId"},
@@ -52,12 +52,12 @@ _REFUSAL_PREFIXES = (
 )
 _REASON_MARKERS = ("user said:", "the following reason for the rejection:")
 _REASON_END = "Note: The user's next message may contain a correction or preference"
-# 2.1.2xx and later; before that the bare reason is the result, which only our own fence tells from an error.
+# From Claude Code 2.1.2xx on; before, the result is the bare reason, and only hardwon's fence tells it from an error.
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 
 
 class Reader:
-    """Remembers the session and the folder that were named last."""
+    """Reads lines, and remembers the last session and folder."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0
@@ -116,7 +116,7 @@ def is_transcript_head(head: bytes) -> bool:
 def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
     message = get_object(wire, "message")
     if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
-        return  # an error of the API, which nobody said
+        return  # an API error, not the assistant's words
     for index, block in enumerate(_list_blocks(message.get("content"))):
         kind, block_id = get_text(block, "type"), f"{line_id}.{index}"
         if kind == "tool_use":
@@ -128,7 +128,7 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
 
 
 def _read_user_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
-    """Yield what came to the assistant under the name of the user: tool results, and at times a person's words."""
+    """Yield the content of a `user` line: tool results, and sometimes a person's words."""
     if wire.get("isCompactSummary"):
         return
     blocks = _list_blocks(get_object(wire, "message").get("content"))
@@ -214,13 +214,13 @@ def _read_result_text(block: JsonObject, detail: object) -> str:
 
 
 def _is_hardwon_only(rest: str) -> bool:
-    """Return whether nothing but the client's own introduction of a hook's denial stands around the fence."""
+    """Return whether a result has only the fence, with Claude Code's introduction of a hook's denial around it."""
     rest = rest.strip()
     return not rest or ("\n" not in rest and " hook " in f" {rest.lower()} ")
 
 
 def _has_failed_exit(text: str, detail: object) -> bool:
-    """Return whether a command failed that the tool, asked about it later, does not call an error."""
+    """Return whether a background command failed; a later query of its output is not marked as an error."""
     if isinstance(detail, dict) and isinstance(exit_code := detail.get("exitCode"), int):
         return exit_code != 0
     match = _EXIT_CODE.search(text, 0, 1000) if text.startswith(_EXIT_PREFIXES) else None

@@ -1,8 +1,8 @@
-"""Codex: payloads as Claude Code has them, answers read strictly: with an unknown field, or one too many beside a
-denial, the whole answer is dropped and the call runs.
+"""Codex: payloads like Claude Code's, and answers that it parses strictly.
 
-Its hooks do not say whether a command failed. The rollout does, since 0.166 before the hook runs. Where it has the call
-and not yet its end, the hook reports nothing: at the end of the turn the rollout is read and has both.
+With an unknown field, or an extra one next to a denial, Codex drops the whole answer and the call runs. Its hooks do
+not say whether a command failed. The rollout does, since 0.166 before the hook runs. If the rollout has the call but
+not yet its end, the hook reports nothing; at the end of the turn the rollout is read and has both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hardwon.agents.fields import get_first_text, get_object, get_path_text, get
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "codex"
 
-# Codex runs hooks in a login shell, and what a person's profile does there counts as our time. It cuts the budget of
-# SessionEnd to three seconds.
+# Codex runs hooks in a login shell, so the person's shell profile counts towards the timeout. Codex limits SessionEnd
+# to three seconds.
 EVENT_TIMEOUTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 5,
@@ -51,7 +51,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind, agent = get_text(wire, "hook_event_name") or kind, get_text(wire, "agent_id")
     if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit"):
-        return None  # a program writes what a sub-agent is told, and a prompt counts as a person's word
+        return None  # a subagent's prompt is written by a program, and stored prompts count as a person's words
     rollout = get_text(wire, "transcript_path")
     event = Event(
         host=NAME,
@@ -119,7 +119,7 @@ def _get_exit_code(item: dict[str, Any]) -> int:
 
 
 def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
-    """Return what the rollout's end has of a finished call; {} if it has only its start, None if it has neither."""
+    """Return a finished call from the rollout's tail; {} if only its start is there, None if neither is."""
     quoted_id = dumps(call_id).encode()
     call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and quoted_id in line]
     for line in reversed(call_lines):

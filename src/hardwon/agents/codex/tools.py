@@ -1,7 +1,7 @@
 """Codex's tools: a shell, and a patch that may change several files at once.
 
-A patch counts as one call, under its first file and with all lines it adds; `parse_patch` takes it apart for those who
-guard files. A shell line that is nothing but a patch counts as the patch.
+A patch counts as one call, with its first file and all added lines; `parse_patch` splits it by file for the checks of
+file lessons. A shell line that is only a patch counts as the patch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hardwon.agents.fields import collect_strings, get_first_text, get_object
 from hardwon.text.light_json import loads
 from hardwon.types import frozen, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
@@ -48,7 +48,7 @@ _EXIT_PREFIXES = ("Process exited with code ", "Exit code: ")
 
 @frozen
 class ToolCall:
-    """A call in the words all agents share."""
+    """A call by the tool and field names that all agents share."""
 
     tool: str
     command: str = ""
@@ -128,7 +128,7 @@ def parse_patch_call(patch: str) -> ToolCall:
 
 
 def parse_patch(patch: str) -> list[FileChange]:
-    """Return what a patch does, file by file; a moved file is edited under its old name and written under the new."""
+    """Split a patch by file; a moved file is edited under its old name and written under the new one."""
     folder = _find_patch_folder(patch) or ""
     files: list[tuple[str, list[str], list[str]]] = []  # each file's tool, its path and the one it moves to, its lines
     for line in patch.split("\n"):
@@ -179,7 +179,7 @@ def join_marked_lines(marker: str, lines: list[str]) -> str:
 
 
 def unwrap_result(result: str) -> tuple[str, int | None]:
-    """Return what a tool printed, without the head above it, and its exit code if that is known."""
+    """Return a tool's output without the head above it, and its exit code if known."""
     text, code = parse_json_result(result)
     head, body = split_head(text)
     return body, parse_exit_code(head) if head else code

@@ -90,12 +90,12 @@ class CallOutcome(NamedTuple):
     failed: bool = False
     refused: str = ""
     denied: bool = False  # a hook forbade the call
-    process_id: str = ""  # of a command that goes on
+    process_id: str = ""  # of a command that is still running
     script_failed: bool = False  # a script failed, not only something it ran
 
 
 class Reader:
-    """Owns what one rollout has said so far."""
+    """Reads one rollout line by line, and keeps the state between lines."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0
@@ -105,13 +105,13 @@ class Reader:
         self.copied = ""  # the parent's session while its lines are repeated here
         self.cwd = ""
         self.turn = ""
-        self.prompts = 0  # stands for the turn where turns have no id
+        self.prompts = 0  # used as the turn's id if turns have none
         self.unnamed = 0  # calls of the turn without an id
         self.has_items = False  # this version reports what a script ran
         self.usage = create_counter()
         self.counted = ""  # the totals of the last token count, which may be repeated
         self.open: dict[str, str] = {}  # the commands of calls without a result
-        self.running: dict[str, str] = {}  # the commands of processes that go on
+        self.running: dict[str, str] = {}  # the commands of processes that are still running
         # Scripts without a result: line, tool, command and path; empty once what they ran has been yielded.
         self.scripts: dict[str, list[Any]] = {}
         restore_state(self, state)
@@ -303,7 +303,7 @@ def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
 
 
 def _parse_script(source: str) -> ToolCall:
-    """Return what a script of code mode asks for, as far as its text tells."""
+    """Return the calls of a code-mode script, as far as its text shows them."""
     commands = [_decode_literal(literal) for literal in _SCRIPT_COMMAND.findall(source)]
     if commands:
         return ToolCall("Bash", command="\n".join(commands))

@@ -90,7 +90,7 @@ def find_hook_obstacle(text: str, folder: str) -> str:
 
 
 def _is_trusted_folder(folder: str) -> bool:
-    """Return what the person decided for the nearest folder at or above this one."""
+    """Return the person's decision for the nearest folder at or above this one."""
     default_path = os.path.join(_get_config_folder(), "trustedFolders.json")
     try:
         trust_path = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or default_path

@@ -25,7 +25,7 @@ from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -83,7 +83,7 @@ _ARGUMENT_NAMES = {
 _TOOL_ARGUMENT_NAMES = {_SHELL_TOOL: {"dir_path": "dir_path"}, "activate_skill": {"name": "skill"}}
 _MCP_PREFIX = "mcp_"
 _TAIL_BYTES = 256 * 1024  # of a transcript, a log or a command's file
-_MESSAGE_PREFIX, _HEAD_BYTES = b'{"id":"', 200  # how a line with a message begins, and where its type stands
+_MESSAGE_PREFIX, _HEAD_BYTES = b'{"id":"', 200  # how a message line begins, and how far its type is from there
 
 _HOOK_CONTEXT_TAGS = ("<hook_context>", "</hook_context>")
 _BRACKET_ESCAPES = str.maketrans({"<": "&lt;", ">": "&gt;"})
@@ -149,7 +149,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
 
 
 def _add_outcome(event: Event, name: str, response: dict[str, Any]) -> Event:
-    """Return the event with how its call ended. A failed command is no error to this agent: its text has the code."""
+    """Return the event with its call's outcome; a failed command shows only in the result's text, by its exit code."""
     error = get_object(response, "error")
     display = join_text_parts(response.get("llmContent")) or join_text_parts(response.get("returnDisplay"))
     text, failed = parse_outcome(name, get_text(error, "message") or display)
@@ -160,9 +160,9 @@ def _add_outcome(event: Event, name: str, response: dict[str, Any]) -> Event:
 
 
 def _find_caller(transcript: str, session: str) -> tuple[str, str]:
-    """Return who makes a call, and their transcript.
+    """Return the caller, the session or a subagent, and its transcript.
 
-    A hook is told the session's transcript alone, so the caller is whoever wrote last: the session or a sub-agent.
+    Hooks get only the session's transcript, so the caller is taken to be the one that wrote last.
     """
     subagent_folder = os.path.join(os.path.dirname(transcript), session, "")
     try:
@@ -194,10 +194,10 @@ def _find_message_id(transcript: str) -> str:
 
 
 def _is_typed_by_person(event: Event) -> bool:
-    """Return whether a person typed the prompt: a command's text is sent as if they had, and a repository may bring
-    commands along.
+    """Return whether a person typed the prompt, and it is not the text of a custom command.
 
-    What was typed stands in a log that is written first. `gemini -p` writes none; there the commands' files are read.
+    Gemini CLI sends a command's text as if the person had typed it, and a repository may bring commands along. Typed
+    text is in a log that is written first. `gemini -p` writes none, so the commands' files are read instead.
     """
     transcript = event.transcript.replace("\0", "").encode("utf-8", "replace").decode()
     project_folder = os.path.dirname(os.path.dirname(transcript))  # PROJECT in ~/.gemini/tmp/PROJECT/chats/CHAT
@@ -210,7 +210,7 @@ def _is_typed_by_person(event: Event) -> bool:
 
 
 def _find_latest_message(log: str, session: str) -> str:
-    """Return what was typed last in a session; the log has a line for each field."""
+    """Return the last typed message of a session; the log has a line for each field."""
     latest, session_value = "", b""
     for line in read_tail_lines(log, _TAIL_BYTES):
         name, _, value = line.strip().rstrip(b",").partition(b": ")
@@ -290,7 +290,7 @@ def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) ->
 
 
 def extract_prompt(text: str) -> str:
-    """Return what the person wrote, of all that is sent as the prompt."""
+    """Return the part of a prompt that the person wrote."""
     text = _strip_hook_context(text)
     for marker in _ADDED_MARKERS:
         text = text.partition(marker)[0]
@@ -298,7 +298,10 @@ def extract_prompt(text: str) -> str:
 
 
 def extract_answer(text: str) -> str:
-    """Return what the model wrote. A lesson's pattern was shown to it with escaped brackets, so it may copy them."""
+    """Return the model's text without hook context.
+
+    With a `#lesson` block, brackets are unescaped, since the model may copy a pattern that it was shown escaped.
+    """
     text = _strip_hook_context(text).strip()
     return text.replace("&lt;", "<").replace("&gt;", ">") if "#lesson" in text else text
 

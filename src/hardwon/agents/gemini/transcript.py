@@ -70,7 +70,7 @@ _MAX_MARKS = 100  # steps remembered for one message
 
 
 class Reader:
-    """Owns what one chat has said so far."""
+    """Reads one chat line by line, and keeps the state between lines."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         self.malformed = 0

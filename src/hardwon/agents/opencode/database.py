@@ -137,7 +137,7 @@ def _build_line(connection: sqlite3.Connection, number: int, session: sqlite3.Ro
 
 
 def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
-    """Return what a row says, with its id; the id alone if that is damaged."""
+    """Parse a row's JSON and add its id; return only the id if the JSON is damaged."""
     try:
         data = orjson.loads(row["data"])
     except (orjson.JSONDecodeError, TypeError):
@@ -147,7 +147,7 @@ def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
 
 def _is_finished(message: sqlite3.Row) -> bool:
     data = _parse_data(message)
-    is_damaged = data.keys() == {"id"}  # it gets no better
+    is_damaged = data.keys() == {"id"}  # waiting would not repair it
     return is_damaged or (data.get("role") == "assistant" and bool(get_object(data, "time").get("completed")))
 
 

@@ -31,7 +31,7 @@ PROBE_PAYLOAD = {
     "args": {"command": "true", "description": "hardwon doctor"},
 }
 PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
-OTHER_VERSION = "another version"  # stands for the events of a plugin that differs from what hardwon would write now
+OTHER_VERSION = "another version"  # in place of the events, for a plugin that hardwon would write differently now
 _TEMPLATE_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opencode.js")
 _HOOKS_PREFIX, _EMPTY_HOOKS = "const HOOKS = ", "{}"
 _SCHEMA_URL = "https://opencode.ai/config.json"

@@ -22,7 +22,7 @@ from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, fence_text, remove_betwe
 from hardwon.text.light_json import dumps
 from hardwon.types import Event, replace
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
@@ -161,7 +161,7 @@ def find_call_cwd(tool: str, tool_input: dict[str, Any], cwd: str) -> str:
 
 
 def unquote_prompt(text: str) -> str:
-    """Return what a person wrote: `opencode run` puts quotes around what it was given as one argument."""
+    """Return a prompt without the quotes that `opencode run` puts around a single argument."""
     inner = text.strip()[1:-1]
     if text.strip() != f'"{inner}"' or " " not in inner or '"' in inner.replace('\\"', ""):
         return text
@@ -178,7 +178,7 @@ def parse_refusal(error: str) -> str:
 
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
-    """Return what the plugin acts on: `deny` is thrown, `context` given to the model, `notice` shown to the person.
+    """Return the plugin's instructions: `deny` is thrown, `context` given to the model, `notice` shown to the person.
 
     A prompt cannot be kept from the model: an error there shows as "Unexpected server error". So the model is told.
     """
