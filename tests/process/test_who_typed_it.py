@@ -45,7 +45,8 @@ def manned(house: House) -> House:
 def propose_memory(house: House) -> None:
     """Have an agent propose a memory: number 1, which nobody has approved."""
     house.add(lesson(r"\bmake\b"))
-    house.ok("memory", "add", "feedback", "the tide is high at noon", env={"CLAUDECODE": "1"})
+    folder = os.path.dirname(house.home)  # an approved memory is written into the folder it is about
+    house.ok("memory", "add", "feedback", "the tide is high at noon", env={"CLAUDECODE": "1"}, cwd=folder)
     assert memories(house) == []
 
 
