@@ -106,7 +106,7 @@ def _list_open_failures(home: str, connection: Connection) -> None:
         echo_field(
             "seen", f"{pluralize(candidate.occurrences, 'time')} in {pluralize(len(candidate.sessions), 'session')}"
         )
-        echo_field("not proposed", reason or describe_figures(candidate.parts))
+        echo_field("why not", reason or describe_figures(candidate.parts))
     if not failures:
         click.echo("no repeated failure is open")
 
