@@ -392,7 +392,7 @@ def test_an_ended_pause_leaves_the_hooks_on_their_short_way(house: House) -> Non
     with open(with_pause, "w") as file:
         file.write("1000 *\n")
     house.ok("start")
-    assert not os.path.exists(with_pause)
+    wait_for(lambda: not os.path.exists(with_pause))
 
 
 def test_a_taken_or_odd_slug_is_refused(house: House) -> None:
