@@ -13,6 +13,7 @@ from meaning_product import SUMMARY_FIELDS, parse_page, tell_sessions
 
 
 def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
+    from hardwon import settings
     from hardwon.capture import fill
     from hardwon.core.tokens import estimate as estimate_tokens
     from hardwon.distil.observe import observe
@@ -21,8 +22,6 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
     from hardwon.distil.summarise import summarise
     from hardwon.hosts.history import host_of
     from hardwon.recall import brief, manifest
-
-    from hardwon import settings
     from hardwon.store import db, observations, sessions, turns
 
     connection = db.connect(home)

@@ -12,13 +12,13 @@ import sys
 import tempfile
 
 from playwright.sync_api import Browser, Page, ViewportSize
+
+from hardwon import clock
 from tests.real.browser import opened
 from tests.real.test_viewer import LOOKS, PAGES
 from tests.support import busy_home
 from tests.support.house_of_one import House
 from tests.support.told import Told
-
-from hardwon import clock
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "images")
 SIZE = ViewportSize(width=1120, height=700)

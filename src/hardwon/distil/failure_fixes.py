@@ -137,9 +137,9 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
     standing = list[FailureFix]()
     for label, fix in unfixed.items():
         position = positions[fix.failed_actions[-1].call.key]
-        later_checks = [(place, targets) for place, targets in passed_checks if place > position]
+        later_checks = [check for check in passed_checks if check[0] > position]
         is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
-        is_overtaken = any(place < last_commit for place, _ in later_checks)
+        is_overtaken = any(check_position < last_commit for check_position, _ in later_checks)
         if fix.failed_actions[-1].kind in ("check", "saved") and not is_passed and not is_overtaken:
             standing.append(fix)
     return standing

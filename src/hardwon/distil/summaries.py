@@ -79,7 +79,7 @@ def _count_work(actions: Iterable[ToolAction]) -> int:
 def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
     """Return the requests, each topic once; of many the first, the last, and those that took most work."""
     requests = list[tuple[int, str]]()
-    known_words, vague_lines = list[frozenset[str]](), list[str]()
+    request_words, vague_lines = list[frozenset[str]](), list[str]()
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         if _CHATTER.match(turn.prompt[:200]):
             continue
@@ -87,13 +87,13 @@ def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Too
         words = tokenize(line)
         if not phrasing.is_telling_request(line):
             vague_lines.append(line)
-        elif not any(len(words & known) >= _SAME_SHARE * len(words) for known in known_words):
+        elif not any(len(words & earlier_words) >= _SAME_SHARE * len(words) for earlier_words in request_words):
             requests.append((_count_work(actions), line))
-            known_words.append(words)
+            request_words.append(words)
     if len(requests) > _MAX_REQUESTS:
         busiest = sorted(range(1, len(requests) - 1), key=lambda index: -requests[index][0])
-        kept = sorted({0, len(requests) - 1, *busiest[: _MAX_REQUESTS - 2]})
-        requests = [requests[index] for index in kept]
+        shown_indexes = sorted({0, len(requests) - 1, *busiest[: _MAX_REQUESTS - 2]})
+        requests = [requests[index] for index in shown_indexes]
     # A vague request is better than none.
     return [line for _, line in requests] or [line for line in vague_lines if line][:1]
 

@@ -105,13 +105,13 @@ _LEADING_WORDS = re.compile(
 )
 _TRAILING_WORDS = re.compile(rf"[\s,;.!?]*(?:,? ?\b(?:please|thanks|thank you|ok(?:ay)?|{_LASTS}))[\s.!?]*$", re.I)
 _COMPLAINT = re.compile(r",? (?:yet|but|so why|and still) you\b.*$", re.I)
-_GERUNDS = {
-    "using": "use", "writing": "write", "making": "make", "creating": "create", "including": "include",
-    "apologizing": "apologize", "apologising": "apologise", "changing": "change", "guessing": "guess",
-    "summarizing": "summarize", "summarising": "summarise", "putting": "put", "committing": "commit",
-    "wrapping": "wrap", "skipping": "skip", "ignoring": "ignore", "generating": "generate", "disabling": "disable",
-    "rewriting": "rewrite", "assuming": "assume", "being": "be",
-}  # fmt: skip
+_GERUND_TEXT = """
+    using:use writing:write making:make creating:create including:include apologizing:apologize
+    apologising:apologise changing:change guessing:guess summarizing:summarize summarising:summarise putting:put
+    committing:commit wrapping:wrap skipping:skip ignoring:ignore generating:generate disabling:disable
+    rewriting:rewrite assuming:assume being:be
+"""
+_GERUNDS = dict(pair.split(":") for pair in _GERUND_TEXT.split())
 
 
 def _to_prohibition(match: re.Match[str]) -> str:

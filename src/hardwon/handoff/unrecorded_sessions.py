@@ -28,19 +28,19 @@ def find_unrecorded_transcripts(
     connection: Connection, environment: Mapping[str, str], now: float
 ) -> list[UnrecordedTranscript]:
     """Return the unrecorded transcripts that changed since their last reflection, latest first."""
-    transcripts = sorted(
-        _find_changed_transcripts(environment, now - MAX_AGE_SECONDS), key=lambda one: -one.modified_at
-    )[:MAX_TRANSCRIPTS]
-    recorded_paths = (
-        {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)} if transcripts else set()
-    )
-    read_times = reflections.read_reflection_times(connection) if transcripts else {}
-    return [
-        one
-        for one in transcripts
-        if os.path.realpath(one.path) not in recorded_paths
-        and not any(name in os.path.basename(one.path) and at >= one.modified_at for name, at in read_times.items())
-    ]
+    changed = _find_changed_transcripts(environment, now - MAX_AGE_SECONDS)
+    transcripts = sorted(changed, key=lambda transcript: -transcript.modified_at)[:MAX_TRANSCRIPTS]
+    if not transcripts:
+        return []
+    recorded_paths = {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)}
+    reflection_times = reflections.read_reflection_times(connection)
+    unrecorded = list[UnrecordedTranscript]()
+    for transcript in transcripts:
+        name = os.path.basename(transcript.path)
+        is_reflected = any(session in name and at >= transcript.modified_at for session, at in reflection_times.items())
+        if os.path.realpath(transcript.path) not in recorded_paths and not is_reflected:
+            unrecorded.append(transcript)
+    return unrecorded
 
 
 def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:

@@ -87,16 +87,16 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     failed = diagnosis.command
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
-    wanted = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
-    return any(_is_same_without_word(diagnosis, wanted, part, error) for part in list_simple_commands(call.command))
+    aim_words = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
+    return any(_is_same_without_word(diagnosis, aim_words, part, error) for part in list_simple_commands(call.command))
 
 
-def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: SimpleCommand, error: Failure) -> bool:
+def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: SimpleCommand, error: Failure) -> bool:
     words = _list_aim_words(command.words)
     is_same_program = command.program == diagnosis.program
     if diagnosis.is_missing:  # started by its path or by another program, or replaced by an equivalent program
         is_started = is_same_program or diagnosis.program in words
-        return diagnosis.program not in command.words[:1] and (is_started or (bool(wanted) and wanted <= words))
+        return diagnosis.program not in command.words[:1] and (is_started or (bool(aim_words) and aim_words <= words))
     if diagnosis.word == ZSH_COMMAND_SIGN:
         return is_same_program and not any(word.startswith(diagnosis.word) for word in command.code.split())
     if diagnosis.is_pattern:  # the same text in quotes
@@ -106,11 +106,11 @@ def _is_same_without_word(diagnosis: Diagnosis, wanted: set[str], command: Simpl
             and not any(word.startswith(diagnosis.word) for word in command.code.split())
         )
     # Run directly, without the wrapper that does not know it.
-    if command.program == diagnosis.word and wanted and wanted <= words:
+    if command.program == diagnosis.word and aim_words and aim_words <= words:
         return True
     if diagnosis.word in words:
         return False
-    if len(wanted) > 1 and wanted <= words:
+    if len(aim_words) > 1 and aim_words <= words:
         return True
     if diagnosis.word in diagnosis.subcommand.split():
         names = command.words[1:3]

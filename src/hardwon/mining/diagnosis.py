@@ -130,8 +130,9 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
     working = list_working_commands(command)
     for parts in (working, commands):
-        if named := [part for part in parts if find_named_word(part, line)]:
-            return named[0]
+        for part in parts:
+            if find_named_word(part, line):
+                return part
     return working[0] if len({part.program for part in working}) == 1 else None
 
 

@@ -100,8 +100,11 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
 
     @cache
     def count_fine_calls(tools: tuple[str, ...], project: str) -> int:
-        places = (key for key in fine_counts if key[0] in tools and is_in_scope(project, list_folders(key[1])))
-        return sum(fine_counts[place] for place in places)
+        return sum(
+            count
+            for (tool, folder), count in fine_counts.items()
+            if tool in tools and is_in_scope(project, list_folders(folder))
+        )
 
     for entry in entries:
         figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)

@@ -192,12 +192,12 @@ def refresh_candidates(
         occurrences = _read_occurrences(connection, signature)
         if previous or mined_episodes[0].score or len(occurrences.sessions) > 1:
             drafts.append(_build_candidate(mined_episodes, occurrences, values, now, previous, used_slugs))
-    known = {draft.signature for draft in drafts}
+    draft_signatures = {draft.signature for draft in drafts}
     waiting = [
         candidate
         for status in (CANDIDATE, OPEN)
         for candidate in candidates.list_candidates(connection, status)
-        if candidate.tier == 2 and candidate.signature not in known
+        if candidate.tier == 2 and candidate.signature not in draft_signatures
     ]
     gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
     listed = [candidate for candidate in gated if not candidate.number and candidate.status == CANDIDATE]

@@ -111,9 +111,9 @@ def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str])
     """Return the simple command that replaces the failed one: the same program with most words in common."""
     commands = list_simple_commands(cure.command)
     same_program = [command for command in commands if command.program == diagnosis.program]
-    wanted = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
+    expected_words = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
     choices = same_program or list_working_commands(cure.command)
-    return max(choices, key=lambda command: len(wanted.intersection(command.words)))
+    return max(choices, key=lambda command: len(expected_words.intersection(command.words)))
 
 
 def _describe_command(command: SimpleCommand, cwd: str) -> str:

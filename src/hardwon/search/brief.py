@@ -119,17 +119,19 @@ def build_lines(connection: db.Connection, home: str, project: str, values: Mapp
     ]
 
 
-def _select_observations(observations: Sequence[BriefObservation], told: Sequence[str]) -> list[BriefObservation]:
+def _select_observations(
+    observations: Sequence[BriefObservation], earlier_statements: Sequence[str]
+) -> list[BriefObservation]:
     """Return the observations whose title says something new."""
-    known_word_sets = [tokenize(statement) for statement in told]
+    earlier_word_sets = [tokenize(statement) for statement in earlier_statements]
     selected = list[BriefObservation]()
     for observation in observations:
         words = tokenize(observation.title)
         # All words must be known: two titles that differ in one name are about different things.
-        is_known = bool(words) and any(words <= known for known in known_word_sets)
+        is_known = bool(words) and any(words <= earlier_words for earlier_words in earlier_word_sets)
         if observation.title.strip() and not _SAYS_NOTHING.match(observation.title) and not is_known:
             selected.append(observation)
-            known_word_sets.append(words)
+            earlier_word_sets.append(words)
     return selected
 
 
