@@ -1,0 +1,221 @@
+"""proof"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import click
+
+from hardwon import clock, paths
+from hardwon.actions.measuring import measure_lesson, stop_measuring, undo_step_down
+from hardwon.cli.context import json_option, open_store, require_person
+from hardwon.cli.output import echo_field, echo_json, echo_styled, echo_table, echo_text
+from hardwon.efficacy.blame import describe_call
+from hardwon.efficacy.history import record_past_firings
+from hardwon.efficacy.outcomes import (
+    CHANGED,
+    GIVEN_UP,
+    IGNORED,
+    REPEATED_FAILED,
+    REPEATED_FINE,
+    UNKNOWN,
+    judge_open_firings,
+)
+from hardwon.efficacy.proof import (
+    PROVEN,
+    TOLD_ARMS,
+    FiringCounts,
+    LessonProof,
+    describe_counts,
+    describe_grade,
+    format_share,
+)
+from hardwon.efficacy.refresh import build_proofs, propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.statistics import compute_prevented_share
+from hardwon.errors import UserError
+from hardwon.lessons.lookup import find_lesson
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.db import Connection
+from hardwon.store.efficacy import BEFORE, read_calls
+from hardwon.text.characters import to_printable_line
+from hardwon.text.excerpts import pluralize
+
+MAX_LISTED = 40
+MAX_LATEST = 5
+VERDICT_NAMES = {
+    "": "still open",
+    CHANGED: "changed",
+    REPEATED_FAILED: "repeated and failed",
+    REPEATED_FINE: "repeated and fine",
+    GIVEN_UP: "given up",
+    IGNORED: "ran although denied",
+    UNKNOWN: "unknown",
+}
+
+
+@click.command()
+@click.argument("slug", required=False)
+@click.option("--measure", is_flag=True, help="keep the lesson silent in some sessions, drawn at random, to measure it")
+@click.option("--stop", is_flag=True, help="tell it in every session again")
+@click.option("--undo", is_flag=True, help="undo a step down: hold or tell it as its record says")
+@click.option("--export", "is_export", is_flag=True, help="print counts only, as JSON, without texts and names")
+@json_option
+def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bool, as_json: bool) -> None:
+    """Show whether lessons prevent the repeat: what each firing led to, and how sure that is."""
+    home = paths.get_home()
+    if measure + stop + undo > 1 or ((measure or stop or undo) and not slug):
+        raise UserError("choose one of --measure, --stop and --undo, with a lesson", "hardwon proof SLUG --measure")
+    with open_store(drain=True) as connection:
+        if slug and (measure or stop or undo):
+            require_person("deciding how a lesson is delivered")
+            lesson = find_lesson(home, slug)
+            if measure:
+                measure_lesson(home, connection, lesson, COMMAND_LINE)
+                echo_text(f"measured from now on: {lesson.slug} stays silent in half of the sessions at first")
+            elif stop:
+                stop_measuring(home, connection, lesson, COMMAND_LINE)
+                echo_text(f"no longer measured: {lesson.slug} is told in every session")
+            else:
+                count = undo_step_down(home, connection, lesson)
+                echo_text(f"undone: {lesson.slug} is a {lesson.delivery} again" if count else "nothing to undo")
+            return
+        _update_ledger(connection, home)
+        proofs = build_proofs(connection, home)
+        latest_lines = _format_latest_firings(connection, proofs, slug) if slug else []
+    if slug:
+        lesson = find_lesson(home, slug)
+        chosen = next((lesson_proof for lesson_proof in proofs if lesson_proof.lesson.id == lesson.id), None)
+        if chosen is None:
+            raise UserError(f"{lesson.slug} is not in force", "hardwon lessons list")
+        proofs = [chosen]
+    if is_export or as_json:
+        echo_json([_build_record(lesson_proof, with_names=not is_export) for lesson_proof in proofs])
+    elif slug:
+        _print_lesson(proofs[0], latest_lines)
+    else:
+        _print_all(proofs)
+
+
+def _update_ledger(connection: Connection, home: str) -> None:
+    record_past_firings(connection, home)
+    now = clock.now()
+    propose_retiring_gone(connection, home, now)
+    while judge_open_firings(connection, home, now):  # a backlog of history is judged in portions
+        pass
+    refresh_ledger(connection, home, now, is_changed=True)
+
+
+def _print_all(proofs: list[LessonProof]) -> None:
+    fired = [
+        lesson_proof for lesson_proof in proofs if lesson_proof.told_counts.total + lesson_proof.silent_counts.total
+    ]
+    if not fired:
+        click.echo("no lesson has fired yet")
+        return
+    rows = []
+    for lesson_proof in fired[:MAX_LISTED]:
+        told_counts, silent_counts = lesson_proof.told_counts, lesson_proof.silent_counts
+        rows.append(
+            [
+                str(told_counts.total),
+                str(told_counts.by_verdict[CHANGED]),
+                f"{told_counts.failed} of {told_counts.judged}",
+                f"{silent_counts.failed} of {silent_counts.judged}" if silent_counts.total else "-",
+                str(told_counts.false_alarms + silent_counts.false_alarms),
+                _name_grade(lesson_proof),
+                lesson_proof.lesson.slug,
+            ]
+        )
+    echo_table(["told", "changed", "failed", "untold", "false alarms", "grade", "lesson"], rows)
+    if len(fired) > MAX_LISTED:
+        click.echo(f"and {len(fired) - MAX_LISTED} more: hardwon proof --json")
+    trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
+    share = compute_prevented_share(trials)
+    if share and any(not trial.is_live for trial in trials):
+        click.echo(f"here hardwon prevents {format_share(share)}, by {pluralize(len(trials), 'measured firing')}")
+    else:
+        click.echo("nobody measured whether these help: hardwon proof SLUG --measure")
+
+
+def _name_grade(lesson_proof: LessonProof) -> str:
+    if lesson_proof.stepped_down_to:
+        return f"now {lesson_proof.stepped_down_to}"
+    is_undecided = lesson_proof.is_measured and lesson_proof.grade != PROVEN
+    return "being measured" if is_undecided else lesson_proof.grade
+
+
+def _format_latest_firings(connection: Connection, proofs: list[LessonProof], slug: str) -> list[str]:
+    """Return a line for each of a lesson's latest firings: when, whether it was told, and the call that followed."""
+    names = {lesson_proof.lesson.slug: lesson_proof for lesson_proof in proofs}
+    names |= {lesson_proof.lesson.id: lesson_proof for lesson_proof in proofs}
+    firings = [firing for firing in names[slug].firings if firing.arm != BEFORE] if slug in names else []
+    latest = firings[: -MAX_LATEST - 1 : -1]
+    calls = read_calls(connection, [firing.instead for firing in latest if firing.instead])
+    lines = []
+    for firing in latest:
+        time_text = datetime.fromtimestamp(firing.at).strftime("%m-%d %H:%M")
+        arm = "told" if firing.arm in TOLD_ARMS else "silent"
+        call = calls.get(firing.instead or 0)
+        call_text = f": {to_printable_line(describe_call(call), 60)} ({call['outcome']})" if call else ""
+        lines.append(f"{time_text}  {arm:<7} {VERDICT_NAMES[firing.verdict]}{call_text}")
+    return lines
+
+
+def _print_lesson(lesson_proof: LessonProof, latest_lines: Sequence[str]) -> None:
+    lesson = lesson_proof.lesson
+    echo_styled(lesson.slug, bold=True)
+    echo_field("lesson", lesson.summary)
+    delivery: str = lesson.delivery
+    if lesson_proof.stepped_down_to:
+        delivery += f", stepped down to {lesson_proof.stepped_down_to} (undo: hardwon proof {lesson.slug} --undo)"
+    elif lesson_proof.is_measured:
+        delivery += (
+            f", silent in {lesson_proof.silent_share:.0%} of sessions (stop: hardwon proof {lesson.slug} --stop)"
+        )
+    echo_field("delivery", delivery)
+    for label, counts in (
+        ("told", lesson_proof.told_counts),
+        ("silent", lesson_proof.silent_counts),
+        ("before", lesson_proof.before_counts),
+    ):
+        if counts.total:
+            echo_field(label, f"{pluralize(counts.total, 'time')}: {describe_counts(counts)}")
+    echo_field("proof", describe_grade(lesson_proof))
+    for number, line in enumerate(latest_lines):
+        echo_field("latest" if number == 0 else "", line)
+    if not lesson_proof.is_measured and not lesson_proof.stepped_down_to:
+        echo_field("next", f"hardwon proof {lesson.slug} --measure")
+
+
+def _build_record(lesson_proof: LessonProof, *, with_names: bool) -> dict[str, object]:
+    """Return the figures of a lesson; without names they hold no text that a person or an agent wrote."""
+    share = lesson_proof.compute_prevented_share()
+    record: dict[str, object] = {"slug": lesson_proof.lesson.slug} if with_names else {}
+    record |= {
+        "delivery": lesson_proof.lesson.delivery,
+        "grade": lesson_proof.grade,
+        "measured": lesson_proof.is_measured,
+        "steppedDownTo": lesson_proof.stepped_down_to,
+        "silentShare": lesson_proof.silent_share,
+        "told": _count_record(lesson_proof.told_counts),
+        "silent": _count_record(lesson_proof.silent_counts),
+        "before": _count_record(lesson_proof.before_counts),
+        "eValue": round(lesson_proof.e_value, 3),
+        "prevented": {"of100": share.estimate, "low": share.low, "high": share.high} if share else None,
+    }
+    return record
+
+
+def _count_record(counts: FiringCounts) -> dict[str, int]:
+    return {
+        "firings": counts.total,
+        "changed": counts.by_verdict[CHANGED],
+        "changedAndFine": counts.changed_fine,
+        "repeatedAndFailed": counts.failed,
+        "repeatedAndFine": counts.false_alarms,
+        "givenUp": counts.by_verdict[GIVEN_UP],
+        "unknown": counts.by_verdict[UNKNOWN],
+        "ignored": counts.by_verdict[IGNORED],
+        "open": counts.open,
+    }

@@ -1,0 +1,88 @@
+"""What a person is told at a session start: lessons that were made quieter, agents that ignore denials, the week."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hardwon.efficacy.outcomes import CHANGED, GIVEN_UP, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, find_agent_version
+from hardwon.efficacy.refresh import refresh_ledger
+from hardwon.store import efficacy
+from hardwon.store.db import Connection, transaction
+from hardwon.store.efficacy import NOTE, SILENT, Firing, LessonChange
+
+WEEK_SECONDS = 7 * 86_400.0
+_WEEKLY = "weekly line shown at"
+_STOPPING = ("hold", "block")
+MEMORY_PREFIX = "memory "  # before a memory's number, in the place of a lesson's slug
+
+
+def announce(connection: Connection, home: str, now: float) -> str:
+    """Bring the ledger up to date and return what is new since the last session start; often nothing."""
+    refresh_ledger(connection, home, now)
+    changes = efficacy.list_changes(connection, only_unannounced=True)
+    denials = efficacy.list_ignored_denials(connection, only_unannounced=True)
+    shown_at = float(efficacy.get_value(connection, _WEEKLY) or 0)
+    weekly_line = ""
+    if now - shown_at >= WEEK_SECONDS:
+        firings = efficacy.list_firings(connection, since=max(shown_at, now - WEEK_SECONDS))
+        weekly_line = format_week(firings)
+    if not (changes or denials or weekly_line):
+        return ""
+    # Of several steps of one lesson only the last matters.
+    last_changes = {change.lesson: change for change in changes}
+    lines = [format_change(change) for change in last_changes.values()]
+    with transaction(connection):
+        efficacy.mark_changes_announced(connection, [change.id for change in changes], now)
+        for denial in denials:
+            denial["version"] = find_agent_version(denial["transcript"])
+            efficacy.update_ignored_denial(connection, denial["id"], denial["version"], now)
+        if weekly_line:
+            efficacy.set_value(connection, _WEEKLY, str(now))
+    lines += format_ignored_denials(denials)
+    return "\n".join(f"hardwon: {line}" for line in [*lines, weekly_line] if line)
+
+
+def format_change(change: LessonChange) -> str:
+    undo = f"undo: hardwon proof {change.slug} --undo"
+    if change.change == NOTE:
+        return f"{change.slug} is a note now and no longer holds calls: {change.reason} ({undo})"
+    if change.slug.startswith(MEMORY_PREFIX):
+        return f"{change.slug}: {change.reason} (retire it: hardwon memory retire {change.slug.split()[-1]})"
+    retire = f"retire it: hardwon lessons retire {change.slug}"
+    if change.change == SILENT:
+        return f"{change.slug} is silent now: {change.reason} ({retire}; {undo})"
+    return f"{change.slug} may not be needed: {change.reason} ({retire}; keep it: hardwon proof {change.slug} --undo)"
+
+
+def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
+    """Return a line for each agent and version that ran calls which hardwon had denied."""
+    counts: dict[str, int] = {}
+    for denial in denials:
+        name = f"{denial['host']} {denial['version']}".rstrip()
+        counts[name] = counts.get(name, 0) + 1
+    return [
+        f"{name} ran {count} call{'s' * (count != 1)} that hardwon had denied: its holds and blocks do not hold there"
+        for name, count in counts.items()
+    ]
+
+
+def format_week(firings: Sequence[Firing]) -> str:
+    """Sum up the holds and blocks of a week whose outcome is known; empty if there were none."""
+    verdicts = [
+        firing.verdict + ("-fine" if firing.verdict == CHANGED and firing.ended == "fine" else "")
+        for firing in firings
+        if firing.delivery in _STOPPING and firing.arm in ("told", "live") and firing.verdict
+    ]
+    unchanged = verdicts.count(REPEATED_FAILED) + verdicts.count(REPEATED_FINE)
+    parts = [
+        (verdicts.count(f"{CHANGED}-fine"), "took the fix"),
+        (verdicts.count(CHANGED), "changed and failed"),
+        (unchanged, "went through unchanged"),
+        (verdicts.count(GIVEN_UP), "given up"),
+        (verdicts.count(UNKNOWN), "unknown"),
+    ]
+    held = sum(count for count, _ in parts)
+    if held == verdicts.count(UNKNOWN):
+        return ""
+    described = ", ".join(f"{count} {text}" for count, text in parts if count)
+    return f"this week held {held} repeat{'s' * (held != 1)}, {described} (hardwon proof)"

@@ -1,0 +1,126 @@
+"""Find what hardwon had told an agent before a call: from where each item came, and who approved it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hardwon.agents.fields import get_text, get_tool_path
+from hardwon.clock import format_iso
+from hardwon.efficacy.outcomes import find_former_lesson
+from hardwon.lessons import manifest
+from hardwon.lessons.decision import BRIEF_SLUG, REQUEST_SLUG
+from hardwon.store import approvals, efficacy, memories, reflections
+from hardwon.store.db import Connection, parse_json_or_text
+from hardwon.text.similarity import tokenize
+from hardwon.types import Lesson
+
+_ORIGINS = {
+    "person": "written by a person",
+    "agent": "proposed by an agent",
+    "scan": "found in transcripts",
+    "import": "imported",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedItem:
+    """Something the agent was told: when and how, from where it came, who approved it, and words it shares."""
+
+    at: float
+    name: str
+    delivery: str
+    text: str
+    origin: str
+    approval: str
+    shared_words: tuple[str, ...]
+
+
+def list_told_items(
+    connection: Connection, home: str, session: dict[str, Any], call: dict[str, Any] | None
+) -> list[BlamedItem]:
+    """Return what a session was told, before a call if one is given, oldest first."""
+    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    call_words = tokenize(describe_call(call)) if call else frozenset()
+    items: list[BlamedItem] = []
+    for delivery in efficacy.list_told(connection, session["host"], session["session"]):
+        # A sub-agent is told apart; what its caller was told may still have led to the call.
+        if call and (delivery["at"] > call["at"] or delivery["agent"] not in ("", call["agent"])):
+            continue
+        if delivery["lesson"] == BRIEF_SLUG:
+            items += _iter_brief_items(connection, session["project_path"], delivery, call_words)
+        else:
+            items.append(_build_item(connection, lessons, delivery, call_words))
+    return items
+
+
+def describe_call(call: dict[str, Any]) -> str:
+    """Return the command or the file of a call."""
+    tool_input = parse_json_or_text(call["input"])
+    fields = tool_input if isinstance(tool_input, dict) else {}
+    return get_text(fields, "command") or get_tool_path(fields) or str(call["tool"])
+
+
+def _build_item(
+    connection: Connection, lessons: dict[str, Lesson], delivery: dict[str, Any], call_words: frozenset[str]
+) -> BlamedItem:
+    lesson = lessons.get(delivery["lesson"]) or find_former_lesson(connection, delivery["lesson"])
+    if delivery["slug"] == REQUEST_SLUG:
+        origin, approval, text = "hardwon itself", "a request, no advice", delivery["summary"]
+    elif lesson is None:  # a recalled record
+        origin, approval, text = (
+            "recorded in an earlier session",
+            "recorded data, approved by nobody",
+            delivery["summary"],
+        )
+    else:
+        text = f"{lesson.summary} {lesson.problem} {lesson.solution}"
+        origin = _ORIGINS.get(str(lesson.extra.get("source", "")), "")
+        if lesson.source_sessions:
+            origin = f"{origin or 'learned'} from session {', '.join(lesson.source_sessions[:3])}"
+        elif lesson.project and not origin:
+            origin = f"carried by the repository {lesson.project}"
+        approval = _describe_approval(connection, approvals.LESSON, delivery["lesson"], delivery["at"])
+        if not approval and lesson.project:
+            approval = _describe_approval(connection, approvals.TRUST, lesson.project, delivery["at"])
+    shared_words = tuple(sorted(tokenize(text) & call_words))
+    return BlamedItem(
+        delivery["at"],
+        delivery["slug"],
+        delivery["delivery"],
+        lesson.summary if lesson else delivery["summary"],
+        origin or "of unknown origin",
+        approval or "no approval on record",
+        shared_words,
+    )
+
+
+def _iter_brief_items(
+    connection: Connection, project: str, delivery: dict[str, Any], call_words: frozenset[str]
+) -> Iterator[BlamedItem]:
+    """Yield what the brief of a session said: in sum, and the memories that were approved by then."""
+    at = delivery["at"]
+    origin, approval = (
+        "compiled from earlier sessions here",
+        "memories and ratified handoffs are approved, the rest is data",
+    )
+    yield BlamedItem(at, BRIEF_SLUG, "start", delivery["summary"], origin, approval, ())
+    for memory in memories.list_memories(connection, project=project):
+        if approved := _describe_approval(connection, approvals.MEMORY, str(memory.id), at):
+            shared_words = tuple(sorted(tokenize(memory.text) & call_words))
+            origin = f"{memory.source}, session {memory.session}" if memory.session else memory.source
+            yield BlamedItem(at, f"M:{memory.id}", "start", memory.text, origin, approved, shared_words)
+    for reflection in reflections.list_reflections(connection, reflections.RATIFIED, project=project, limit=1):
+        if approved := _describe_approval(connection, approvals.HANDOFF, str(reflection.id), at):
+            shared_words = tuple(sorted(tokenize(f"{reflection.topic} {reflection.resume}") & call_words))
+            origin = f"handoff of session {reflection.session}"
+            yield BlamedItem(at, f"H:{reflection.id}", "start", reflection.topic, origin, approved, shared_words)
+
+
+def _describe_approval(connection: Connection, kind: str, subject: str, at: float) -> str:
+    """Return the approval that was in force at a time, by its path and date; empty if there was none."""
+    for approval in reversed(approvals.list_of_subject(connection, kind, subject)):
+        if approval.approved_at <= at and (approval.undone_at is None or approval.undone_at > at):
+            return f"approved by {approval.path}, {format_iso(approval.approved_at)[:10]}"
+    return ""

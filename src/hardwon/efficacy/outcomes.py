@@ -1,0 +1,231 @@
+"""Judge what followed each firing, by one rule for every arm.
+
+The rule looks at the calls that the same agent made from the firing on, in the same turn or among the next 15. A call
+that matches the trigger and ran is a repeat. A note reaches the agent together with the call's result, so the call that
+fired counts as a repeat only for lessons that can stop it; its outcome still tells a false alarm.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hardwon import projects
+from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
+from hardwon.lessons import manifest, validation
+from hardwon.lessons.approved_lessons import parse_approval_body
+from hardwon.lessons.delivery_outcomes import has_same_aim
+from hardwon.lessons.matching import match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.record import BadRecord, parse_lesson
+from hardwon.lessons.replay import build_prefilter
+from hardwon.shell.failures import compute_signature
+from hardwon.store import approvals, candidates, efficacy
+from hardwon.store.db import Connection, transaction
+from hardwon.store.efficacy import Firing, FiringContext, StoredCall, is_firing_call
+from hardwon.types import Event, Lesson, ManifestEntry
+
+WINDOW_CALLS = 15
+IDLE_SECONDS = 3600.0  # after which nothing more is expected of a session
+MAX_JUDGED = 200  # firings at a time, so that a session start does not wait for a backlog
+CHANGED, REPEATED_FAILED, REPEATED_FINE = "changed", "repeated-failed", "repeated-fine"
+GIVEN_UP, UNKNOWN, IGNORED = "given-up", "unknown", "ignored"
+VERDICTS = (CHANGED, REPEATED_FAILED, REPEATED_FINE, GIVEN_UP, UNKNOWN, IGNORED)
+MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
+_RAN = ("fine", "failed", "interrupted")
+_STOPPING = ("hold", "block")
+_COMPLETED_BY_TRANSCRIPT = ("codex",)  # its hooks do not report how every call ended
+_TAIL_BYTES = 200_000
+_MODEL = re.compile(rb'"model(?:ID)?"\s*:\s*"([\w.:@/-]{2,80})"')
+_VERSION = re.compile(rb'"(?:cli_)?version"\s*:\s*"(\d+\.\d+[\w.-]*)"')
+_search_pattern = PatternCache().search  # compiled once for all lessons
+Trigger = Callable[[str, str, str, str], bool]  # of a call's host, folder, tool and stored input
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A verdict, the call it rests on if there is one, and how that call ended."""
+
+    verdict: str
+    call: StoredCall | None = None
+
+    @property
+    def ended(self) -> str:
+        return self.call.outcome if self.call else ""
+
+
+def judge_open_firings(connection: Connection, home: str, now: float) -> int:
+    """Judge the firings whose outcome can be known by now; return how many."""
+    firings = efficacy.list_unjudged_firings(connection, MAX_JUDGED)
+    if not firings:
+        return 0
+    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
+    rows = []
+    for firing in firings:
+        context = efficacy.read_firing_context(connection, firing)
+        lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
+        outcome = None
+        if context is not None:
+            outcome = judge_firing(firing, context, lesson, now)
+        elif now - firing.at > IDLE_SECONDS:  # until then a hook may still report its session
+            outcome = Outcome(UNKNOWN)
+        if outcome is not None:
+            call_id = outcome.call.id if outcome.call else None
+            model = find_model(context.transcript) if context else ""
+            rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
+    with transaction(connection):
+        efficacy.skip_other_deliveries(connection)
+        efficacy.save_outcomes(connection, rows)
+    return len(rows)
+
+
+def find_former_lesson(connection: Connection, lesson_id: str) -> Lesson | None:
+    """Return a lesson that is no longer in the files, as it was approved or proposed."""
+    former = approvals.list_of_subject(connection, approvals.LESSON, lesson_id)
+    if former and (lesson := parse_approval_body(former[-1].body)):
+        return lesson
+    candidate = candidates.find_by_name(connection, lesson_id)
+    try:
+        return parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug}) if candidate else None
+    except BadRecord:
+        return None
+
+
+def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
+    """Return what followed a firing; None as long as more may follow."""
+    trigger = build_trigger(lesson) if lesson else None
+    if lesson is None or trigger is None:
+        return Outcome(UNKNOWN)
+    fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
+    window = [
+        call
+        for number, call in enumerate(context.calls)
+        if call.prompt == context.turn or number <= WINDOW_CALLS or call is fired_call
+    ]
+    repeats, other_calls = [], []
+    for call in window:
+        if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
+            other_calls.append(call)
+        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in _STOPPING):
+            repeats.append(call)
+    expected_words = list_failure_words(lesson)
+    for call in repeats:
+        # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
+        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in _STOPPING:
+            return Outcome(IGNORED, call)
+        if call.outcome == "failed" and is_expected_failure(call.signature, expected_words):
+            return Outcome(REPEATED_FAILED, call)
+    is_over = context.is_ended or (len(context.calls) > WINDOW_CALLS and context.is_turn_over)
+    if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
+        is_over = False
+    if not is_over and now - context.last_at <= IDLE_SECONDS:
+        return None
+    if repeats:
+        fine_call = next((call for call in repeats if call.outcome == "fine"), None)
+        return Outcome(REPEATED_FINE, fine_call) if fine_call else Outcome(UNKNOWN, repeats[0])
+    if fired_call and fired_call.outcome == "fine":
+        return Outcome(REPEATED_FINE, fired_call)
+    if fired_call is None and not other_calls:
+        return Outcome(UNKNOWN)  # nothing was recorded after the firing
+    same_aim_calls = [call for call in other_calls if fired_call and has_same_aim(fired_call.input, call.input)]
+    ran_calls = [call for call in same_aim_calls if call.outcome in _RAN]
+    if ran_calls:
+        return Outcome(CHANGED, next((call for call in ran_calls if call.outcome == "fine"), ran_calls[0]))
+    if context.is_turn_over or context.is_ended or other_calls:
+        return Outcome(GIVEN_UP)
+    return Outcome(UNKNOWN)
+
+
+def build_trigger(lesson: Lesson) -> Trigger | None:
+    """Return a function that tells whether a lesson fires on a stored call; None if it fires on no call."""
+    if lesson.delivery == "start" or validation.find_disabling_faults(lesson):
+        return None
+    (entry,) = manifest.compile_entries([lesson])
+    return build_entry_trigger(entry)
+
+
+@lru_cache(maxsize=500)
+def build_entry_trigger(entry: ManifestEntry) -> Trigger:
+    """Cache a trigger's answers: matching is slow, stored calls do not change, and the same ones are asked about."""
+    may_fire = build_prefilter(entry)
+
+    @lru_cache(maxsize=1_000)
+    def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
+        if tool not in entry.tools:
+            return False
+        event = build_stored_event(host, cwd, tool, tool_input)
+        if not may_fire(event):
+            return False
+        root, folders = _resolve_folders(cwd)
+        call = prepare_call(event, project_root=root, equivalent_folders=folders)
+        return match_entry(entry, call, _search_pattern) is not None
+
+    return fires
+
+
+def build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
+    """Return a recorded call as the hook saw it."""
+    tool_input = _parse_input(stored_input)
+    return Event(
+        host,
+        "PreToolUse",
+        "",
+        cwd,
+        tool=tool,
+        command=get_text(tool_input, "command"),
+        path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
+        content=get_tool_content(tool, tool_input),
+    )
+
+
+def _parse_input(stored_input: str) -> dict[str, object]:
+    try:
+        tool_input = json.loads(stored_input or "{}")
+    except (ValueError, RecursionError):  # it was stored cut
+        return {}
+    return tool_input if isinstance(tool_input, dict) else {}
+
+
+@lru_cache(maxsize=512)
+def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
+    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))
+
+
+def list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
+    """Return the words of each error that the lesson was learned from; none for one that a person wrote."""
+    quotes = [str(item.get("quote", "")) for item in lesson.evidence if item.get("kind") == "error"]
+    word_sets = (_split_signature(compute_signature("Bash", "", quote)) for quote in quotes)
+    return [words for words in word_sets if words]
+
+
+def _split_signature(signature: str) -> frozenset[str]:
+    """Return the words of an error in its signature, which begins with the program and the kind of failure."""
+    return frozenset(signature.split()[2:])
+
+
+def is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
+    """Return whether a failure is the lesson's own; any failure is, if it is not known what that looks like."""
+    expected = list(expected_words)
+    words = _split_signature(signature)
+    if not expected or not words:
+        return True
+    return any(len(words & error) >= MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
+
+
+def find_model(transcript: str) -> str:
+    """Return the model that a transcript names last; empty if none is found."""
+    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
+        # Text that an agent quotes has its quotes escaped, and the arguments of a call come after the model.
+        if (match := _MODEL.search(line)) and match[1] != b"<synthetic>":
+            return match[1].decode()
+    return ""
+
+
+def find_agent_version(transcript: str) -> str:
+    """Return the version of the agent that wrote a transcript; empty if it names none."""
+    lines = read_tail_lines(transcript, _TAIL_BYTES) if transcript else []
+    matches = [match[1].decode() for line in lines if (match := _VERSION.search(line))]
+    return matches[-1] if matches else ""

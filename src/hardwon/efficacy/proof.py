@@ -1,0 +1,182 @@
+"""What is known about a lesson: how often it fired, what followed, and how sure that is.
+
+Three grades, named openly. Counted: what followed the firings, compared with nothing. Compared: with firings of the
+same trigger before the lesson was approved, found in history; biased, because models and work change too. Proven:
+sessions in which it stayed silent were drawn at random, and the difference is beyond chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hardwon.efficacy.outcomes import CHANGED, GIVEN_UP, IGNORED, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, VERDICTS
+from hardwon.efficacy.statistics import (
+    PROOF_THRESHOLD,
+    PreventedShare,
+    Trial,
+    compute_e_value,
+    compute_prevented_share,
+)
+from hardwon.lessons.record import compute_version
+from hardwon.store.efficacy import BEFORE, UNCHANGED_STATE, Firing, LessonState
+from hardwon.types import Lesson
+
+COUNTED, COMPARED, PROVEN = "counted", "compared", "proven"
+MIN_COMPARED = 3  # firings on each side, below which a comparison says nothing
+TOLD_ARMS, SILENT_ARMS = ("told", "live"), ("silent", "shadow")
+
+
+@dataclass(frozen=True, slots=True)
+class FiringCounts:
+    """Firings by verdict."""
+
+    total: int
+    by_verdict: Mapping[str, int]
+    changed_fine: int  # of those changed, how many worked
+
+    @property
+    def judged(self) -> int:
+        """Return how many firings have an outcome that can be counted."""
+        return self.total - self.by_verdict[""] - self.by_verdict[UNKNOWN] - self.by_verdict[IGNORED]
+
+    @property
+    def failed(self) -> int:
+        return self.by_verdict[REPEATED_FAILED]
+
+    @property
+    def false_alarms(self) -> int:
+        return self.by_verdict[REPEATED_FINE]
+
+    @property
+    def open(self) -> int:
+        return self.by_verdict[""]
+
+
+@dataclass(frozen=True, slots=True)
+class LessonProof:
+    """The firings of a lesson as it is written now, by arm, and what they show."""
+
+    lesson: Lesson
+    grade: str
+    is_measured: bool
+    stepped_down_to: str
+    silent_share: float
+    told_counts: FiringCounts
+    silent_counts: FiringCounts
+    before_counts: FiringCounts
+    trials: tuple[Trial, ...]
+    e_value: float
+    model: str
+    firings: tuple[Firing, ...]
+
+    def compute_prevented_share(self) -> PreventedShare | None:
+        return compute_prevented_share(self.trials)
+
+
+def build_proof(
+    lesson: Lesson, firings: Sequence[Firing], state: LessonState = UNCHANGED_STATE, *, model: str, is_measured: bool
+) -> LessonProof:
+    """Sum up the firings of one lesson; those of earlier versions are left out, since it was another lesson then."""
+    version = compute_version(lesson)
+    # Deliveries of 0.1.0 have no version; they are counted, but they are no part of a trial.
+    current = [firing for firing in firings if firing.version in ("", version)]
+    told_counts = count_firings(firing for firing in current if firing.arm in TOLD_ARMS)
+    before_counts = count_firings(firing for firing in current if firing.arm == BEFORE)
+    trials = build_trials(current, model)
+    e_value = compute_e_value(trials)
+    grade = COUNTED
+    if e_value >= PROOF_THRESHOLD:
+        grade = PROVEN
+    elif told_counts.judged >= MIN_COMPARED and before_counts.judged >= MIN_COMPARED:
+        grade = COMPARED
+    return LessonProof(
+        lesson=lesson,
+        grade=grade,
+        is_measured=is_measured,
+        stepped_down_to=state.stepped_down_to,
+        silent_share=state.silent_share,
+        told_counts=told_counts,
+        silent_counts=count_firings(firing for firing in current if firing.arm in SILENT_ARMS),
+        before_counts=before_counts,
+        trials=tuple(trials),
+        e_value=e_value,
+        model=model,
+        firings=tuple(current),
+    )
+
+
+def count_firings(firings: Iterable[Firing]) -> FiringCounts:
+    by_verdict = dict.fromkeys(("", *VERDICTS), 0)
+    total = changed_fine = 0
+    for firing in firings:
+        total += 1
+        by_verdict[firing.verdict] += 1
+        changed_fine += firing.verdict == CHANGED and firing.ended == "fine"
+    return FiringCounts(total, by_verdict, changed_fine)
+
+
+def build_trials(firings: Iterable[Firing], model: str) -> list[Trial]:
+    """Return the firings whose arm was drawn, one per session, for this model or an unknown one.
+
+    What is not known counts against the lesson: as a failure if it was told, as none if it was silent. So missing
+    records can hide an effect, but never make one up.
+    """
+    trials = []
+    sessions = set[tuple[str, str]]()
+    for firing in firings:
+        is_drawn = firing.arm in ("live", "silent") and firing.verdict not in ("", IGNORED)
+        if not is_drawn or firing.model not in ("", model) or (firing.host, firing.session) in sessions:
+            continue
+        sessions.add((firing.host, firing.session))
+        is_live = firing.arm == "live"
+        has_failed = is_live if firing.verdict == UNKNOWN else firing.verdict == REPEATED_FAILED
+        trials.append(Trial(is_live, firing.probability, has_failed))
+    return trials
+
+
+def describe_counts(counts: FiringCounts) -> str:
+    """Describe what followed firings in one line: `4 took the fix, 1 went through unchanged and failed`."""
+    changed = counts.by_verdict[CHANGED]
+    changed_text = f"{changed} changed"
+    if changed != counts.changed_fine:
+        changed_text += f" ({counts.changed_fine} of them worked)"
+    parts = [
+        (changed, changed_text),
+        (counts.failed, f"{counts.failed} repeated and failed"),
+        (counts.false_alarms, f"{counts.false_alarms} repeated and fine"),
+        (counts.by_verdict[GIVEN_UP], f"{counts.by_verdict[GIVEN_UP]} given up"),
+        (counts.by_verdict[IGNORED], f"{counts.by_verdict[IGNORED]} ran although denied"),
+        (counts.by_verdict[UNKNOWN], f"{counts.by_verdict[UNKNOWN]} unknown"),
+        (counts.open, f"{counts.open} still open"),
+    ]
+    return ", ".join(text for count, text in parts if count)
+
+
+def describe_grade(proof: LessonProof) -> str:
+    """Say in one sentence what the firings show, and how sure that is."""
+    share = proof.compute_prevented_share()
+    if proof.grade == PROVEN and share:
+        return f"proven: it prevents {format_share(share)}, by sessions drawn at random"
+    if proof.stepped_down_to:
+        false_alarms, judged = proof.told_counts.false_alarms, proof.told_counts.judged
+        return f"too many false alarms: {false_alarms} of {judged} calls it was told about ran fine"
+    if proof.is_measured and not proof.told_counts.judged + proof.silent_counts.judged:
+        return "being measured: no firing yet"
+    if proof.is_measured:
+        interval = f"; so far it prevents {format_share(share)}" if share else ""
+        return f"being measured: not proven yet{interval}"
+    if proof.grade == COMPARED:
+        after, before = proof.told_counts, proof.before_counts
+        return (
+            f"compared: {after.failed} of {after.judged} repeated and failed, {before.failed} of {before.judged} before"
+            " it was approved; biased, because models and work change too"
+        )
+    return "counted: nobody measured whether it helps" if proof.told_counts.total else "not fired yet"
+
+
+def format_share(share: PreventedShare) -> str:
+    """Format a share as `84 of 100 repeats (95 % interval 41 to 97)`."""
+    low = "below 0" if share.low < 0 else str(share.low)
+    estimate = f"{share.estimate} of 100 repeats" if share.estimate >= 0 else "no repeats"
+    return f"{estimate} (95 % interval {low} to {share.high})"

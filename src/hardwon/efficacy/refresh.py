@@ -1,0 +1,201 @@
+"""Bring the ledger up to date: judge firings, step down what cries wolf, set how often measured lessons stay silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from hardwon.efficacy.outcomes import IGNORED, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, judge_open_firings
+from hardwon.efficacy.proof import PROVEN, TOLD_ARMS, LessonProof, build_proof
+from hardwon.efficacy.staleness import LESSON, MEMORY, find_gone_subjects
+from hardwon.lessons import manifest
+from hardwon.store import efficacy
+from hardwon.store.db import Connection, transaction
+from hardwon.store.efficacy import (
+    BEFORE,
+    MEASURED,
+    NOTE,
+    RETIRE,
+    SILENT,
+    UNCHANGED_STATE,
+    UNMEASURED,
+    Firing,
+    LessonChange,
+    LessonState,
+)
+from hardwon.types import Lesson
+
+# A measured lesson is silent in half of the sessions until eight firings, which is where a strong effect shows; then in
+# a fifth, so that most sessions are helped; once proven in a twentieth, so that it is noticed when the effect is gone.
+FIRST_SHARE, LATER_SHARE, PROVEN_SHARE = 0.5, 0.2, 0.05
+FIRST_FIRINGS = 8
+# Three of the last five firings: a lesson with 2 % of false alarms gets there in 1 of 200 runs of 60 firings.
+ALARM_WINDOW, MAX_FALSE_ALARMS = 5, 3
+HARMLESS_FIRINGS = 10  # silent ones without a repeat, after which a lesson is not needed any more
+
+
+def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed: bool = False) -> None:
+    """Judge what can be judged, and change deliveries that follow from it; builds the manifest if any changed.
+
+    Without a new verdict there is nothing to do, unless a person has just changed something.
+    """
+    if not judge_open_firings(connection, home, now) and not is_changed:
+        return
+    lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+    firings = group_firings(efficacy.list_firings(connection))
+    model = efficacy.find_last_model(connection)
+    with transaction(connection):
+        all_changes = efficacy.list_changes(connection, only_live=False)
+        for lesson in lessons:
+            lesson_changes = [change for change in all_changes if change.lesson == lesson.id]
+            _step_down_if_noisy(connection, lesson, firings.get(lesson.id, ()), lesson_changes, model, now)
+        changes = efficacy.list_changes(connection)
+        old_states = efficacy.list_lesson_states(connection)
+        new_states = {}
+        for lesson in lessons:
+            state = find_state(lesson, firings.get(lesson.id, ()), changes, model)
+            if state != UNCHANGED_STATE:
+                new_states[lesson.id] = state
+        if new_states != old_states:
+            efficacy.replace_lesson_states(connection, new_states)
+    if new_states != old_states:
+        manifest.build(home, now)
+
+
+def propose_retiring_gone(connection: Connection, home: str, now: float) -> None:
+    """Propose to retire lessons and memories about code that is gone; each once. Asks git, so not for hooks."""
+    slugs = {lesson.id: lesson.slug for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
+    changes = efficacy.list_changes(connection, only_live=False)
+    proposed = {change.lesson for change in changes if change.change == RETIRE}
+    gone = {
+        **{
+            lesson: (slugs[lesson], code)
+            for lesson, code in find_gone_subjects(connection, LESSON).items()
+            if lesson in slugs
+        },
+        **{
+            f"memory {number}": (f"memory {number}", code)
+            for number, code in find_gone_subjects(connection, MEMORY).items()
+        },
+    }
+    with transaction(connection):
+        for subject, (name, code) in gone.items():
+            if subject not in proposed:
+                reason = f"{code}, which it is about, is gone, so it is withheld"
+                efficacy.add_change(connection, subject, name, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
+
+
+def group_firings(firings: Sequence[Firing]) -> dict[str, list[Firing]]:
+    """Return the firings by lesson, each list in the order of their times."""
+    ordered = sorted(firings, key=lambda firing: firing.lesson)
+    return {lesson: list(group) for lesson, group in groupby(ordered, key=lambda firing: firing.lesson)}
+
+
+def find_state(lesson: Lesson, firings: Sequence[Firing], changes: Sequence[LessonChange], model: str) -> LessonState:
+    """Return how a lesson is delivered, from the changes that stand and its firings."""
+    stepped_down_to = ""
+    for change in changes:
+        if change.lesson == lesson.id and change.change in (NOTE, SILENT):
+            stepped_down_to = change.change
+    if not is_measured(lesson.id, changes):
+        return LessonState(stepped_down_to)
+    proof = build_proof(lesson, firings, model=model, is_measured=True)
+    return LessonState(stepped_down_to, choose_silent_share(proof))
+
+
+def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
+    choices = [change.change for change in changes if change.lesson == lesson_id]
+    return next((choice for choice in reversed(choices) if choice in (MEASURED, UNMEASURED)), "") == MEASURED
+
+
+def choose_silent_share(proof: LessonProof) -> float:
+    """Return the share of sessions in which a measured lesson stays silent, counted anew for a new model."""
+    if proof.grade == PROVEN:
+        return PROVEN_SHARE
+    drawn = [
+        firing for firing in proof.firings if firing.arm in ("live", "silent") and firing.model in ("", proof.model)
+    ]
+    return FIRST_SHARE if len(drawn) < FIRST_FIRINGS else LATER_SHARE
+
+
+def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
+    """Return what is known about every lesson in force, those that fired most first."""
+    changes = efficacy.list_changes(connection)
+    states = efficacy.list_lesson_states(connection)
+    firings = group_firings(efficacy.list_firings(connection))
+    model = efficacy.find_last_model(connection)
+    proofs = [
+        build_proof(
+            lesson,
+            firings.get(lesson.id, ()),
+            states.get(lesson.id, UNCHANGED_STATE),
+            model=model,
+            is_measured=is_measured(lesson.id, changes),
+        )
+        for lesson in manifest.gather_lessons(home)[0]
+        if lesson.status == "active"
+    ]
+    return sorted(proofs, key=lambda proof: (-proof.told_counts.total - proof.silent_counts.total, proof.lesson.slug))
+
+
+def build_lesson_proof(connection: Connection, lesson: Lesson) -> LessonProof:
+    """Return what is known about one lesson."""
+    return build_proof(
+        lesson,
+        efficacy.list_firings(connection, lesson.id),
+        efficacy.list_lesson_states(connection).get(lesson.id, UNCHANGED_STATE),
+        model=efficacy.find_last_model(connection),
+        is_measured=is_measured(lesson.id, efficacy.list_changes(connection)),
+    )
+
+
+def _step_down_if_noisy(
+    connection: Connection,
+    lesson: Lesson,
+    firings: Sequence[Firing],
+    changes: Sequence[LessonChange],
+    model: str,
+    now: float,
+) -> None:
+    """Make a lesson with too many false alarms quieter by one step, or ask the person about a block."""
+    # What a person took back is not done again for the same firings.
+    counted_since = max((change.undone_at for change in changes if change.undone_at), default=0.0)
+    live_changes = [change for change in changes if change.undone_at is None]
+    is_proposed = any(change.change == RETIRE for change in live_changes)
+    judged = [
+        firing
+        for firing in firings
+        if firing.arm != BEFORE and firing.at > counted_since and firing.verdict not in ("", UNKNOWN, IGNORED)
+    ]
+    _propose_unneeded(connection, lesson, judged, model, now, is_proposed=is_proposed)
+    last_step_at = max((change.at for change in live_changes if change.change in (NOTE, SILENT, RETIRE)), default=0.0)
+    # A firing that nobody was told about alarmed nobody.
+    recent = [firing for firing in judged if firing.arm in TOLD_ARMS][-ALARM_WINDOW:]
+    false_alarms = sum(firing.verdict == REPEATED_FINE for firing in recent)
+    steps = {change.change for change in live_changes}
+    is_at_end = is_proposed if lesson.delivery == "block" else SILENT in steps
+    # Each step needs a firing of its own: the one before may have been judged just now.
+    if false_alarms < MAX_FALSE_ALARMS or is_at_end or recent[-1].at <= last_step_at:
+        return
+    reason = f"{false_alarms} of its last {len(recent)} firings were on calls that ran fine"
+    if lesson.delivery == "block":
+        change = RETIRE
+    elif lesson.delivery == "hold" and NOTE not in steps:
+        change = NOTE
+    else:
+        change = SILENT
+    efficacy.add_change(connection, lesson.id, lesson.slug, change, reason=reason, path=efficacy.BY_HARDWON, now=now)
+
+
+def _propose_unneeded(
+    connection: Connection, lesson: Lesson, judged: Sequence[Firing], model: str, now: float, *, is_proposed: bool
+) -> None:
+    """Propose to retire a lesson against a mistake that the present model does not make untold."""
+    silent = [firing for firing in judged if firing.arm in ("silent", "shadow") and firing.model == model]
+    latest = silent[-HARMLESS_FIRINGS:]
+    if is_proposed or not model or len(latest) < HARMLESS_FIRINGS:
+        return
+    if any(firing.verdict == REPEATED_FAILED for firing in latest):
+        return
+    reason = f"{model} did not make this mistake in {len(latest)} sessions without the lesson"
+    efficacy.add_change(connection, lesson.id, lesson.slug, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)

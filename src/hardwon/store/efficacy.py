@@ -1,0 +1,373 @@
+"""Whether lessons help: firings with their verdicts, changes to how lessons are delivered, ignored denials, anchors.
+
+A firing is a row of `injections`; hooks add those of lessons in force, `insert_past_firings` those found in history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import quote
+
+from hardwon import paths
+from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row
+from hardwon.store.injections import WAS_TOLD
+from hardwon.store.views import OF_LESSONS
+
+BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
+NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
+MEASURED, UNMEASURED, NOTE, SILENT, RETIRE = "measured", "unmeasured", "note", "silent", "retire"  # changes
+BY_HARDWON = "hardwon"
+_MAX_WINDOW_CALLS = 300  # of a long turn; what follows later is not compared
+
+
+@dataclass(frozen=True, slots=True)
+class LessonState:
+    """How the manifest delivers a lesson, beyond what its record says."""
+
+    stepped_down_to: str = ""
+    silent_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LessonStates:
+    """The states by lesson, and the secret that silent sessions are drawn with."""
+
+    by_lesson: Mapping[str, LessonState]
+    secret: str
+
+
+UNCHANGED_STATE = LessonState()
+NO_STATES: Mapping[str, LessonState] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A firing of a lesson's trigger, and what followed it; an empty verdict is not known yet."""
+
+    id: int
+    event: str
+    at: float
+    host: str
+    session: str
+    agent: str
+    tool: str
+    lesson: str
+    slug: str
+    delivery: str
+    version: str
+    model: str
+    arm: str
+    probability: float
+    verdict: str
+    ended: str
+    instead: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FiringContext:
+    """What the store has of a firing's session: the calls from the firing on, and whether more can follow."""
+
+    cwd: str
+    transcript: str
+    last_at: float
+    is_ended: bool
+    is_turn_over: bool
+    awaits_transcript: bool  # which may know calls that no hook reported
+    turn: int
+    calls: tuple[StoredCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A recorded call with what an outcome is judged by."""
+
+    id: int
+    key: str
+    at: float
+    prompt: int
+    tool: str
+    tool_use_id: str
+    input: str
+    outcome: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class LessonChange:
+    """A change to how a lesson is delivered, by hardwon or a person."""
+
+    id: int
+    at: float
+    lesson: str
+    slug: str
+    change: str
+    reason: str
+    path: str
+    undone_at: float | None
+
+
+_FIRING_COLUMNS = ", ".join(field.name for field in fields(Firing))
+_CALL_COLUMNS = ", ".join(field.name for field in fields(StoredCall))
+_CHANGE_COLUMNS = ", ".join(field.name for field in fields(LessonChange))
+
+
+def read_lesson_states(home: str) -> LessonStates:
+    """Return the states for a build of the manifest; none if the database is missing or not migrated yet."""
+    path = os.path.join(home, paths.DATABASE)
+    if not os.path.exists(path):
+        return LessonStates({}, "")
+    try:
+        # A build must neither create nor migrate the database.
+        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)) as db:
+            rows = db.execute("select lesson, stepped_down_to, silent_share from lesson_states").fetchall()
+            secret = fetch_value(db, "select value from efficacy_values where name = 'secret'")
+    except sqlite3.DatabaseError:
+        return LessonStates({}, "")  # then every lesson is delivered as its record says
+    return LessonStates({row[0]: LessonState(row[1], row[2]) for row in rows}, str(secret or ""))
+
+
+def list_lesson_states(connection: Connection) -> dict[str, LessonState]:
+    rows = connection.execute("select lesson, stepped_down_to, silent_share from lesson_states")
+    return {row[0]: LessonState(row[1], row[2]) for row in rows}
+
+
+def replace_lesson_states(connection: Connection, states: Mapping[str, LessonState]) -> None:
+    """Store the states within the caller's transaction."""
+    connection.execute("delete from lesson_states")
+    rows = [(lesson, state.stepped_down_to, state.silent_share) for lesson, state in states.items()]
+    connection.executemany("insert into lesson_states values (?, ?, ?)", rows)
+
+
+def list_unjudged_firings(connection: Connection, limit: int) -> list[Firing]:
+    """Return firings whose outcome is not known yet, oldest first; those found in history come last."""
+    query = f"""
+        select {_FIRING_COLUMNS} from injections
+        where verdict = '' and delivery != 'start' and {OF_LESSONS} order by arm = '{BEFORE}', id limit ?
+        """
+    return [Firing(*row) for row in connection.execute(query, (limit,))]
+
+
+def skip_other_deliveries(connection: Connection) -> None:
+    """Mark what is no firing of a trigger, within the caller's transaction, so that it is not read again."""
+    connection.execute(
+        f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS}))",
+        (NOT_JUDGED,),
+    )
+
+
+def list_firings(connection: Connection, lesson: str = "", *, since: float = 0.0) -> list[Firing]:
+    """Return the firings of a lesson, or of all, in the order of their times."""
+    query = f"""
+        select {_FIRING_COLUMNS} from injections where ? in ('', lesson) and at >= ? and verdict != ?
+        and delivery != 'start' and {OF_LESSONS} order by at, id
+        """
+    return [Firing(*row) for row in connection.execute(query, (lesson, since, NOT_JUDGED))]
+
+
+def read_firing_context(connection: Connection, firing: Firing) -> FiringContext | None:
+    """Return what followed a firing; None if its session is not recorded."""
+    session = connection.execute(
+        """
+        select id, cwd, transcript, last_at, ended_at, opened_at, to_fill from sessions
+        where host = ? and session = ?
+        """,
+        (firing.host, firing.session),
+    ).fetchone()
+    if session is None:
+        return None
+    number = session["id"]
+    turn = fetch_value(connection, "select count(*) from prompts where session = ? and at <= ?", number, firing.at)
+    is_turn_over = fetch_value(
+        connection,
+        """
+        select 1 where exists (select 1 from prompts where session = ?1 and at > ?2)
+        or exists (select 1 from events where session = ?1 and at >= ?2 and kind in ('Stop', 'SessionEnd')
+            and agent = '')
+        """,
+        *(number, firing.at),
+    )
+    # A hook's report may be stored a moment after the time of its event.
+    calls = connection.execute(
+        f"""
+        select {_CALL_COLUMNS} from events where session = ? and kind = 'tool' and agent = ?
+        and (at >= ? or (tool_use_id != '' and tool_use_id = ?)) order by at, id limit ?
+        """,
+        (number, firing.agent, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
+    )
+    return FiringContext(
+        cwd=session["cwd"],
+        transcript=session["transcript"],
+        last_at=session["last_at"],
+        is_ended=session["ended_at"] is not None and session["ended_at"] >= max(session["opened_at"], firing.at),
+        is_turn_over=bool(is_turn_over),
+        awaits_transcript=bool(session["to_fill"]),
+        turn=turn,
+        calls=tuple(StoredCall(*row) for row in calls),
+    )
+
+
+def _get_call_id(firing: Firing) -> str:
+    """Return the agent's id of the call that fired; empty if the agent gives none."""
+    session, _, call = firing.event.rpartition(":")
+    return call if session else ""
+
+
+def is_firing_call(firing: Firing, call: StoredCall) -> bool:
+    """Return whether this is the very call that the trigger fired on."""
+    return call.key == firing.event or (bool(call.tool_use_id) and call.tool_use_id == _get_call_id(firing))
+
+
+def save_outcomes(connection: Connection, rows: Iterable[tuple[str, str, int | None, str, int]]) -> None:
+    """Store verdict, end, call made instead and model of firings by id, within the caller's transaction."""
+    connection.executemany(
+        "update injections set verdict = ?, ended = ?, instead = ?, model = iif(model = '', ?, model) where id = ?",
+        list(rows),
+    )
+
+
+def find_last_model(connection: Connection) -> str:
+    """Return the model of the latest firing whose model is known."""
+    query = f"select model from injections where model != '' and arm != '{BEFORE}' order by at desc, id desc limit 1"
+    return str(fetch_value(connection, query) or "")
+
+
+def iter_history(
+    connection: Connection, tools: Sequence[str], *, after_id: int, limit: int
+) -> Iterator[dict[str, Any]]:
+    """Yield recorded calls of these tools after an event, the latest `limit`, each with its session."""
+    qmarks = ", ".join("?" * len(tools))
+    query = f"""
+        select events.id, sessions.host, sessions.session, sessions.cwd, events.key, events.at, events.agent, tool,
+            tool_use_id, input
+        from events join sessions on sessions.id = events.session
+        where events.id > ? and kind = 'tool' and tool in ({qmarks}) order by events.id desc limit ?
+        """
+    for row in connection.execute(query, (after_id, *tools, limit)):
+        yield dict(row)
+
+
+def insert_past_firings(connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
+    """Store firings that a replay of history found, within the caller's transaction; known ones stay."""
+    for row in rows:
+        insert_row(connection, "injections", row, verb="insert or ignore")
+
+
+def delete_past_firings(connection: Connection, lesson: str) -> None:
+    connection.execute("delete from injections where lesson = ? and arm = ?", (lesson, BEFORE))
+
+
+def add_change(
+    connection: Connection, lesson: str, slug: str, change: str, *, reason: str, path: str, now: float
+) -> None:
+    """Record a change within the caller's transaction; a person's own needs no announcement."""
+    announced_at = None if path == BY_HARDWON else now
+    row = {"at": now, "lesson": lesson, "slug": slug, "change": change, "reason": reason, "path": path}
+    insert_row(connection, "lesson_changes", {**row, "announced_at": announced_at})
+
+
+def list_changes(
+    connection: Connection, *, only_live: bool = True, only_unannounced: bool = False
+) -> list[LessonChange]:
+    """Return the changes, oldest first."""
+    conditions = ["true"] + ["undone_at is null"] * only_live + ["announced_at is null"] * only_unannounced
+    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {' and '.join(conditions)} order by id"
+    return [LessonChange(*row) for row in connection.execute(query)]
+
+
+def mark_changes_announced(connection: Connection, numbers: Iterable[int], now: float) -> None:
+    rows = [(now, number) for number in numbers]
+    connection.executemany("update lesson_changes set announced_at = ? where id = ?", rows)
+
+
+def undo_changes(connection: Connection, lesson: str, changes: Sequence[str], now: float) -> int:
+    """Mark a lesson's live changes of these kinds undone, within the caller's transaction; return how many."""
+    qmarks = ", ".join("?" * len(changes))
+    query = f"update lesson_changes set undone_at = ? where lesson = ? and undone_at is null and change in ({qmarks})"
+    return connection.execute(query, (now, lesson, *changes)).rowcount
+
+
+def forget_step_down(connection: Connection, lesson: str, now: float) -> None:
+    """Deliver a lesson as its record says again, within the transaction in which a person approves it anew."""
+    undo_changes(connection, lesson, (NOTE, SILENT, RETIRE), now)
+    connection.execute("update lesson_states set stepped_down_to = '' where lesson = ?", (lesson,))
+
+
+def list_ignored_denials(
+    connection: Connection, *, only_unannounced: bool = False, since: float = 0.0
+) -> list[dict[str, Any]]:
+    """Return the denied calls that ran all the same, oldest first, with the transcript of their session."""
+    query = f"""
+        select ignored_denials.*, coalesce(transcript, '') as transcript from ignored_denials
+        left join sessions on sessions.host = ignored_denials.host and sessions.session = ignored_denials.session
+        where at >= ? and {"announced_at is null" if only_unannounced else "true"} order by ignored_denials.id
+        """
+    return fetch_dicts(connection, query, since)
+
+
+def update_ignored_denial(connection: Connection, number: int, version: str, announced_at: float) -> None:
+    connection.execute(
+        "update ignored_denials set version = ?, announced_at = ? where id = ?", (version, announced_at, number)
+    )
+
+
+def replace_anchors(
+    connection: Connection, kind: str, subject: str, rows: Iterable[tuple[str, str, str, str]], now: float
+) -> None:
+    """Store the path, symbol, hash and revision of the code that a subject names, within the caller's transaction."""
+    connection.execute("delete from anchors where kind = ? and subject = ?", (kind, subject))
+    connection.executemany(
+        "insert or ignore into anchors values (?, ?, ?, ?, ?, ?, ?)", [(kind, subject, *row, now) for row in rows]
+    )
+
+
+def list_anchors(connection: Connection, kind: str) -> dict[str, list[tuple[str, str, str]]]:
+    """Return path, symbol and hash of the code that each subject of a kind names."""
+    anchors: dict[str, list[tuple[str, str, str]]] = {}
+    for row in connection.execute("select subject, path, symbol, hash from anchors where kind = ?", (kind,)):
+        anchors.setdefault(row[0], []).append((row[1], row[2], row[3]))
+    return anchors
+
+
+def list_anchor_rows(connection: Connection, kind: str) -> list[tuple[str, str, str, str]]:
+    """Return subject, path, symbol and revision of every anchor of a kind."""
+    query = "select subject, path, symbol, revision from anchors where kind = ?"
+    return [tuple(row) for row in connection.execute(query, (kind,)).fetchall()]
+
+
+def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
+    """Return the latest call with this id: `E12`, or the one that its agent gave it."""
+    number = int(name[1:]) if name[:1] in "Ee" and name[1:].isdecimal() and len(name) < 12 else -1
+    query = """
+        select id, session, at, agent, tool, input, outcome from events
+        where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc limit 1
+        """
+    return next(iter(fetch_dicts(connection, query, number, name)), None)
+
+
+def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return these calls by their numbers; those that retention has deleted are missing."""
+    query = "select id, tool, input, outcome from events where id in (select value from json_each(?))"
+    return {row["id"]: row for row in fetch_dicts(connection, query, json.dumps(list(numbers)))}
+
+
+def list_told(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
+    """Return everything that a session was told, oldest first."""
+    query = f"""
+        select at, agent, lesson, slug, summary, delivery from injections where host = ? and session = ? and {WAS_TOLD}
+        order by at, id
+        """
+    return fetch_dicts(connection, query, host, session)
+
+
+def get_value(connection: Connection, name: str) -> str:
+    return str(fetch_value(connection, "select value from efficacy_values where name = ?", name) or "")
+
+
+def set_value(connection: Connection, name: str, value: str) -> None:
+    connection.execute("insert or replace into efficacy_values values (?, ?)", (name, value))

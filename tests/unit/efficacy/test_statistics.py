@@ -1,0 +1,51 @@
+"""The test and the interval hold whatever the base rate does, and however often one looks."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hardwon.efficacy.statistics import PROOF_THRESHOLD, Trial, compute_e_value, compute_prevented_share
+
+
+def draw_trials(count: int, untold: float, told: float, *, seed: int = 1, drift: float = 0.0) -> list[Trial]:
+    chance = random.Random(seed)
+    trials = []
+    for number in range(count):
+        is_live = chance.random() < 0.5
+        rate = (told if is_live else untold) * (1 - drift * number / count)
+        trials.append(Trial(is_live, 0.5, chance.random() < rate))
+    return trials
+
+
+def test_without_trials_there_is_no_evidence_and_no_interval() -> None:
+    assert compute_e_value([]) == 1.0
+    assert compute_prevented_share([]) is None
+
+
+def test_a_strong_effect_is_evident_after_a_few_trials_and_none_is_not() -> None:
+    assert compute_e_value(draw_trials(25, 0.9, 0.1)) > PROOF_THRESHOLD
+    assert compute_e_value(draw_trials(200, 0.5, 0.5)) < PROOF_THRESHOLD
+
+
+def test_a_harmful_lesson_is_never_proven() -> None:
+    assert compute_e_value(draw_trials(200, 0.1, 0.9)) < 1.0
+
+
+def test_a_drifting_rate_without_an_effect_is_no_evidence() -> None:
+    values = [compute_e_value(draw_trials(100, 0.9, 0.9, seed=seed, drift=0.9)) for seed in range(200)]
+    assert sum(value >= PROOF_THRESHOLD for value in values) <= 2
+
+
+@pytest.mark.parametrize(("untold", "told"), [(0.9, 0.1), (0.8, 0.4), (0.6, 0.6)])
+def test_the_interval_has_the_true_share_and_narrows(untold: float, told: float) -> None:
+    few, many = (compute_prevented_share(draw_trials(count, untold, told, drift=0.5)) for count in (30, 600))
+    assert few and many
+    assert many.low <= 100 * (1 - told / untold) <= many.high
+    assert many.high - many.low < few.high - few.low
+
+
+def test_the_order_of_trials_makes_no_difference() -> None:
+    trials = draw_trials(30, 0.9, 0.2)
+    assert compute_e_value(trials) == pytest.approx(compute_e_value(trials[::-1]))
