@@ -1,0 +1,153 @@
+"""Check records that arrive, for a replica and for the server alike."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from hardwon.team.record import (
+    FOUND,
+    JOIN,
+    MAX_BODY_BYTES,
+    BadRecord,
+    Record,
+    check_link,
+    compute_hash,
+    derive_machine_id,
+    hash_body,
+    is_signed_by,
+)
+
+HASH_PREFIX_CHARS = 16  # enough to tell two branches apart, and vectors are long
+Vector = dict[str, tuple[int, str]]  # for each machine the number and hash of its last record
+Position = tuple[str, int]  # a machine and the number of one of its records
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChains:
+    """What the receiver has of the chains in question: their last records, hashes by position, and public keys."""
+
+    heads: Mapping[str, Record]
+    hashes: Mapping[Position, str]
+    public_keys: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class CheckedBatch:
+    """The outcome of a check: records to store, forked machines, what is refused and why, and gaps."""
+
+    new_records: list[Record] = field(default_factory=list)
+    forks: dict[str, Record] = field(default_factory=dict)  # the first record of the other branch
+    refused: dict[str, str] = field(default_factory=dict)  # by machine
+    public_keys: dict[str, str] = field(default_factory=dict)
+
+
+def check_batch(
+    team: str,
+    records: Iterable[Record],
+    bodies: Mapping[str, str],
+    known: KnownChains,
+    quarantined: Iterable[str],
+    sender: str = "",
+) -> CheckedBatch:
+    """Check records against the chains that are known; each machine's records count up to its first fault.
+
+    Of the records that their own writer sends, only the last signature is checked: its hash covers all before it.
+    A wrong signature in between then harms nobody but the writer. Records of others are checked one by one, since
+    whoever passes them on could have spoilt a signature.
+    """
+    batch = CheckedBatch(public_keys=dict(known.public_keys))
+    heads, hashes = dict(known.heads), dict(known.hashes)
+    skipped_machines = set(quarantined)
+    for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
+        if record.writer in skipped_machines:
+            continue
+        position = (record.writer, record.sequence)
+        known_hash = hashes.get(position)
+        if known_hash == record.hash:
+            continue  # it came before, over another way
+        try:
+            if known_hash is not None:
+                previous_hash = hashes.get((record.writer, record.sequence - 1), "")
+                _check_fork(record, previous_hash, batch.public_keys.get(record.writer, ""), bodies, team)
+                batch.forks[record.writer] = record
+                skipped_machines.add(record.writer)
+                continue
+            check_link(record, heads.get(record.writer), team)
+            public_key = batch.public_keys.get(record.writer) or _read_public_key(record, bodies)
+            is_unsigned = record.writer != sender and not is_signed_by(record, public_key)
+            if is_unsigned:
+                raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong signature")
+        except BadRecord as error:
+            batch.refused[record.writer] = str(error)
+            skipped_machines.add(record.writer)
+            continue
+        batch.public_keys[record.writer] = public_key
+        heads[record.writer] = record
+        hashes[position] = record.hash
+        batch.new_records.append(record)
+    own_records = [record for record in batch.new_records if record.writer == sender]
+    if own_records and not is_signed_by(own_records[-1], batch.public_keys[sender]):
+        batch.new_records = [record for record in batch.new_records if record.writer != sender]
+        batch.refused[sender] = f"record {own_records[-1].sequence} of {sender} has a wrong signature"
+    return batch
+
+
+def _check_fork(record: Record, previous_hash: str, public_key: str, bodies: Mapping[str, str], team: str) -> None:
+    """Raise BadRecord unless the machine itself signed this second record under a number that is taken.
+
+    Without this check anybody could have a machine quarantined by sending rubbish in its name. The hash is computed
+    from the record before it, because a signature of another record would fit a copied hash.
+    """
+    public_key = public_key or _read_public_key(record, bodies)
+    is_own_hash = record.team == team and compute_hash(record, previous_hash) == record.hash
+    if not is_own_hash or not is_signed_by(record, public_key):
+        raise BadRecord(f"record {record.sequence} of {record.writer} is not the one that is known")
+
+
+def _read_public_key(record: Record, bodies: Mapping[str, str]) -> str:
+    """Return the key that a machine's first record carries."""
+    if record.sequence != 1 or record.kind not in (FOUND, JOIN):
+        raise BadRecord(f"the first record of {record.writer} is missing")
+    body = bodies.get(record.body_hash, "")
+    try:
+        content = orjson.loads(body) if body else {}
+    except orjson.JSONDecodeError:
+        content = {}
+    public_key = content.get("public_key") if isinstance(content, dict) else None
+    try:
+        if isinstance(public_key, str) and derive_machine_id(public_key) == record.writer:
+            return public_key
+    except ValueError:
+        pass  # not hexadecimal
+    raise BadRecord(f"the first record of {record.writer} does not carry its key")
+
+
+def select_bodies(records: Iterable[Record], bodies: Mapping[str, str]) -> dict[str, str]:
+    """Return the bodies that belong to these records and match their hashes."""
+    selected = {}
+    for record in records:
+        body = bodies.get(record.body_hash)
+        if body is not None and len(body) <= MAX_BODY_BYTES and hash_body(body) == record.body_hash:
+            selected[record.body_hash] = body
+    return selected
+
+
+def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterable[str]) -> str:
+    """Return a short text that is equal for equal vectors; the branches of forked machines may differ for ever."""
+    ignored_writers = set(forked_writers)
+    lines = [
+        f"{writer} {sequence} {record_hash}"
+        for writer, (sequence, record_hash) in sorted(vector.items())
+        if writer not in ignored_writers
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def shorten_vector(vector: Mapping[str, tuple[int, str]]) -> dict[str, list[Any]]:
+    """Return a vector as it travels."""
+    return {writer: [sequence, record_hash[:HASH_PREFIX_CHARS]] for writer, (sequence, record_hash) in vector.items()}

@@ -1,0 +1,253 @@
+"""Talk to a team server: found or join a team, and exchange records with it.
+
+Only the worker and commands come here. Hooks never touch the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+
+import orjson
+
+from hardwon import paths
+from hardwon.errors import UserError
+from hardwon.store.db import Connection
+from hardwon.team.chains import compute_digest, shorten_vector
+from hardwon.team.record import (
+    FOUND,
+    JOIN,
+    MEMBERS,
+    BadRecord,
+    MachineKey,
+    create_key,
+    derive_team_id,
+    dump_key,
+    from_wire,
+    load_key,
+    to_wire,
+)
+from hardwon.team.replica import Message, Replica
+
+TIMEOUT_SECONDS = 15.0
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+MAX_ROUNDS = 200  # of 500 records each, so that a server that always asks for more cannot keep us for ever
+_LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+class ServerRefusal(Exception):
+    """An answer of the server that is not 200."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+class ServerAway(Exception):
+    """The server cannot be reached or does not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamConfig:
+    """How this machine reaches its team; it holds the private key and the token, so the file is 0600."""
+
+    url: str
+    team: str
+    token: str
+    key: str  # empty for a token that can only read
+    authority: str = ""  # a file with the certificate of the authority that signed the server's
+
+    def load_key(self) -> MachineKey:
+        if not self.key:
+            raise UserError("this machine can only read the team's lessons", "hardwon team join URL CODE")
+        return load_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What one exchange did."""
+
+    received: int
+    sent: int
+    refused: Mapping[str, str]
+    forks: tuple[str, ...]
+
+
+def read_config(home: str) -> TeamConfig | None:
+    """Return how to reach the team; None if this machine is in none, UserError if the file is broken."""
+    path = os.path.join(home, paths.TEAM_CONFIG)
+    try:
+        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
+            return TeamConfig(**json.load(file))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "hardwon team leave, then join again") from None
+
+
+def write_config(home: str, config: TeamConfig) -> None:
+    paths.make_private_folder(home)
+    paths.write_private(os.path.join(home, paths.TEAM_CONFIG), (json.dumps(asdict(config), indent=2) + "\n").encode())
+
+
+def delete_config(home: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(home, paths.TEAM_CONFIG))
+
+
+class TeamClient:
+    """Calls of one team server."""
+
+    def __init__(self, url: str, token: str = "", authority: str = "") -> None:
+        self._url, self._token = url.rstrip("/"), token
+        parts = urlsplit(self._url)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK_HOSTS:
+            raise UserError(f"{url} is not encrypted", "use https://, or http:// on this machine only")
+        context = ssl.create_default_context(cafile=authority or None)
+        # No proxy and no redirect: the token must reach this server and no other.
+        self._opener = build_opener(ProxyHandler({}), _NoRedirect(), HTTPSHandler(context=context))
+
+    def call(self, path: str, payload: Mapping[str, Any], *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+        """Post JSON and return the answer; ServerRefusal or ServerAway if there is none."""
+        headers = {"content-type": "application/json"}
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
+        request = Request(f"{self._url}{path}", orjson.dumps(payload), headers, method="POST")
+        try:
+            with self._opener.open(request, timeout=timeout) as response:
+                answer = orjson.loads(response.read(MAX_ANSWER_BYTES))
+        except HTTPError as error:
+            with error:
+                reason = _read_reason(error.read(10_000))
+            if error.code >= 500 or error.code == 429:  # both pass by themselves
+                raise ServerAway(reason) from None
+            raise ServerRefusal(error.code, reason) from None
+        except (URLError, HTTPException, OSError) as error:
+            raise ServerAway(str(getattr(error, "reason", error))) from None
+        except orjson.JSONDecodeError:
+            raise ServerAway("the answer is not JSON") from None
+        if not isinstance(answer, dict):
+            raise ServerAway("the answer is not an object")
+        return answer
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    def redirect_request(self, *arguments: Any, **named_arguments: Any) -> None:
+        return None
+
+
+def _read_reason(content: bytes) -> str:
+    try:
+        return str(orjson.loads(content)["error"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return "no reason given"
+
+
+def found_team(
+    connection: Connection, url: str, code: str, *, team_name: str, member: str, name: str, authority: str = ""
+) -> TeamConfig:
+    """Found a team on a server with a setup code; this machine becomes its first admin."""
+    key = create_key()
+    team = derive_team_id(key.public_key)
+    replica = Replica(connection, team)
+    content = {"public_key": key.public_key, "team_name": team_name, "member": member, "name": name}
+    replica.append(key, FOUND, MEMBERS, content)
+    answer = TeamClient(url, authority=authority).call(
+        "/v1/found", {"code": code, **_to_wire(replica.select_missing({}))}
+    )
+    return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
+
+
+def join_team(
+    connection: Connection, url: str, code: str, *, member: str, name: str, authority: str = ""
+) -> TeamConfig:
+    """Join a team with an invite's code, which works once."""
+    client, key = TeamClient(url, authority=authority), create_key()
+    invite = client.call("/v1/invite", {"code": code})
+    team = str(invite["team"])
+    replica = Replica(connection, team)
+    replica.receive(parse_message(invite))
+    content = {"public_key": key.public_key, "code": code, "member": member, "name": name}
+    record = replica.append(key, JOIN, MEMBERS, content)
+    message = replica.select_missing({}, [record.writer])
+    answer = client.call("/v1/join", {"code": code, **_to_wire(message)})
+    return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
+
+
+def exchange_records(connection: Connection, config: TeamConfig, client: TeamClient | None = None) -> SyncReport:
+    """Send what the server lacks and take in what this machine lacks, until both have the same.
+
+    `client` is for a network other than the plain one.
+    """
+    client = client or TeamClient(config.url, config.token, config.authority)
+    replica = Replica(connection, config.team)
+    received = sent = 0
+    refused: dict[str, str] = {}
+    outgoing = Message((), {})
+    resent_writers: set[str] = set()
+    is_vector_wanted = False
+    for _ in range(MAX_ROUNDS):
+        vector, forks = replica.read_vector(), sorted(replica.read_forks())
+        request = {"digest": compute_digest(vector, forks), "forks": forks, **_to_wire(outgoing)}
+        if is_vector_wanted:
+            request["vector"] = shorten_vector(vector)
+        answer = client.call("/v1/sync", request)
+        sent += len(outgoing.records)
+        refused |= {str(writer): str(reason) for writer, reason in (answer.get("refused") or {}).items()}
+        if answer.get("in_sync"):
+            break
+        if not is_vector_wanted:
+            outgoing, is_vector_wanted = Message((), {}), True
+            continue
+        batch = replica.receive(parse_message(answer))
+        received += len(batch.new_records)
+        outgoing = Message((), {})
+        if config.key:
+            outgoing = _choose_outgoing(replica, answer, {*refused, *batch.refused}, resent_writers)
+        if not outgoing.records and not batch.new_records and not batch.forks:
+            break  # what is still different cannot be settled now
+    return SyncReport(received, sent, refused, tuple(sorted(replica.read_forks())))
+
+
+def _choose_outgoing(
+    replica: Replica, answer: Mapping[str, Any], refused_writers: set[str], resent_writers: set[str]
+) -> Message:
+    """Return what the server lacks.
+
+    A chain that does not continue the other side's has two branches. It is sent from the start, once, because the fork
+    shows where they part; with it goes the evidence of forks that a restored server has forgotten.
+    """
+    unknown_forks = set(map(str, answer.get("unknown_forks") or ()))
+    settled_forks = replica.read_forks().keys() - unknown_forks
+    divergent = {*map(str, answer.get("resend") or ()), *refused_writers, *unknown_forks} - settled_forks
+    starts = {str(writer): (int(start), "") for writer, start in (answer.get("behind") or {}).items()}
+    starts = {writer: start for writer, start in starts.items() if writer not in divergent | settled_forks}
+    starts |= dict.fromkeys(divergent - resent_writers, (0, ""))
+    resent_writers |= divergent
+    message = replica.select_missing(starts, starts) if starts else Message((), {})
+    evidence = [record for record in replica.list_fork_evidence() if record.writer in unknown_forks & starts.keys()]
+    return Message((*message.records, *evidence), message.bodies)
+
+
+def _to_wire(message: Message) -> dict[str, Any]:
+    return {"records": [to_wire(record) for record in message.records], "bodies": dict(message.bodies)}
+
+
+def parse_message(answer: Mapping[str, Any]) -> Message:
+    """Parse the records of an answer; ServerAway if they have not the right shape."""
+    wire_records: Sequence[Any] = [*(answer.get("records") or ()), *(answer.get("evidence") or ())]
+    bodies = answer.get("bodies") or {}
+    try:
+        records = tuple(from_wire(fields) for fields in wire_records)
+    except BadRecord as error:
+        raise ServerAway(f"the server sent a bad record: {error}") from None
+    return Message(records, {str(name): str(body) for name, body in bodies.items()})

@@ -1,0 +1,162 @@
+"""This machine's replica of a team's log: write records, take in those of others, and tell what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from hardwon.store import team_log
+from hardwon.store.db import Connection, transaction
+from hardwon.team.chains import CheckedBatch, KnownChains, Vector, check_batch, select_bodies
+from hardwon.team.record import ERASE, FOUND, JOIN, MachineKey, Record, encode_body, from_wire, to_wire, write_record
+from hardwon.team.state import ERASED, TeamState, compute_state
+
+MAX_RECORDS_PER_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Records on their way, with the bodies that the sender has."""
+
+    records: tuple[Record, ...]
+    bodies: Mapping[str, str]
+
+
+class Replica:
+    """The log of one team in this machine's database."""
+
+    def __init__(self, connection: Connection, team: str) -> None:
+        self._connection, self._team = connection, team
+
+    def list_records(self) -> list[Record]:
+        return [Record(*row) for row in team_log.list_records(self._connection, self._team)]
+
+    def read_vector(self) -> Vector:
+        return team_log.read_vector(self._connection, self._team)
+
+    def read_forks(self) -> dict[str, int]:
+        return team_log.read_forks(self._connection, self._team)
+
+    def read_state(self) -> TeamState:
+        records = self.list_records()
+        bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
+        contents = {body_hash: content for body_hash, body in bodies.items() if (content := _parse_body(body))}
+        return compute_state(records, contents, self.read_forks())
+
+    def append(self, key: MachineKey, kind: str, subject: str, content: Mapping[str, Any]) -> Record:
+        """Write the next record of this machine."""
+        body = encode_body(content)
+        with transaction(self._connection):
+            last_row = team_log.find_last_record(self._connection, self._team, key.machine)
+            previous = Record(*last_row) if last_row else None
+            parents = self.read_state().find_heads(subject)
+            record = write_record(key, self._team, previous, kind, subject, parents, body)
+            self._insert([record], {record.body_hash: body})
+        return record
+
+    def receive(self, message: Message) -> CheckedBatch:
+        """Take in what is sound of a message; machines that forked are quarantined from the fork on."""
+        with transaction(self._connection):
+            known = self._read_known_chains(message)
+            # A quarantined machine's records still arrive, since a lower fork may show up; they just do not count.
+            batch = check_batch(self._team, message.records, message.bodies, known, ())
+            for writer, record in batch.forks.items():
+                evidence = orjson.dumps(to_wire(record)).decode()
+                team_log.insert_fork(self._connection, self._team, writer, record.sequence, evidence)
+            # A body may arrive after its record, when an earlier sender did not have it.
+            self._insert(batch.new_records, select_bodies(message.records, message.bodies))
+        return batch
+
+    def _read_known_chains(self, message: Message) -> KnownChains:
+        writers = {record.writer for record in message.records}
+        vector = self.read_vector()
+        heads = {}
+        public_keys = {}
+        for writer in writers & vector.keys():
+            last_row = team_log.find_last_record(self._connection, self._team, writer)
+            if last_row:
+                heads[writer] = Record(*last_row)
+            first_rows = team_log.list_records_after(self._connection, self._team, writer, 0, 1)
+            if public_key := self._read_public_key(Record(*first_rows[0])):
+                public_keys[writer] = public_key
+        hashes: dict[tuple[str, int], str] = {}
+        for writer in writers:
+            sequences = [record.sequence for record in message.records if record.writer == writer]
+            known_hashes = team_log.read_hashes(
+                self._connection, self._team, writer, min(sequences) - 1, max(sequences)
+            )
+            hashes |= {(writer, sequence): known_hash for sequence, known_hash in known_hashes.items()}
+        return KnownChains(heads, hashes, public_keys)
+
+    def _read_public_key(self, first_record: Record) -> str:
+        bodies = team_log.read_bodies(self._connection, [first_record.body_hash])
+        content = _parse_body(bodies.get(first_record.body_hash, ""))
+        return str(content.get("public_key", "")) if first_record.kind in (FOUND, JOIN) else ""
+
+    def _insert(self, records: Sequence[Record], bodies: Mapping[str, str]) -> None:
+        team_log.insert_records(self._connection, [to_row(record) for record in records])
+        team_log.insert_bodies(self._connection, bodies)
+        self._delete_erased_bodies()
+
+    def _delete_erased_bodies(self) -> None:
+        """Delete the texts of erased subjects, also those that arrive after the erasure."""
+        if not team_log.has_kind(self._connection, self._team, ERASE):
+            return
+        records = self.list_records()
+        state = self.read_state()
+        erased_subjects = {subject.name for subject in state.subjects.values() if subject.status == ERASED}
+        erased_bodies = [record.body_hash for record in records if record.subject in erased_subjects]
+        team_log.delete_bodies(self._connection, erased_bodies)
+
+    def list_fork_evidence(self) -> list[Record]:
+        """Return the second record of each quarantined machine, which convinces others that it forked."""
+        evidence = team_log.list_fork_evidence(self._connection, self._team)
+        return [from_wire(orjson.loads(text)) for text in evidence]
+
+    def select_missing(self, vector: Mapping[str, tuple[int, str]], writers: Iterable[str] = ()) -> Message:
+        """Return the records that a peer with this vector lacks, of every machine or of some, up to a limit."""
+        records: list[Record] = []
+        for writer in sorted(writers or self.read_vector()):
+            start, _ = vector.get(writer, (0, ""))
+            room = MAX_RECORDS_PER_MESSAGE - len(records)
+            if room <= 0:
+                break
+            rows = team_log.list_records_after(self._connection, self._team, writer, start, room)
+            records += [Record(*row) for row in rows]
+        bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
+        return Message(tuple(records), bodies)
+
+    def find_divergent_machines(self, vector: Mapping[str, tuple[int, str]]) -> list[str]:
+        """Return the machines of which a peer has another record under the same number."""
+        return [
+            writer
+            for writer, (sequence, record_hash) in vector.items()
+            if (own_hash := team_log.find_hash(self._connection, self._team, writer, sequence)) is not None
+            and own_hash != record_hash
+        ]
+
+
+def to_row(record: Record) -> team_log.RecordRow:
+    return (
+        record.team,
+        record.writer,
+        record.sequence,
+        record.kind,
+        record.format,
+        record.subject,
+        record.parents,
+        record.body_hash,
+        record.hash,
+        record.signature,
+    )
+
+
+def _parse_body(body: str) -> dict[str, Any]:
+    try:
+        content = orjson.loads(body) if body else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return content if isinstance(content, dict) else {}

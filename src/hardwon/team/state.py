@@ -1,0 +1,436 @@
+"""What a team's records come to: its members, and which version of each subject is in force.
+
+The state is a function of the set of records and nothing else: not of the order they arrived in, and not of any clock.
+Two machines with the same records therefore agree, whatever happened on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardwon.team.record import (
+    APPROVE,
+    COUNTS,
+    ERASE,
+    FOUND,
+    INVITE,
+    JOIN,
+    MEMBERS,
+    MUTE,
+    POLICY,
+    PUBLISH,
+    RETIRE,
+    REVISE,
+    REVOKE,
+    ROLE,
+    UNMUTE,
+    Record,
+    derive_machine_id,
+    derive_team_id,
+)
+
+READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
+ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
+PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
+_NEEDED_ROLE = {
+    INVITE: ADMIN,
+    ROLE: ADMIN,
+    REVOKE: ADMIN,
+    POLICY: ADMIN,
+    PUBLISH: PROPOSER,
+    REVISE: PROPOSER,
+    APPROVE: REVIEWER,
+    RETIRE: REVIEWER,
+    ERASE: PROPOSER,
+    MUTE: READER,
+    UNMUTE: READER,
+    COUNTS: READER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine of the team: whose it is, its key, and from which of its records on it had which role."""
+
+    id: str
+    name: str
+    member: str
+    public_key: str
+    roles: tuple[tuple[int, str], ...]  # (after this sequence, role), in the order they were granted
+    last_sequence: int | None = None  # of a revoked machine: later records do not count
+
+    def get_role(self, sequence: int) -> str:
+        role = ""
+        for after_sequence, granted_role in self.roles:
+            if sequence > after_sequence:
+                role = granted_role
+        return role
+
+    @property
+    def role(self) -> str:
+        return self.roles[-1][1]
+
+    @property
+    def is_revoked(self) -> bool:
+        return self.last_sequence is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One published or revised text of a subject."""
+
+    hash: str
+    writer: str
+    content: Mapping[str, Any] | None  # None once it is erased, or before the body has arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A shared lesson, memory or handoff: its versions, and which one is in force."""
+
+    name: str
+    status: str
+    versions: tuple[Version, ...]
+    heads: tuple[str, ...]  # versions that no other version follows; several were written concurrently
+    in_force: str  # the hash of the approved version, empty if none is
+    approved: tuple[str, ...]  # every version that was ever approved, in the order of the approvals
+    rivals: tuple[str, ...]  # versions approved concurrently with the one in force
+    counts: Mapping[str, int]
+    muted_by: frozenset[str]
+
+    def get_version(self, version_hash: str) -> Version | None:
+        return next((version for version in self.versions if version.hash == version_hash), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamState:
+    """The members, the policy and the subjects of a team."""
+
+    name: str
+    machines: Mapping[str, Machine]
+    open_invites: Mapping[str, Mapping[str, Any]]  # by the hash of their code
+    policy: Mapping[str, Any]
+    subjects: Mapping[str, Subject]
+    ignored: Mapping[str, str] = field(default_factory=dict)  # records that do not count, by hash, with the reason
+    member_heads: tuple[str, ...] = ()
+    subject_heads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def find_heads(self, subject: str) -> tuple[str, ...]:
+        """Return the parents that the next record about a subject has."""
+        return self.member_heads if subject == MEMBERS else self.subject_heads.get(subject, ())
+
+
+def hash_code(code: str) -> str:
+    """Return what an invite says of its one-time code: whoever shows the code proves to have been invited."""
+    return hashlib.sha256(f"hardwon invite {code}".encode()).hexdigest()
+
+
+def compute_state(
+    records: Iterable[Record], contents: Mapping[str, Mapping[str, Any]], forks: Mapping[str, int]
+) -> TeamState:
+    """Return the state of a team.
+
+    `contents` has the parsed bodies by their hash. `forks` has, for each machine that wrote two different records under
+    one number, the first such number: from there on nothing of it counts.
+    """
+    by_subject: defaultdict[str, list[Record]] = defaultdict(list)
+    ignored: dict[str, str] = {}
+    for record in records:
+        if record.sequence >= forks.get(record.writer, record.sequence + 1):
+            ignored[record.hash] = "its machine wrote two records under one number"
+        else:
+            by_subject[record.subject].append(record)
+    members = _evaluate_members(by_subject.pop(MEMBERS, []), contents)
+    ignored |= members.ignored
+    subjects: dict[str, Subject] = {}
+    heads: dict[str, tuple[str, ...]] = {}
+    for name, subject_records in by_subject.items():
+        counted_records = []
+        for record in subject_records:
+            reason = _find_objection(record, members.machines)
+            if reason:
+                ignored[record.hash] = reason
+            else:
+                counted_records.append(record)
+        if counted_records:
+            subjects[name] = _evaluate_subject(name, counted_records, contents, members.machines)
+            heads[name] = _find_heads(counted_records)
+    return TeamState(
+        name=members.name,
+        machines=members.machines,
+        open_invites=members.open_invites,
+        policy=members.policy,
+        subjects=subjects,
+        ignored=ignored,
+        member_heads=members.heads,
+        subject_heads=heads,
+    )
+
+
+def compute_manifest_hash(state: TeamState) -> str:
+    """Return a hash of everything that replicas must agree on."""
+    lines = [f"{machine.id} {machine.role} {machine.last_sequence}" for machine in state.machines.values()]
+    for subject in state.subjects.values():
+        counts = sorted(subject.counts.items())
+        lines.append(f"{subject.name} {subject.status} {subject.in_force} {sorted(subject.rivals)} {counts}")
+        lines.append(f"{subject.name} {sorted(subject.heads)} {sorted(subject.muted_by)}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class _Members:
+    name: str = ""
+    machines: dict[str, Machine] = field(default_factory=dict)
+    open_invites: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
+    ignored: dict[str, str] = field(default_factory=dict)
+    heads: tuple[str, ...] = ()
+
+
+def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> _Members:
+    """Return who belongs to the team.
+
+    Concurrent decisions are taken in an order that depends only on their hashes. A revocation then cuts off what its
+    machine wrote later, also under parents that hide the revocation, so the records are evaluated a second time
+    without that.
+    """
+    ordered_records = _order_by_parents(records)
+    members = _apply_member_records(ordered_records, contents)
+    cut_offs = {
+        machine.id: machine.last_sequence for machine in members.machines.values() if machine.last_sequence is not None
+    }
+    if cut_offs:
+        remaining_records = [
+            record for record in ordered_records if record.sequence <= cut_offs.get(record.writer, record.sequence)
+        ]
+        late_records = set(ordered_records) - set(remaining_records)
+        members = _apply_member_records(remaining_records, contents)
+        members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
+    members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
+    return members
+
+
+def _apply_member_records(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> _Members:
+    members = _Members()
+    for record in records:
+        content = contents.get(record.body_hash)
+        reason = "its body is missing" if content is None else _apply_member_record(members, record, content)
+        if reason:
+            members.ignored[record.hash] = reason
+    return members
+
+
+def _apply_member_record(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+    """Apply one decision about members; return why it does not count."""
+    if record.kind == FOUND:
+        return _apply_founding(members, record, content)
+    if record.kind == JOIN:
+        return _apply_join(members, record, content)
+    if reason := _find_objection(record, members.machines):
+        return reason
+    target = members.machines.get(str(content.get("machine", "")))
+    if record.kind == INVITE:
+        if content.get("role") not in ROLES:
+            return "an invite needs a role"
+        members.open_invites[str(content.get("code_hash", ""))] = content
+    elif record.kind == POLICY:
+        members.policy = dict(content)
+    elif target is None:
+        return "there is no such machine"
+    elif record.kind == ROLE:
+        if content.get("role") not in ROLES:
+            return "there is no such role"
+        grant = (int(content.get("after_sequence", 0)), str(content["role"]))
+        members.machines[target.id] = _replace_machine(target, roles=(*target.roles, grant))
+    elif record.kind == REVOKE:
+        last_sequence = int(content.get("last_sequence", 0))
+        if target.last_sequence is not None:
+            last_sequence = min(last_sequence, target.last_sequence)
+        members.machines[target.id] = _replace_machine(target, last_sequence=last_sequence)
+    return ""
+
+
+def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+    public_key = str(content.get("public_key", ""))
+    if derive_team_id(public_key) != record.team or derive_machine_id(public_key) != record.writer:
+        return "only the machine that the team is named after can found it"
+    members.name = str(content.get("team_name", ""))
+    members.machines[record.writer] = _build_machine(record, content, ADMIN)
+    return ""
+
+
+def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+    if derive_machine_id(str(content.get("public_key", ""))) != record.writer:
+        return "the public key does not belong to the machine"
+    # An invite is used up by the first join, so a second machine with the same code is not admitted.
+    invite = members.open_invites.pop(hash_code(str(content.get("code", ""))), None)
+    if invite is None:
+        return "no open invite has this code"
+    named_content = {**content, "member": invite.get("member") or content.get("member", "")}
+    members.machines[record.writer] = _build_machine(record, named_content, str(invite["role"]))
+    return ""
+
+
+def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Machine:
+    return Machine(
+        id=record.writer,
+        name=str(content.get("name", "")),
+        member=str(content.get("member", "")),
+        public_key=str(content["public_key"]),
+        roles=((0, role),),
+    )
+
+
+def _replace_machine(machine: Machine, **changes: Any) -> Machine:
+    fields = {name: getattr(machine, name) for name in Machine.__dataclass_fields__}
+    return Machine(**{**fields, **changes})
+
+
+def _find_objection(record: Record, machines: Mapping[str, Machine]) -> str:
+    """Return why a record does not count; empty if its machine may write it."""
+    machine = machines.get(record.writer)
+    if machine is None:
+        return "its machine is not a member"
+    if machine.last_sequence is not None and record.sequence > machine.last_sequence:
+        return "its machine was revoked"
+    role = machine.get_role(record.sequence)
+    if not role or ROLES.index(role) < ROLES.index(_NEEDED_ROLE.get(record.kind, ADMIN)):
+        return f"a {role or 'stranger'} may not {record.kind}"
+    return ""
+
+
+def _order_by_parents(records: Sequence[Record]) -> list[Record]:
+    """Return records so that each follows its parents and its writer's earlier ones, revocations first, then by hash.
+
+    A parent that has not arrived is not waited for. There are no cycles: a hash covers the hashes before it.
+    """
+    by_hash = {record.hash: record for record in records}
+    by_position = {(record.writer, record.sequence): record for record in records}
+    last_of_writer: dict[str, Record] = {}
+    waiting_for: dict[str, set[str]] = {}
+    for position in sorted(by_position):
+        record = by_position[position]
+        predecessors = {parent for parent in record.parents if parent in by_hash}
+        if record.writer in last_of_writer:
+            predecessors.add(last_of_writer[record.writer].hash)
+        last_of_writer[record.writer] = record
+        waiting_for[record.hash] = predecessors
+    followers: defaultdict[str, list[str]] = defaultdict(list)
+    for record_hash, predecessors in waiting_for.items():
+        for predecessor in predecessors:
+            followers[predecessor].append(record_hash)
+    ready = [(by_hash[name].kind != REVOKE, name) for name, predecessors in waiting_for.items() if not predecessors]
+    heapq.heapify(ready)
+    ordered: list[Record] = []
+    while ready:
+        _, record_hash = heapq.heappop(ready)
+        ordered.append(by_hash[record_hash])
+        for follower in followers[record_hash]:
+            waiting_for[follower].discard(record_hash)
+            if not waiting_for[follower]:
+                heapq.heappush(ready, (by_hash[follower].kind != REVOKE, follower))
+    return ordered
+
+
+def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return the records that no other record names as a parent."""
+    named_parents = {parent for record in records for parent in record.parents}
+    return tuple(sorted(record.hash for record in records if record.hash not in named_parents))
+
+
+def _evaluate_subject(
+    name: str,
+    records: Sequence[Record],
+    contents: Mapping[str, Mapping[str, Any]],
+    machines: Mapping[str, Machine],
+) -> Subject:
+    """Return a subject: erase beats retire, retire beats revise, and the last approval decides what is in force."""
+    by_kind: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in _order_by_parents(records):
+        by_kind[record.kind].append(record)
+    ancestors = _find_ancestors(records)
+    version_records = [*by_kind[PUBLISH], *by_kind[REVISE]]  # a revision follows what it revises
+    versions = tuple(Version(record.hash, record.writer, contents.get(record.body_hash)) for record in version_records)
+    followed_versions = {parent for record in version_records for parent in ancestors[record.hash]}
+    approvals = {record.hash: str(contents.get(record.body_hash, {}).get("version", "")) for record in by_kind[APPROVE]}
+    version_hashes = {version.hash for version in versions}
+    approvals = {approval: version for approval, version in approvals.items() if version in version_hashes}
+    # An approval that another approval follows was overruled by somebody who had seen it.
+    overruled = {parent for approval in approvals for parent in ancestors[approval]}
+    standing = [approval for approval in approvals if approval not in overruled]
+    # A retirement stands until an approval was given in its knowledge.
+    is_retired = any(
+        all(retirement.hash not in ancestors[approval] for approval in approvals) for retirement in by_kind[RETIRE]
+    )
+    erasures = [record for record in by_kind[ERASE] if _may_erase(record, version_records, machines)]
+    in_force, rivals = "", tuple[str, ...]()
+    if erasures:
+        status = ERASED
+    elif is_retired:
+        status = RETIRED
+    elif standing:
+        status = IN_FORCE
+        # Of concurrent approvals the choice is arbitrary but the same everywhere; the others are shown as rivals.
+        in_force = approvals[min(standing)]
+        rivals = tuple(sorted({approvals[approval] for approval in standing} - {in_force}))
+    else:
+        status = PROPOSED
+    return Subject(
+        name=name,
+        status=status,
+        versions=versions,
+        heads=tuple(version.hash for version in versions if version.hash not in followed_versions),
+        in_force=in_force,
+        approved=tuple(approvals.values()),
+        rivals=rivals,
+        counts=_sum_counts(by_kind[COUNTS], contents),
+        muted_by=_find_muted_by([*by_kind[MUTE], *by_kind[UNMUTE]]),
+    )
+
+
+def _find_ancestors(records: Sequence[Record]) -> dict[str, set[str]]:
+    """Return for each record all records about the subject that its writer had seen."""
+    ancestors: dict[str, set[str]] = {}
+    for record in _order_by_parents(records):
+        seen_records: set[str] = set()
+        for parent in record.parents:
+            seen_records.add(parent)
+            seen_records |= ancestors.get(parent, set())
+        ancestors[record.hash] = seen_records
+    return ancestors
+
+
+def _may_erase(erasure: Record, version_records: Sequence[Record], machines: Mapping[str, Machine]) -> bool:
+    """Return whether the writer may erase: a reviewer anything, everybody else what their machine alone wrote."""
+    role = machines[erasure.writer].get_role(erasure.sequence)
+    if ROLES.index(role) >= ROLES.index(REVIEWER):
+        return True
+    return all(record.writer == erasure.writer for record in version_records)
+
+
+def _sum_counts(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Return the sums over machines; each machine's latest record has its totals."""
+    latest: dict[str, Record] = {}
+    for record in records:
+        if record.writer not in latest or record.sequence > latest[record.writer].sequence:
+            latest[record.writer] = record
+    sums: defaultdict[str, int] = defaultdict(int)
+    for record in latest.values():
+        totals = contents.get(record.body_hash, {}).get("totals", {})
+        for name, count in totals.items() if isinstance(totals, Mapping) else ():
+            if type(count) is int and count >= 0:
+                sums[str(name)] += count
+    return dict(sums)
+
+
+def _find_muted_by(records: Sequence[Record]) -> frozenset[str]:
+    latest: dict[str, Record] = {}
+    for record in records:
+        if record.writer not in latest or record.sequence > latest[record.writer].sequence:
+            latest[record.writer] = record
+    return frozenset(writer for writer, record in latest.items() if record.kind == MUTE)
