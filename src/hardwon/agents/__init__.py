@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hardwon.types import Event
 
-    CommandPredicate = Callable[[str], bool]
+    TrustFinding = tuple[bool | None, str, str]  # whether hooks run (None: not here), what was found, the fix
     CreatedPaths = list[list[str]]  # the containers that an edit of a settings file had to create
 
     class PayloadModule(Protocol):
@@ -39,27 +39,39 @@ if TYPE_CHECKING:
 
         def get_settings_path(self, *, project: str = "") -> str: ...
         def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]: ...
-        def remove_hooks(self, text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str: ...
-        def find_hooks(self, text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]: ...
+        def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str: ...
+        def find_hooks(self, text: str) -> dict[str, list[str]]: ...
         def runs_hooks(self, path: str, text: str) -> bool: ...
+        def find_plugin(self) -> str: ...  # the path that shows the agent has hardwon's plugin; empty if it has not
+        def check_trust(self, text: str) -> TrustFinding | None: ...  # for agents that do not run every hook
         def get_mcp_path(self) -> str: ...
         def add_mcp_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
         def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str: ...
         def find_mcp_command(self, text: str) -> list[str]: ...
 
 
-AGENT_PACKAGES = {"claude-code": "claude_code", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+AGENT_PACKAGES = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "copilot": "copilot",
+    "qwen": "qwen",
+}
+# A tool's result of this size is cut to 20,000 characters anyway, and parsing more would outlast the hook's time.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
 MAX_ID_LENGTH = 512
 MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
 _ID_FIELDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
+# The names of path arguments in the tools of all agents.
 _PATH_FIELDS = (
     "file_path",
     "notebook_path",
     "path",
     "glob",
     "filePath",
+    "dirPath",
     "dir_path",
     "absolute_path",
     "directory",
@@ -88,6 +100,7 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
 
     None if it is of no interest, ValueError if it is malformed or too large.
     """
+    # Checked before parsing: a payload of this size alone would use up the time that the agent gives a hook.
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a payload has {len(payload):,} bytes, more than {MAX_PAYLOAD_BYTES:,}")
     event = load_payload_module(agent).parse_payload(kind, payload)

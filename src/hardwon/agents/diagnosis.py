@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Any
 from hardwon import paths, projects
 from hardwon.agents import AGENT_PACKAGES, load_install_module
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
-from hardwon.agents.codex import hook_trust
-from hardwon.agents.gemini.install import find_hook_obstacle
-from hardwon.agents.installation import build_hook_command, read_text_file
-from hardwon.agents.settings_files import SERVER_NAME, get_value, is_hardwon_hook
+from hardwon.agents.installation import build_hook_command
+from hardwon.agents.settings_files import read_text_file
 from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
 
 if TYPE_CHECKING:
     from hardwon.agents import InstallModule
 
+# An odd number, so that the median is a run that took place.
 PROBE_ROUNDS = 9
+# Twice the longest timeout that hardwon writes for a hook.
 PROBE_SECONDS = 20.0
+# Without a worker a hook takes two to three times as long as an empty interpreter; more means that something is wrong.
 SLOW_FACTOR = 4.0  # times an empty interpreter
 SLOW_MILLISECONDS = 500.0
 TAIL_BYTES = 2_000_000  # bytes at the end of a transcript that are searched for hook times
 _PROBED_EVENT = " PreToolUse "
-_DISABLED_PLUGIN = (False, {"enabled": False})
 _VERSION_PATTERN = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -80,9 +80,8 @@ def check_agents(home: str) -> Iterator[Check]:
     agent_checks = [check for name in AGENT_PACKAGES for check in _check_agent(home, name)]
     yield from agent_checks
     if not agent_checks:
-        yield Check(
-            "agents", None, "no supported agent on the PATH", "install Claude Code, Codex, Gemini CLI or opencode"
-        )
+        titles = ", ".join(load_install_module(name).TITLE for name in AGENT_PACKAGES)
+        yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
     yield from _check_other_tools(load_install_module("claude-code"))
 
 
@@ -92,7 +91,7 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
     program, path, install_command = shutil.which(module.PROGRAM), module.get_settings_path(), f"hardwon install {name}"
     try:
         settings_text = read_text_file(os.path.realpath(path))
-        installed_hooks = module.find_hooks(settings_text, is_hardwon_hook) if settings_text else {}
+        installed_hooks = module.find_hooks(settings_text) if settings_text else {}
     except (UserError, ValueError) as error:
         yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
         return
@@ -104,21 +103,20 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
         yield Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
     else:
         return
+    # What installing would write now shows whether the installed hooks are of this version.
     expected_text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
-    if not installed_hooks and (plugin_path := _find_plugin(name, module)):
+    if not installed_hooks and (plugin_path := module.find_plugin()):
         yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
     elif not installed_hooks:
         yield Check("hooks", None, f"none in {path}", install_command)
-    elif installed_hooks != module.find_hooks(expected_text, is_hardwon_hook):
+    elif installed_hooks != module.find_hooks(expected_text):
         yield Check("hooks", False, f"those in {path} are another version's", install_command)
     else:
         yield Check("hooks", True, f"{len(installed_hooks)} in {path}")
     if not installed_hooks:
         return
-    if name == "codex":
-        yield _check_trust(module)
-    elif name == "gemini" and (obstacle := find_hook_obstacle(settings_text, projects.find_git_root(os.getcwd()))):
-        yield Check("trust", None, obstacle, module.NEXT_STEP)
+    if trust := module.check_trust(settings_text):
+        yield Check("trust", *trust)
     for commands in installed_hooks.values():
         for command in commands:
             if _PROBED_EVENT in command:
@@ -126,53 +124,15 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
                 return
 
 
-def _find_plugin(name: str, module: InstallModule) -> str:
-    """Return the path that shows the agent has hardwon's plugin; empty if it does not."""
-    path = module.get_mcp_path() if name == "codex" else module.get_settings_path()
-    if name == "gemini":
-        folder = os.path.join(os.path.dirname(path), "extensions", SERVER_NAME)
-        return folder if os.path.isdir(folder) else ""
-    try:
-        text = read_text_file(path)
-        if name == "codex":
-            plugins = hook_trust.get_toml_value(text, ["plugins"])
-        else:
-            plugins = get_value(text, ["enabledPlugins"])
-    except (UserError, ValueError):
-        return ""
-    for key, value in plugins.items() if isinstance(plugins, dict) else ():
-        if key.partition("@")[0] == SERVER_NAME and value not in _DISABLED_PLUGIN:
-            return path
-    return ""
-
-
-def _check_trust(module: InstallModule) -> Check:
-    """Check that Codex runs the hooks: it leaves out those that nobody trusted."""
-    config_path, settings_path = module.get_mcp_path(), module.get_settings_path()
-    try:
-        config_text = read_text_file(config_path)
-        hooks = hook_trust.list_hooks(settings_path, read_text_file(settings_path), is_hardwon_hook)
-        distrusted_hooks = hook_trust.find_distrusted_hooks(config_text, hooks)
-        is_disabled = hook_trust.has_hooks_disabled(config_text)
-    except (UserError, ValueError) as error:
-        return Check("trust", False, f"{config_path}: {error}", "repair it")
-    if is_disabled:
-        return Check("trust", False, f"hooks are switched off in {config_path}", "hooks = true below [features] there")
-    if distrusted_hooks:
-        reasons = [f"{reason}: {', '.join(events)}" for reason, events in distrusted_hooks.items()]
-        fix = "type /hooks in Codex and trust hardwon's, or: hardwon install codex --trust"
-        return Check("trust", False, f"Codex leaves out {'; '.join(reasons)}", fix)
-    return Check("trust", True, f"Codex trusts all {len(hooks)} hooks")
-
-
 def _check_other_tools(module: InstallModule) -> Iterator[Check]:
     """Yield other memory tools for Claude Code; two may tell an agent the same twice, or the opposite."""
     local_path = module.get_settings_path(project=projects.find_git_root(os.getcwd()))
     project_path = os.path.join(os.path.dirname(local_path), "settings.json")
+    # Settings nearer to the project win, as in Claude Code.
     files = dict.fromkeys([local_path, project_path, module.get_settings_path()])
     settings_by_path = {path: _read_settings(path) for path in files}
     for path, values in settings_by_path.items():
-        for name, source in find_memory_tools(values, is_hardwon_hook).items():
+        for name, source in find_memory_tools(values).items():
             fix = f"remove its hooks from {path}"
             if source == "plugin":
                 fix = f"/plugin disable {name}, in {module.TITLE}"
@@ -213,7 +173,8 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
             with open(session.transcript, "rb", opener=paths.open_plain_file) as file:
                 file.seek(max(os.path.getsize(session.transcript) - TAIL_BYTES, 0))
                 lines = file.read(TAIL_BYTES).splitlines()
-            durations += read_hook_durations(lines, is_hardwon_hook)
+            # Only Claude Code records how long its hooks took; other transcripts give none.
+            durations += read_hook_durations(lines)
     if not durations:
         return
     median = statistics.median(milliseconds for _, milliseconds in durations)
@@ -230,6 +191,7 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = PRO
     """Run the installed command as the agent would, and time it against an empty interpreter."""
     payload = json.dumps(probe).encode()
     empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
+    # Both are timed in turns, so that a busy machine slows down both alike.
     hook_times, empty_times = [], []
     for _ in range(PROBE_ROUNDS):
         started_at = perf_counter()

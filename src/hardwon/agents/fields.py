@@ -6,13 +6,30 @@ import os
 from posixpath import join, normpath
 
 from hardwon.text.light_json import loads
+from hardwon.types import Event
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
 
+# The hooks of an agent that has all of our events, each with its timeout in seconds, after which the agent continues
+# without an answer.
+STANDARD_TIMEOUTS = {
+    "SessionStart": 10,
+    "UserPromptSubmit": 1,
+    "PreToolUse": 1,
+    "PostToolUse": 2,
+    "PostToolUseFailure": 2,
+    "SubagentStart": 1,
+    "SubagentStop": 2,
+    "PreCompact": 2,
+    "Stop": 2,
+    "SessionEnd": 3,
+}
+# Far more milliseconds than any call takes: a larger number is damage.
 _MAX_NUMBER = 1e15
+# Without a limit a payload could exhaust the stack.
 _MAX_DEPTH = 20
 
 
@@ -24,15 +41,32 @@ def load_payload(payload: bytes) -> dict[str, Any]:
     return wire
 
 
+def build_event(agent: str, kind: str, wire: dict[str, Any]) -> Event:
+    """Return the event of a payload that has Claude Code's field names, without what it says of a call."""
+    return Event(
+        host=agent,
+        kind=kind,
+        session=get_text(wire, "session_id"),
+        cwd=get_path_text(wire, "cwd"),
+        agent=get_text(wire, "agent_id"),
+        source=get_text(wire, "source"),
+        prompt=get_text(wire, "prompt"),
+        transcript=get_text(wire, "transcript_path"),
+        message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
+    )
+
+
 def get_text(wire: object, key: str) -> str:
     value = wire.get(key) if isinstance(wire, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def get_first_text(wire: object, *keys: str) -> str:
-    for key in keys:
-        if value := get_text(wire, key):
-            return value
+    if isinstance(wire, dict):
+        for key in keys:
+            value = wire.get(key)
+            if value and isinstance(value, str):
+                return value
     return ""
 
 
@@ -76,6 +110,7 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
         return "\n".join(collect_strings(tool_input))
     if tool == "Skill":
         return get_first_text(tool_input, "skill", "command")
+    # Which sub-agent is asked matters as much as what it is asked, so a lesson can match either.
     if tool == "Task" and (subagent := get_text(tool_input, "subagent_type")):
         return f"{subagent}\n{get_text(tool_input, 'prompt')}"
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
@@ -83,6 +118,8 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
 
 def get_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:
     """Return the command, the path and the content of a call by Claude Code's names."""
+    if tool == "Bash":  # a third of all calls, and it has neither path nor content
+        return get_text(tool_input, "command"), "", ""
     return get_text(tool_input, "command"), get_tool_path(tool_input), get_tool_content(tool, tool_input)
 
 
@@ -98,6 +135,7 @@ def collect_strings(value: object, depth: int = 0) -> list[str]:
 def read_tail_lines(path: str, max_bytes: int) -> list[bytes]:
     """Return the lines at a file's end; none if it cannot be read. Does not block on a pipe."""
     try:
+        # Opening a pipe without a writer would block the agent until the hook's timeout.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError):
         return []

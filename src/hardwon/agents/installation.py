@@ -12,26 +12,26 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock, paths
 from hardwon.agents import SettingsError, load_install_module
-from hardwon.agents.codex import hook_trust
+from hardwon.agents.codex.install import grant_trust, list_hooks, revoke_trust
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.settings_files import (
     get_value,
-    is_hardwon_hook,
     read_install_ledger,
+    read_text_file,
     write_discovery_files,
 )
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths
+    from hardwon.agents import CreatedPaths, InstallModule
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SettingsChange:
     """A settings file before and after a change, with the containers that hardwon created, by purpose."""
 
@@ -55,6 +55,7 @@ def build_hook_command(name: str, home: str) -> Callable[[str], str]:
     """
 
     def format_command(event: str) -> str:
+        # `-I -S` leaves out site packages and the environment, which would slow the start and could change what runs.
         arguments = [sys.executable, "-I", "-S", HOOK_PATH, name, event, home]
         prefix = "" if event == "UserPromptSubmit" else f"AI_AGENT={name}_hook "
         return f"{prefix}{shlex.join(arguments)} || :"
@@ -65,65 +66,54 @@ def build_hook_command(name: str, home: str) -> Callable[[str], str]:
 def build_server_command(home: str) -> list[str]:
     """Return the command that an agent runs to start hardwon's MCP server."""
     command = [sys.executable, "-I", "-m", "hardwon", "mcp"]
+    # Agents start the server with their own environment, so any other home must be in the command itself.
     if home == os.path.expanduser("~/.hardwon"):
         return command
     return ["env", f"HARDWON_HOME={home}", *command]
 
 
-def read_text_file(path: str) -> str:
-    """Return a file's text with its line ends as they are; empty if there is no file."""
-    try:
-        with open(path, encoding="utf-8", newline="", opener=paths.open_plain_file) as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}", "repair or move that file") from None
-
-
 def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_trust: bool) -> list[SettingsChange]:
     """Return a change for each settings file that installing touches; one of them may change nothing."""
     module, ledger = load_install_module(agent), read_install_ledger(home)
-    # Links are followed, so that a settings file kept elsewhere stays a link.
-    path = os.path.realpath(module.get_settings_path(project=project))
-    change = _read_current(agent, path, ledger)
-    with _report_edit_errors(path, f"hardwon install {agent}"):
-        current_text = change.old_text if os.path.exists(path) else module.EMPTY_SETTINGS
-        stripped_text = module.remove_hooks(current_text, change.created_paths.get("made", []), is_hardwon_hook)
-        new_text, created_paths = module.add_hooks(stripped_text, build_hook_command(agent, home))
-    if _say_the_same(new_text, current_text):  # installing again must not reorder hooks
-        new_text, created_paths = current_text, change.created_paths.get("made", created_paths)
-    changes = {
-        path: replace(
-            change,
-            new_text=new_text,
-            created_paths={**change.created_paths, "made": created_paths},
-            replaces_hooks=stripped_text != current_text,
-        )
-    }
-    # The MCP server and the trust may be in the file that has the hooks, or in another one.
-    other_path = os.path.realpath(module.get_mcp_path())
+    changes: dict[str, SettingsChange] = {}
+
+    def open_change(path: str) -> SettingsChange:
+        # Links are followed, so that a settings file kept elsewhere stays a link.
+        path = os.path.realpath(path)
+        # The MCP server and the trust may be in the file that has the hooks, or in another one.
+        return changes.setdefault(path, _read_current(agent, path, ledger))
+
+    change = hooks_change = open_change(module.get_settings_path(project=project))
+    with _report_edit_errors(change.path, f"hardwon install {agent}"):
+        _add_hooks(change, module, build_hook_command(agent, home))
     if with_mcp:
-        change = changes.get(other_path) or _read_current(agent, other_path, ledger)
-        command, created_paths = build_server_command(home), change.created_paths.get("mcp", [])
-        with _report_edit_errors(other_path, f"hardwon install {agent} --mcp"):
-            new_text = change.new_text
-            if module.find_mcp_command(new_text) != command:
-                stripped_text = module.remove_mcp_server(new_text, created_paths)
-                new_text, created_paths = module.add_mcp_server(stripped_text, command)
-        created = {**change.created_paths, "mcp": created_paths}
-        changes[other_path] = replace(change, new_text=new_text, created_paths=created)
+        change, command = open_change(module.get_mcp_path()), build_server_command(home)
+        with _report_edit_errors(change.path, f"hardwon install {agent} --mcp"):
+            if module.find_mcp_command(change.new_text) != command:
+                stripped_text = module.remove_mcp_server(change.new_text, change.created_paths.get("mcp", []))
+                change.new_text, change.created_paths["mcp"] = module.add_mcp_server(stripped_text, command)
+            change.created_paths.setdefault("mcp", [])
     if with_trust:
         if agent != "codex":
             raise UserError(f"{module.TITLE} needs no trust for hooks", f"hardwon install {agent}")
-        hooks = hook_trust.list_hooks(module.get_settings_path(), changes[path].new_text, is_hardwon_hook)
-        change = changes.get(other_path) or _read_current(agent, other_path, ledger)
-        with _report_edit_errors(other_path, f"hardwon install {agent} --trust"):
-            old_trust = change.created_paths.get("trust", [])
-            new_text, created_paths = hook_trust.grant_trust(change.new_text, hooks, old_trust)
-        created = {**change.created_paths, "trust": created_paths}
-        changes[other_path] = replace(change, new_text=new_text, created_paths=created)
+        change = open_change(module.get_mcp_path())
+        hooks = list_hooks(module.get_settings_path(), hooks_change.new_text)
+        with _report_edit_errors(change.path, f"hardwon install {agent} --trust"):
+            trusted_paths = change.created_paths.get("trust", [])
+            change.new_text, change.created_paths["trust"] = grant_trust(change.new_text, hooks, trusted_paths)
     return list(changes.values())
+
+
+def _add_hooks(change: SettingsChange, module: InstallModule, build_command: Callable[[str], str]) -> None:
+    current_text = change.old_text if os.path.exists(change.path) else module.EMPTY_SETTINGS
+    stripped_text = module.remove_hooks(current_text, change.created_paths.get("made", []))
+    change.new_text, created_paths = module.add_hooks(stripped_text, build_command)
+    change.replaces_hooks = stripped_text != current_text
+    if _say_the_same(change.new_text, current_text):  # installing again must not reorder hooks
+        change.new_text = current_text
+        change.created_paths.setdefault("made", created_paths)
+    else:
+        change.created_paths["made"] = created_paths
 
 
 def _read_current(agent: str, path: str, ledger: dict[str, Any]) -> SettingsChange:
@@ -157,14 +147,16 @@ def plan_removal(agent: str, home: str, path: str) -> SettingsChange:
     with _report_edit_errors(path, f"hardwon uninstall {agent}"):
         if "mcp" in created:
             new_text = module.remove_mcp_server(new_text, created["mcp"])
-        new_text = hook_trust.revoke_trust(new_text, created.get("trust", []))
+        new_text = revoke_trust(new_text, created.get("trust", []))
+        # An empty ledger entry means that an older hardwon installed the hooks, or that the ledger was lost.
         if "made" in created or not created:  # a file that only has the server may be of another format
-            new_text = module.remove_hooks(new_text, created.get("made", []), is_hardwon_hook)
-            remaining_hooks = module.find_hooks(new_text, is_hardwon_hook)
+            new_text = module.remove_hooks(new_text, created.get("made", []))
+            remaining_hooks = module.find_hooks(new_text)
     if remaining_hooks:
         message = f"{path}: another hook shares an entry with hardwon's, in {', '.join(remaining_hooks)}"
         raise UserError(message, f"give it an entry of its own, then: hardwon uninstall {agent}")
-    return replace(change, new_text=new_text)
+    change.new_text = new_text
+    return change
 
 
 def write_change(home: str, change: SettingsChange) -> str:
@@ -173,6 +165,7 @@ def write_change(home: str, change: SettingsChange) -> str:
     existed = ledger.get(change.path, {}).get("existed", os.path.exists(change.path))
     backup, mode = "", 0o600
     if os.path.exists(change.path):
+        # Every change leaves a copy of the file as it was, since a broken settings file stops the agent.
         stamp = clock.format_iso(clock.now()).replace(":", "")
         backup = os.path.join(home, "backups", f"{change.agent}-{os.path.basename(change.path)}-{stamp}")
         paths.write_private(backup, change.old_text.encode("utf-8"))
@@ -190,6 +183,7 @@ def write_removal(home: str, change: SettingsChange) -> None:
     ledger = read_install_ledger(home)
     entry = ledger.pop(change.path, {})
     empty_texts = ("", load_install_module(change.agent).EMPTY_SETTINGS.strip())
+    # A file that was there before stays, even if hardwon's entries were all it held.
     if not entry.get("existed", True) and change.new_text.strip() in empty_texts:
         os.unlink(change.path)
     else:
@@ -198,6 +192,7 @@ def write_removal(home: str, change: SettingsChange) -> None:
 
 
 def _replace_text(change: SettingsChange, mode: int) -> None:
+    # A person may edit the file while the question is on the screen; their change must not be lost.
     if read_text_file(change.path) != change.old_text:
         raise UserError(f"{change.path} changed while you were looking at it", "run the command again")
     paths.replace_file(change.path, change.new_text.encode("utf-8"), mode)
@@ -206,13 +201,6 @@ def _replace_text(change: SettingsChange, mode: int) -> None:
 def _save_ledger(home: str, ledger: dict[str, Any]) -> None:
     paths.write_private(os.path.join(home, paths.INSTALL_LEDGER), json.dumps(ledger, indent=2).encode())
     write_discovery_files(home)
-
-
-def find_displaced_events(change: SettingsChange) -> list[str]:
-    """Return the events whose other hooks moved; Codex knows a hook by its position and asks for trust again."""
-    if change.agent != "codex" or not change.path.endswith(".json"):
-        return []
-    return hook_trust.find_displaced_events(change.path, change.old_text, change.new_text, is_hardwon_hook)
 
 
 @contextmanager

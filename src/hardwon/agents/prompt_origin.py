@@ -30,11 +30,18 @@ HOOK_PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 
 # Part of the path of each agent's program, or of its script where a runtime runs it. Whole paths, because some
 # installers name the file after the version (`~/.local/share/claude/versions/2.1.325`).
-AGENT_PROGRAM_NAMES = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
+AGENT_PROGRAM_NAMES = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+    "copilot": "copilot",
+    "qwen": "qwen",
+}
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 
 # What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
-# Gemini CLI 0.61 and opencode 1.18.
+# Gemini CLI 0.61 and opencode 1.18. An agent that is missing here cannot carry a person's decision.
 STREAM_PREFIXES = {"claude-code": "socket:", "codex": "pipe:", "gemini": "socket:", "opencode": "socket:"}
 
 # Set for the commands that a model runs, and not for hooks. `AI_AGENT` is set for both, with another ending.
@@ -46,8 +53,12 @@ TOOL_CALL_VARIABLES = (
     "CODEX_SANDBOX_NETWORK_DISABLED",
     "GEMINI_CLI",
     "CURSOR_AGENT",
+    "COPILOT_AGENT",
+    "QWEN_CODE",
+    "COPILOT_AGENT_SESSION_ID",
 )
 COMMAND_SUFFIXES = (" || :", " 2>/dev/null || :")
+# A bound in case processes end, and their numbers are used again, while they are read.
 MAX_ANCESTORS = 64
 
 
@@ -90,6 +101,8 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
     read = read or read_process
     if pid <= 0:
         return UNKNOWN_SENDER
+    if agent_name not in STREAM_PREFIXES:
+        return f"hardwon cannot yet tell who types in {agent_name}"
     try:
         this_process, hook = read(os.getpid()), read(pid)
         if doubt := _find_hook_doubt(hook, this_process, agent_name, home):
@@ -115,6 +128,7 @@ def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home
     is_hook_command = len(words) == 7 and words[1:3] == ("-I", "-S")
     if not is_hook_command or words[4:6] != (agent_name, PROMPT_EVENT):
         return f"it was sent by {_get_program_name(hook)}, not by hardwon's hook"
+    # Another copy of hook.py could be an agent's own, edited to say anything.
     is_this_copy = os.path.realpath(words[3]) == os.path.realpath(HOOK_PATH)
     if not is_this_copy or hook.program != this_process.program:
         return (

@@ -19,18 +19,22 @@ from hardwon import paths
 from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
 from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
 from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.errors import UserError
 from hardwon.types import frozen
 
 if TYPE_CHECKING:
-    from hardwon.agents import CommandPredicate, CreatedPaths
+    from hardwon.agents import CreatedPaths
 
 HOOK_LOCATION_FILE = "front-door"
 HOOKED_SETTINGS_FOLDER = "hooked"
 SERVER_NAME = "hardwon"
 SERVERS_KEY = "mcpServers"
+# Claude Code writes a plain false, Codex a table.
+_DISABLED_PLUGIN = (False, {"enabled": False})
 
 _BOM = "\ufeff"
 _WHITESPACE = re.compile(r"[ \t\r\n]*")
+# A string is matched first, so that `//` inside it is not taken for a comment.
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*+")|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _NOT_NEWLINE = re.compile(r"[^\r\n]")
 _NEWLINE = re.compile(r"\r?\n")
@@ -40,6 +44,7 @@ _DECODER = json.JSONDecoder()
 
 
 def is_hardwon_hook(command: str) -> bool:
+    # By the end of the path, so that hooks of another version or virtual environment are known as well.
     return "/hardwon/hook.py" in command
 
 
@@ -52,19 +57,20 @@ def add_hook_entries(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tup
     return text, created_paths
 
 
-def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str:
+def remove_hooks(text: str, created_paths: CreatedPaths) -> str:
     """Return the settings without our hooks, whichever version of hardwon added them."""
 
     def is_hardwon_entry(_: str, entry: object) -> bool:
         commands = [get_text(hook, "command") for hook in get_list(entry, "hooks")]
+        # An entry that somebody else's hook shares stays; `plan_removal` reports it.
         return bool(commands) and all(map(is_hardwon_hook, commands))
 
-    for event in find_hooks(text, is_hardwon_hook):
+    for event in find_hooks(text):
         text = remove_children(text, ["hooks", event], is_hardwon_entry, created_paths)
     return text
 
 
-def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]:
+def find_hooks(text: str) -> dict[str, list[str]]:
     """Return our commands in these settings, by the agent's name of the event."""
     commands_by_event: dict[str, list[str]] = {}
     for event, command in list_hook_commands(get_value(text)):
@@ -75,7 +81,7 @@ def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[s
 
 def runs_hooks(path: str, text: str) -> bool:
     """Return whether the agent runs our hooks, by the settings file at this path."""
-    return bool(find_hooks(text, is_hardwon_hook))
+    return bool(find_hooks(text))
 
 
 def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
@@ -89,6 +95,7 @@ def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
 
 def add_server_entry(text: str, path: Sequence[str], entry: object) -> tuple[str, CreatedPaths]:
     """Return the settings with our MCP server at the path, in place of what has our name there."""
+    # Replaced and not edited: the command holds paths that change with every upgrade.
     return insert_value(remove_value(text, path), path, entry)
 
 
@@ -105,6 +112,26 @@ def read_server_command(server: object) -> list[str]:
     if not isinstance(server, dict):
         return []
     return [str(server.get("command")), *map(str, get_list(server, "args"))]
+
+
+def read_text_file(path: str) -> str:
+    """Return a file's text with its line ends as they are; empty if there is no file."""
+    try:
+        with open(path, encoding="utf-8", newline="", opener=paths.open_plain_file) as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}", "repair or move that file") from None
+
+
+def has_own_plugin(plugins: object) -> bool:
+    """Return whether an agent's plugins, by name, have hardwon's, and it is not switched off."""
+    if not isinstance(plugins, dict):
+        return False
+    return any(
+        name.partition("@")[0] == SERVER_NAME and value not in _DISABLED_PLUGIN for name, value in plugins.items()
+    )
 
 
 def read_install_ledger(home: str) -> dict[str, Any]:
@@ -205,6 +232,7 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
     masked_text = _mask_comments(text)
     nodes = _find_nodes(masked_text, path)
     if not nodes:
+        # Editors on Windows begin a file with a byte order mark, which must stay the first character.
         bom = text[: text.startswith(_BOM)]
         text, created_paths = insert_value(f"{bom}{{}}{text[len(bom) :]}", path, value)
         return text, [[], *created_paths]
@@ -240,6 +268,7 @@ def remove_children(
     remaining = [child for child in children if not should_remove(child.key, child.value)]
     if len(remaining) == len(children):
         return text
+    # An empty container that the person had before hardwon came stays.
     while not remaining and [node.key for node in nodes[1:]] in removable_paths:
         emptied = nodes.pop()
         if not nodes:
@@ -331,6 +360,7 @@ def _detect_style(text: str, root: _Child) -> _Style:
     indent = _INDENTED_LINE.search(text, root.start, root.end)
     unit = indent[1].removeprefix(_get_indent(text, root.start)) if indent else ""
     members = _list_children(text, root)
+    # `{"a":1}` as jq -c writes it, against `{"a": 1}`.
     is_tight = bool(members) and text[members[0].value_start - 1] == ":"
     return _Style(
         newline=newline[0] if newline else "\n",

@@ -13,6 +13,7 @@ from typing import Any
 from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
 
 _MAX_DEPTH = 20
+# More lines than a stored text has room for.
 _MAX_PATCH_LINES = 2_000
 # Fields that hold the whole text of a result; the first that an object has is taken.
 _TEXT_FIELDS = ("llmContent", "content", "result", "output", "text", "message", "error", "returnDisplay", "resource")
@@ -49,6 +50,7 @@ def get_result_text(result: Any, depth: int = 0) -> str:
         return _render_streams(result)
     if "filePath" in result or "structuredPatch" in result:
         return _render_edit(result)
+    # Claude Code's Read: the file's text, or for an image only its name.
     if file := get_object(result, "file"):
         return get_text(file, "content") or f"[{result.get('type', 'file')}] {get_text(file, 'filePath')}".rstrip()
     text = _find_text(result, depth) or "\n".join(_render_fields(result))
@@ -59,6 +61,7 @@ def get_result_text(result: Any, depth: int = 0) -> str:
 
 def get_stored_result_text(stored: str) -> str:
     """Return the text of a stored result: text by now, in older rows the JSON that a hook sent."""
+    # Most stored results are plain text, so few of them are parsed.
     if not stored.startswith(("{", '[{"type"', '"')):
         return stored
     try:

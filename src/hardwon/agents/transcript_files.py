@@ -31,10 +31,13 @@ NumberedLines = list[tuple[int, bytes]]
 Portions = Iterator[tuple[NumberedLines, ReadPosition]]  # lines, each time with the read position behind them
 StepPredicate = Callable[[Step], bool]
 
+# Bounds the memory that reading takes, and how much is read again after a crash.
 PORTION_BYTES = 4 * 1024 * 1024
+# A longer line is most likely an image; it is skipped and counted as malformed.
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 _HEAD_BYTES = 4096
+# Enough to tell two sessions apart: a line has an id and a time.
 _FINGERPRINT_BYTES = 1024
 _PRIVATE_TAG = b"<private"
 _SEARCH_BYTES = 1 << 20
@@ -52,6 +55,7 @@ class OpenTranscript(NamedTuple):
 def open_transcript(path: str, last_position: ReadPosition | None = None) -> Iterator[OpenTranscript]:
     """Read on behind a position, or from the beginning if it does not hold; OSError if it cannot be read."""
     if is_database_session(path):
+        # The inode is the database's: a database that was replaced is read from the beginning.
         stat = _build_stat(database.get_session(path))
         position = ReadPosition(inode=stat.st_ino)
         if last_position and last_position.inode == stat.st_ino:
@@ -198,11 +202,13 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
                 return
             yield lines, position
         elif len(pending) > MAX_LINE_BYTES:
+            # The line has no end yet, so it is read again, and skipped, once it has.
             if not _skip_line(file):
                 break
             position = _move_position(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
             yield [(position.line, pending[:_FINGERPRINT_BYTES])], position
             pending = b""
+    # Some agents end the file without a newline, so a last line that is whole JSON counts.
     if len(pending) <= MAX_LINE_BYTES and _is_json(pending):
         number = position.line + (not position.unended)
         position = _move_position(file, replace(position, unended=True), position.offset + len(pending), number)
@@ -260,12 +266,13 @@ def _is_json(line: bytes) -> bool:
 
 def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
     """Return a predicate for steps to leave out: for their folder, a pause of their session, or a denied path."""
-    is_denied_folder = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, values["denyProjects"]))
+    # The steps of a session share their folder, so its links are resolved once.
+    is_denied_folder = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, denied_projects))
     was_paused = lru_cache(maxsize=512)(partial(claims.has_been_paused, home))
-    denied_paths = values["denyPaths"]
+    denied_projects, denied_paths = values["denyProjects"], values["denyPaths"]
 
     def is_denied(step: Step) -> bool:
-        if is_denied_folder(step.cwd) or was_paused(step.session):
+        if (denied_projects and is_denied_folder(step.cwd)) or was_paused(step.session):
             return True
         if not denied_paths or step.kind != "call":
             return False
@@ -280,6 +287,7 @@ def denied_or_deleted(is_denied: StepPredicate, tombstones: Tombstones) -> StepP
         return is_denied
 
     def is_excluded(step: Step) -> bool:
+        # A step without a time counts as old, so that nothing deleted comes back.
         at = parse_timestamp(step.at) or None
         if is_denied(step) or tombstones.covers(SESSION, step.session, at):
             return True
@@ -328,6 +336,7 @@ def has_private_parent(path: str) -> bool:
 def _is_hidden_subagent(path: str, session: str, agent: str) -> bool:
     if not os.path.isfile(path):
         return False  # sessions in a database: `read_messages` already leaves these subagents out
+    # A sub-agent that names no session cannot be traced to a prompt, so it is hidden.
     has_session = session not in ("", agent)
     if is_single_document(path) and has_session:
         return any(map(_has_private_tag, {path, *_find_session_nearby(path, session)}))

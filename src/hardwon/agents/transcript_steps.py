@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 LineFinder = Callable[[str], int]  # the line on which a text stands
 UsageCounter = dict[str, Any]  # as it is stored with a reader's state
 
-TRANSCRIPT_MODULES = {name: f"hardwon.agents.{package}.transcript" for name, package in AGENT_PACKAGES.items()}
+# Agents' own ids are far shorter, and a reader's state must stay small.
 _MAX_ID_LENGTH = 128
 _MAX_PATH_LENGTH = 4096
 _MAX_MISSES = 100  # failed searches, after which the document must escape its strings differently from our search
@@ -67,14 +67,13 @@ class TokenUsage(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads one transcript line by line, and keeps the state between lines."""
+    """Reads one transcript line by line, and keeps the state between lines in its attributes, which are stored."""
 
     malformed: int
     usage: UsageCounter
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
     def read_line(self, number: int, line: bytes) -> Iterable[Step]: ...
-    def dump_state(self) -> dict[str, Any]: ...
 
 
 class TranscriptModule(Protocol):
@@ -89,13 +88,13 @@ class TranscriptModule(Protocol):
 
 def load_transcript_module(agent: str) -> TranscriptModule:
     """Return the module that reads an agent's transcripts; KeyError if hardwon does not know the agent."""
-    module: TranscriptModule = __import__(TRANSCRIPT_MODULES[agent], fromlist=["Reader"])
+    module: TranscriptModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[agent]}.transcript", fromlist=["Reader"])
     return module
 
 
 def identify_agent(path: str, head: bytes) -> str:
     """Return the agent that wrote this transcript, by the file's name and its first bytes; empty if none did."""
-    for agent in TRANSCRIPT_MODULES:
+    for agent in AGENT_PACKAGES:
         module = load_transcript_module(agent)
         if module.is_transcript_path(path) and module.is_transcript_head(head):
             return agent
@@ -120,6 +119,7 @@ def parse_timestamp(at: str) -> float:
 def parse_line(line: bytes) -> tuple[JsonObject, int]:
     """Return the object in a line, an empty one if there is none, and 1 if the line is malformed."""
     try:
+        # orjson is several times as fast as `json`, but refuses what a few transcripts contain.
         wire = orjson.loads(line)
     except ValueError:
         try:
@@ -145,6 +145,7 @@ def get_objects(wire: object, key: str) -> list[JsonObject]:
 def get_count(wire: Mapping[str, Any], key: str) -> int:
     """Return a number of tokens; 0 if it is not a number or out of range."""
     value = wire.get(key)
+    # A bool is an int to `isinstance`, and no session has a trillion tokens.
     return value if type(value) is int and 0 <= value < 1 << 40 else 0
 
 
@@ -187,6 +188,7 @@ def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     def find_line(text: str) -> int:
         nonlocal offset, line, misses
         if text and misses < _MAX_MISSES:
+            # 60 characters are enough to find a text, because texts are asked for in the document's order.
             match_offset = document.find(orjson.dumps(text[:60])[1:-1], offset)
             misses += match_offset < 0
             line += document.count(b"\n", offset, max(match_offset, offset))
@@ -218,14 +220,19 @@ def create_counter() -> UsageCounter:
 def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     """Count what a message took, in place of what was counted for it before.
 
-    Agents report a message's usage several times: with each of its blocks, or again when more of it is known.
+    Agents report a message's usage several times: with each of its blocks, or again when more of it is known. An empty
+    counter counts nothing.
     """
-    previous = counter["latest"].pop(shorten_id(message), (0, 0, 0))
-    for name, old_count, new_count in zip(("in", "out", "cached"), previous, usage, strict=True):
-        counter[name] += new_count - old_count
-    if message:
-        counter["latest"][shorten_id(message)] = list(usage)
-        forget_oldest(counter["latest"], _MAX_RECOUNTED)
+    if not counter:
+        return
+    latest, message_id = counter["latest"], shorten_id(message)
+    previous = latest.pop(message_id, (0, 0, 0))
+    counter["in"] += usage.tokens_in - previous[0]
+    counter["out"] += usage.tokens_out - previous[1]
+    counter["cached"] += usage.tokens_cached - previous[2]
+    if message_id:
+        latest[message_id] = list(usage)
+        forget_oldest(latest, _MAX_RECOUNTED)
     counter["seen"] = True
 
 

@@ -19,6 +19,6 @@ const hooks = await Hardwon({ client, directory: "/home/dev/project" })
 const results = []
 for (const [hook, input, output] of JSON.parse(readFileSync(0, "utf8"))) {
   const thrown = await hooks[hook](input, output).then(() => "", (error) => error.message)
-  results.push({ thrown, output })
+  results.push({ thrown, input, output })
 }
 console.log(JSON.stringify({ results, toasts }))

@@ -6,10 +6,9 @@ import json
 import os
 
 from hardwon.agents import AGENT_PACKAGES, load_install_module, load_payload_module
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
 from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
-from tests.support.reading import TESTS
+from tests.support.transcript_reading import TESTS
 
 PAGE = os.path.join(os.path.dirname(TESTS), "docs", "hosts.md")
 
@@ -17,7 +16,7 @@ PAGE = os.path.join(os.path.dirname(TESTS), "docs", "hosts.md")
 def read_table() -> dict[str, dict[str, str]]:
     """Return yes, partly or no for each ability, by agent."""
     with open(PAGE, encoding="utf-8") as file:
-        rows = [line.strip("|\n").split("|") for line in file if line.startswith("|") and line.count("|") == 7]
+        rows = [line.strip("|\n").split("|") for line in file if line.startswith("|") and line.count("|") == 9]
     (_, _, *titles), _, *abilities = [[cell.strip() for cell in row] for row in rows]
     agents = {load_install_module(agent).TITLE: agent for agent in AGENT_PACKAGES}
     return {agents[title]: {row[0]: row[column] for row in abilities} for column, title in enumerate(titles, start=2)}
@@ -50,7 +49,7 @@ def test_what_the_table_says_is_what_the_code_does() -> None:
         assert carries(agent, "UserPromptSubmit", context="remember") == can["prompt"], agent
         has_every_event = load_payload_module(agent).EVENT_TIMEOUTS.keys() == every_event
         assert has_every_event == (row["capture"] == "yes"), agent
-        assert (agent in TRANSCRIPT_MODULES) == can["transcripts"], agent
+        assert (agent in AGENT_PACKAGES) == can["transcripts"], agent
 
 
 def test_the_mcp_server_can_be_registered_where_the_table_says_so() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hardwon.agents.claude_code.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
 from hardwon.text.fence import fence_text
-from tests.support.reading import corpus, lines_of, recorded, steps_of
+from tests.support.transcript_reading import find_recording, list_corpus_files, read_lines, read_steps
 
 NOTE = "\n\nNote: The user's next message may contain a correction or preference. Pay close attention — if they explain"
 NO = (
@@ -26,7 +26,7 @@ OUR_NO = fence_text("use git stash -u")
 
 
 def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
-    return steps_of(reader or Reader(), lines)
+    return read_steps(reader or Reader(), lines)
 
 
 def step(wire: object) -> Step | None:
@@ -63,7 +63,7 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
     reader = Reader()
     told = [
         (one.line, one.kind, one.agent, one.tool, one.command or one.path or one.text, one.failed, one.refused)
-        for one in steps(lines_of(recorded("claude-code", "made-up.jsonl")), reader)
+        for one in steps(read_lines(find_recording("claude-code", "made-up.jsonl")), reader)
     ]
     refusal = f"{NO}To tell you how to proceed, the user said:\nnever push from here{NOTE.partition(' —')[0]}."
     assert told == [
@@ -84,7 +84,7 @@ def test_a_session_becomes_the_steps_taken_in_it() -> None:
 
 
 def test_a_step_says_where_it_was_taken_and_joins_its_result() -> None:
-    found = steps(lines_of(recorded("claude-code", "made-up.jsonl")))
+    found = steps(read_lines(find_recording("claude-code", "made-up.jsonl")))
     assert found[2] == Step(
         "call", 5, "u-04.0", "2026-03-01T10:00:04.000Z", "s-1", "", "/home/dev/shop", "t-1", "Bash", "npm test"
     )
@@ -104,7 +104,7 @@ def test_a_copy_of_a_line_has_the_same_id() -> None:
 
 @pytest.mark.parametrize("version", ["2.1.197", "2.1.325"])
 def test_of_the_recorded_lines_only_a_few_are_steps(version: str) -> None:
-    found = steps(lines_of(recorded("claude-code", f"recorded-{version}.jsonl")))
+    found = steps(read_lines(find_recording("claude-code", f"recorded-{version}.jsonl")))
     assert sorted(one.kind for one in found) == ["compacted", "person", "result"]
     assert {one.kind: one.text for one in found} == {"compacted": "", "person": "do it", "result": "out-original"}
 
@@ -385,9 +385,9 @@ def test_transcripts_are_looked_for_where_claude_code_writes_them() -> None:
 
 def test_every_real_session_has_the_calls_and_errors_its_index_says() -> None:
     read = 0
-    for row, path in corpus("claude-code"):
+    for row, path in list_corpus_files("claude-code"):
         reader = Reader()
-        found = steps(lines_of(path), reader)
+        found = steps(read_lines(path), reader)
         calls = sum(one.kind == "call" for one in found)
         failed = sum(one.failed for one in found)
         expected = tuple(int(row[name]) for name in ("bad_lines", "tool_calls", "tool_errors"))
@@ -411,8 +411,8 @@ OTHERWISE = {
 def test_what_people_said_in_real_sessions_differs_from_the_index_for_named_reasons() -> None:
     turns = people = 0
     why: Counter[str] = Counter()
-    for row, path in corpus("claude-code"):
-        lines = lines_of(path)
+    for row, path in list_corpus_files("claude-code"):
+        lines = read_lines(path)
         turns += int(row["user_turns"])
         said = Counter(one.line for one in steps(lines) if one.kind == "person")
         people += said.total()
@@ -449,8 +449,8 @@ def reason_less(wire: dict[str, Any]) -> str:
 def test_real_sessions_hold_refusals_and_copies() -> None:
     refused: Counter[bool] = Counter()
     places: dict[str, set[str]] = {}
-    for row, path in corpus("claude-code"):
-        for one in steps(lines_of(path)):
+    for row, path in list_corpus_files("claude-code"):
+        for one in steps(read_lines(path)):
             places.setdefault(one.id, set()).add(row["file"])
             if one.refused:
                 refused[one.refused != " "] += 1

@@ -14,7 +14,7 @@ from hardwon.agents import load_payload_module
 from hardwon.agents.codex.payload import EVENT_TIMEOUTS, parse_payload, render_reply
 from hardwon.privacy import event_filter
 from hardwon.types import Event, HookReply
-from tests.support.reading import TESTS, bent, recorded
+from tests.support.transcript_reading import TESTS, distort_json, find_recording
 
 RECORDED = os.path.join(TESTS, "payloads", "codex")
 BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "codex")
@@ -244,7 +244,7 @@ def test_a_sub_agents_own_rollout_is_not_taken_for_the_sessions() -> None:
 
 
 def test_a_failed_command_is_known_by_the_end_of_the_rollout() -> None:
-    rollout, said = recorded("codex", DIRECT), "ls: cannot access '/nonexistent-dir': No such file or directory\n"
+    rollout, said = find_recording("codex", DIRECT), "ls: cannot access '/nonexistent-dir': No such file or directory\n"
     found = happened(ended(rollout, "call_1_0", said))
     assert (found.kind, found.failed, found.response) == ("PostToolUseFailure", True, said)
     fine = happened(ended(rollout, "call_0_1", "hello from notes\n"))
@@ -252,11 +252,11 @@ def test_a_failed_command_is_known_by_the_end_of_the_rollout() -> None:
 
 
 def test_a_failure_without_a_word_says_its_code() -> None:
-    assert happened(ended(recorded("codex", DIRECT), "call_1_0")).response == "Process exited with code 3"
+    assert happened(ended(find_recording("codex", DIRECT), "call_1_0")).response == "Process exited with code 3"
 
 
 def test_where_the_rollout_has_a_call_and_not_its_end_the_hook_leaves_it_to_the_rollout() -> None:
-    rollout = recorded("codex", LEGACY)
+    rollout = find_recording("codex", LEGACY)
     assert event(ended(rollout, "call_2_0", "ls: cannot access '/nope'")) is None
     told_by_agent = happened(ended(rollout, "call_2_0", "x", agent_id=AGENT))
     assert (told_by_agent.kind, told_by_agent.response) == ("PostToolUse", "x")
@@ -266,19 +266,19 @@ def test_where_the_rollout_has_a_call_and_not_its_end_the_hook_leaves_it_to_the_
 def test_without_a_rollout_that_knows_the_call_it_is_told_as_it_came(rollout: Any, tmp_path: Any) -> None:
     if rollout == "PIPE":
         os.mkfifo(tmp_path / "pipe")
-    rollout = {"LEGACY": recorded("codex", LEGACY), "PIPE": str(tmp_path / "pipe")}.get(rollout, rollout)
+    rollout = {"LEGACY": find_recording("codex", LEGACY), "PIPE": str(tmp_path / "pipe")}.get(rollout, rollout)
     found = happened(ended(rollout, "call_unheard_of", "words"))
     assert (found.kind, found.failed, found.response) == ("PostToolUse", False, "words")
 
 
 def test_only_the_end_of_a_long_rollout_is_read(tmp_path: Any) -> None:
     path = str(tmp_path / "rollout.jsonl")
-    shutil.copy(recorded("codex", DIRECT), path)
+    shutil.copy(find_recording("codex", DIRECT), path)
     with open(path, "ab") as file:
         file.write(b"{half a line\n" + b" " * 300_000)
     found = happened(ended(path, "call_1_0", "words"))
     assert (found.kind, found.response) == ("PostToolUse", "words")
-    with open(recorded("codex", DIRECT), "rb") as file:
+    with open(find_recording("codex", DIRECT), "rb") as file:
         lines = file.read()
     with open(path, "ab") as file:
         file.write(b"\n" + lines)
@@ -302,7 +302,7 @@ def test_what_makes_no_sense_is_refused_or_passed_over() -> None:
         for name in table:
             for seed in range(20):
                 try:
-                    parse_payload("PreToolUse", bent(payload(version, name), Random(seed), share=0.15))
+                    parse_payload("PreToolUse", distort_json(payload(version, name), Random(seed), share=0.15))
                 except ValueError:
                     pass
 

@@ -11,7 +11,7 @@ import pytest
 from hardwon.agents.codex.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
 from hardwon.text.fence import fence_text
-from tests.support.reading import corpus, in_brief, lines_of, recorded, steps_of
+from tests.support.transcript_reading import find_recording, list_corpus_files, read_lines, read_steps, summarize_steps
 
 DENIED = (
     f"Command blocked by PreToolUse hook: {fence_text('Held once by hardwon: use git stash -u')}. Command: git stash"
@@ -20,7 +20,7 @@ OLD, OWN, NEW = "019d7d08-0000-7000-8000-000000000001", "019d7e30-0000-7000-8000
 
 
 def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
-    return steps_of(reader or Reader(), lines)
+    return read_steps(reader or Reader(), lines)
 
 
 def line(kind: str, **payload: object) -> bytes:
@@ -173,7 +173,9 @@ def test_what_the_program_writes_is_nobodys_words(text: str) -> None:
 
 def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
     files = "\n# Files mentioned by the user:\n\n## a.png: /home/dev/a.png\n\n## My request for Codex:\nadd it\n"
-    assert in_brief(steps([said("user", files, "<image name=[Image #1]>", "</image>")])) == [("person", 1, "add it")]
+    assert summarize_steps(steps([said("user", files, "<image name=[Image #1]>", "</image>")])) == [
+        ("person", 1, "add it")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
     ],
 )
 def test_a_call_is_named_as_in_claude_code(call: bytes, expected: tuple[str, ...]) -> None:
-    assert in_brief(steps([call])) == [("call", 1, *expected)]
+    assert summarize_steps(steps([call])) == [("call", 1, *expected)]
 
 
 def test_a_process_that_is_asked_again_keeps_its_command() -> None:
@@ -242,7 +244,10 @@ def test_a_process_that_is_asked_again_keeps_its_command() -> None:
         asked("write_stdin", {"session_id": 7, "chars": ""}, "c2"),
         ended("Wall time: 1 seconds\nProcess exited with code 2\nOutput:\n1 failed", "c2"),
     ]
-    assert in_brief(steps(lines))[2:] == [("call", 3, "BashOutput", "make test"), ("result", 4, "1 failed", True)]
+    assert summarize_steps(steps(lines))[2:] == [
+        ("call", 3, "BashOutput", "make test"),
+        ("result", 4, "1 failed", True),
+    ]
 
 
 def test_what_is_said_twice_is_counted_once() -> None:
@@ -252,7 +257,7 @@ def test_what_is_said_twice_is_counted_once() -> None:
         event("agent_message", message="done"),
         item("message", role="assistant", content=[{"type": "output_text", "text": "done"}]),
     ]
-    assert in_brief(steps(lines)) == [("person", 1, "do it"), ("agent", 4, "done")]
+    assert summarize_steps(steps(lines)) == [("person", 1, "do it"), ("agent", 4, "done")]
 
 
 def test_a_sub_agent_begins_with_a_copy_of_its_parent() -> None:
@@ -304,14 +309,14 @@ def test_code_mode_shows_what_a_script_ran_and_a_script_that_broke() -> None:
     mcp = ran("McpToolCall", server="m", tool="t", arguments={"q": "x"}, status="failed", error={"message": "gone"})
     declined = ran("FileChange", changes={"/a.py": {"type": "add", "content": "x"}}, status="declined")
     told = [("call", 3, "Bash", "git stash"), ("result", 3, "no", True)]
-    assert in_brief(steps([opening, script, nested, ended(fine)])) == told
-    assert in_brief(steps([opening, script, nested, ended(broke)])) == told
-    assert in_brief(steps([opening, script, ended(broke)])) == [
+    assert summarize_steps(steps([opening, script, nested, ended(fine)])) == told
+    assert summarize_steps(steps([opening, script, nested, ended(broke)])) == told
+    assert summarize_steps(steps([opening, script, ended(broke)])) == [
         ("call", 2, "Bash", "git stash"),
         ("result", 3, "Script error:\nboom", True),
     ]
-    assert in_brief(steps([opening, script, ended(held)])) == []
-    assert in_brief(steps([mcp, declined])) == [
+    assert summarize_steps(steps([opening, script, ended(held)])) == []
+    assert summarize_steps(steps([mcp, declined])) == [
         ("call", 1, "mcp__m__t", "x"),
         ("result", 1, "gone", True),
         ("call", 2, "Write", "/a.py", "x"),
@@ -343,7 +348,7 @@ def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
 
 def test_lines_from_before_the_envelope_are_read() -> None:
     old = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]}
-    assert in_brief(steps([b'{"id":"s","timestamp":"t","instructions":null}', json.dumps(old).encode()])) == [
+    assert summarize_steps(steps([b'{"id":"s","timestamp":"t","instructions":null}', json.dumps(old).encode()])) == [
         ("person", 2, "do it")
     ]
 
@@ -399,8 +404,8 @@ WRITTEN = {
 
 @pytest.mark.parametrize(("name", "expected"), WRITTEN.items())
 def test_what_the_real_program_wrote(name: str, expected: list[tuple[Any, ...]]) -> None:
-    found = steps(lines_of(recorded("codex", name)))
-    assert in_brief(found) == expected
+    found = steps(read_lines(find_recording("codex", name)))
+    assert summarize_steps(found) == expected
     assert {step.cwd for step in found} == {"/home/dev/project"}
 
 
@@ -431,9 +436,9 @@ ALSO_FAILED = {
 def test_every_real_rollout_is_read_and_the_counts_agree() -> None:
     ours: Counter[str] = Counter()
     theirs: Counter[str] = Counter()
-    for row, path in corpus("codex"):
+    for row, path in list_corpus_files("codex"):
         reader = Reader()
-        found = steps(lines_of(path), reader)
+        found = steps(read_lines(path), reader)
         assert reader.malformed == int(row["bad_lines"]), row["file"]
         assert sum(step.kind == "call" for step in found) == int(row["tool_calls"]), row["file"]
         ours.update(step.kind for step in found)

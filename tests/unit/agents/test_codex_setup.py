@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.codex import hook_trust, install
+from hardwon.agents.codex import install
 from hardwon.agents.codex.payload import EVENT_TIMEOUTS
-from hardwon.agents.settings_files import is_hardwon_hook
-from tests.support.files import content, put
-from tests.support.house_of_one import GIT_STASH, House, lesson
+from tests.support.house import GIT_STASH, House, lesson
+from tests.support.text_files import read_text, write_text
 
 HOOKS = """{ "description": "caf\\u00e9",
 \t"hooks": {"PreToolUse": [ {"matcher": "Bash", "hooks": [{"type": "command", "command": "/usr/bin/other"}]} ]}
@@ -55,22 +54,22 @@ class Files:
 
     def put(self, hooks: str = HOOKS, config: str = CONFIG) -> None:
         for path, text in ((self.hooks, hooks), (self.config, config)):
-            put(path, text)
+            write_text(path, text)
 
     @property
     def both(self) -> tuple[str, str]:
-        return content(self.hooks), content(self.config)
+        return read_text(self.hooks), read_text(self.config)
 
     @property
     def trusted(self) -> dict[str, Any]:
-        found: dict[str, Any] = tomllib.loads(content(self.config)).get("hooks", {}).get("state", {})
+        found: dict[str, Any] = tomllib.loads(read_text(self.config)).get("hooks", {}).get("state", {})
         return {key: state for key, state in found.items() if key.startswith(self.hooks)}
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        wanted = hook_trust.list_hooks(self.hooks, content(self.hooks), is_hardwon_hook)
+        wanted = install.list_hooks(self.hooks, read_text(self.hooks))
         assert len(wanted) == len(EVENT_TIMEOUTS)
-        return hook_trust.find_distrusted_hooks(content(self.config), wanted)
+        return install.find_distrusted_hooks(read_text(self.config), wanted)
 
 
 @pytest.fixture
@@ -83,11 +82,11 @@ def checks(house: House, **env: str) -> dict[str, dict[str, Any]]:
 
 
 def entries(path: str) -> dict[str, dict[str, Any]]:
-    return {event: groups[-1]["hooks"][0] for event, groups in json.loads(content(path))["hooks"].items()}
+    return {event: groups[-1]["hooks"][0] for event, groups in json.loads(read_text(path))["hooks"].items()}
 
 
 def test_a_hook_is_known_by_the_hash_that_codex_itself_gives_it() -> None:
-    found = hook_trust.list_hooks("/c/hooks.json", LISTED, is_hardwon_hook)
+    found = install.list_hooks("/c/hooks.json", LISTED)
     assert {hook.key: hook.trust_hash for hook in found} == {key: f"sha256:{hash}" for key, hash in HASHES.items()}
 
 
@@ -123,18 +122,18 @@ def test_uninstalling_codex_leaves_every_byte_as_it_was(
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.rstrip("\n"), CONFIG.replace("\n", "\r\n"), 'model = "a"', "\n", ""])
 def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) -> None:
     after, made = install.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
-    wanted = hook_trust.list_hooks("/c/hooks.json", after, is_hardwon_hook)
+    wanted = install.list_hooks("/c/hooks.json", after)
     registered, _ = install.add_mcp_server(config, ["python3", "-m", "hardwon"])
-    trusted, ours = hook_trust.grant_trust(registered, wanted, [])
-    assert (install.find_mcp_command(trusted), hook_trust.find_distrusted_hooks(trusted, wanted)) == (
+    trusted, ours = install.grant_trust(registered, wanted, [])
+    assert (install.find_mcp_command(trusted), install.find_distrusted_hooks(trusted, wanted)) == (
         ["python3", "-m", "hardwon"],
         {},
     )
-    assert hook_trust.grant_trust(trusted, wanted, ours) == (trusted, ours)
+    assert install.grant_trust(trusted, wanted, ours) == (trusted, ours)
     # A last line without an end gets one.
-    assert hook_trust.revoke_trust(install.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
-    assert install.remove_mcp_server(hook_trust.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
-    assert install.remove_hooks(after, made, is_hardwon_hook) == hooks
+    assert install.revoke_trust(install.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
+    assert install.remove_mcp_server(install.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
+    assert install.remove_hooks(after, made) == hooks
 
 
 def test_without_files_both_are_made_and_taken_away_again(house: House, files: Files) -> None:
@@ -167,13 +166,13 @@ def test_other_agents_have_no_trust_to_give(house: House) -> None:
 
 def test_what_a_person_trusted_by_hand_is_left_alone_and_stays(house: House, files: Files) -> None:
     house.ok("install", "codex", "--trust", "--yes")
-    by_hand = content(files.config)
+    by_hand = read_text(files.config)
     house.ok("uninstall", "codex", "--yes")
     with open(files.config, "w") as file:
         file.write(by_hand)
     house.ok("install", "codex", "--trust", "--yes")
     house.ok("uninstall", "codex", "--yes")
-    assert content(files.config) == by_hand
+    assert read_text(files.config) == by_hand
 
 
 def test_a_hook_that_changed_since_is_named_and_trusted_anew(house: House, files: Files) -> None:
@@ -224,11 +223,11 @@ def test_the_server_is_registered_with_the_home_that_is_meant(house: House, file
     files.put()
     elsewhere = os.path.join(house.home, "elsewhere")
     house.ok("install", "codex", "--mcp", "--yes", env={"HARDWON_HOME": elsewhere})
-    words = install.find_mcp_command(content(files.config))
+    words = install.find_mcp_command(read_text(files.config))
     assert words[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and words[-2:] == ["hardwon", "mcp"]
     house.ok("install", "codex", "--mcp", "--yes")
-    assert content(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
-    assert install.find_mcp_command(content(files.config))[-3:] == ["-m", "hardwon", "mcp"]
+    assert read_text(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
+    assert install.find_mcp_command(read_text(files.config))[-3:] == ["-m", "hardwon", "mcp"]
 
 
 def test_codexs_own_folder_is_named_as_codex_names_it(house: House, files: Files, own_home: str) -> None:
@@ -285,12 +284,12 @@ def test_hooks_of_others_behind_ours_keep_their_place_and_the_person_hears_when_
     house: House, files: Files
 ) -> None:
     house.ok("install", "codex", "--yes")
-    document = json.loads(content(files.hooks))
+    document = json.loads(read_text(files.hooks))
     document["hooks"]["PreToolUse"].append({"hooks": [{"type": "command", "command": "/usr/bin/other"}]})
     files.put(json.dumps(document))
     assert "already installed" in house.ok("install", "codex", "--yes").out
-    assert content(files.hooks) == json.dumps(document)
-    files.put(content(files.hooks).replace('"timeout": 10', '"timeout": 11'))
+    assert read_text(files.hooks) == json.dumps(document)
+    files.put(read_text(files.hooks).replace('"timeout": 10', '"timeout": 11'))
     moved = "Codex asks you to trust other hooks in PreToolUse again"
     assert moved in house.ok("install", "codex", "--yes").out
     assert moved not in house.ok("uninstall", "codex", "--yes").out

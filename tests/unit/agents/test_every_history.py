@@ -14,31 +14,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Reader, Step, load_transcript_module
-from tests.support.reading import RECORDED, bent, corpus, handed_over, recorded, steps_of
+from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents.transcript_steps import Reader, Step, load_transcript_module
+from tests.support.transcript_reading import (
+    RECORDED,
+    distort_json,
+    find_recording,
+    list_corpus_files,
+    read_history_lines,
+    read_steps,
+)
 
 LARGE, LONG = 5_000_000, 1_000_000
-EVERY = pytest.mark.parametrize("host", TRANSCRIPT_MODULES)
+EVERY = pytest.mark.parametrize("host", AGENT_PACKAGES)
 
 
 def resumed(reader: Reader) -> Reader:
     """A reader that knows only what was stored of this one."""
-    return type(reader)(json.loads(json.dumps(reader.dump_state())))
+    return type(reader)(json.loads(json.dumps(vars(reader))))
 
 
 @pytest.mark.parametrize(("host", "name"), RECORDED)
 def test_reading_in_two_parts_is_reading_at_once(host: str, name: str) -> None:
-    lines = [b"{half a line\n", *handed_over(host, recorded(host, name)), b"\0\n", b"\n"]
+    lines = [b"{half a line\n", *read_history_lines(host, find_recording(host, name)), b"\0\n", b"\n"]
     whole = load_transcript_module(host).Reader()
-    told = steps_of(whole, lines)
+    told = read_steps(whole, lines)
     assert told and whole.malformed >= 2
     for cut in range(len(lines) + 1):
         first = load_transcript_module(host).Reader()
-        before = steps_of(first, lines[:cut])
+        before = read_steps(first, lines[:cut])
         second = resumed(first)
-        assert before + steps_of(second, lines[cut:], cut + 1) == told
-        assert (second.malformed, second.dump_state()) == (whole.malformed, whole.dump_state())
-        assert len(json.dumps(first.dump_state())) < 5_000
+        assert before + read_steps(second, lines[cut:], cut + 1) == told
+        assert (second.malformed, vars(second)) == (whole.malformed, vars(whole))
+        assert len(json.dumps(vars(first))) < 5_000
 
 
 def repeated(found: list[Step]) -> list[str]:
@@ -49,18 +57,20 @@ def repeated(found: list[Step]) -> list[str]:
 
 @pytest.mark.parametrize(("host", "name"), RECORDED)
 def test_a_steps_id_is_its_own_and_the_same_in_a_copy(host: str, name: str, tmp_path: Any) -> None:
-    path, copy = recorded(host, name), os.path.join(tmp_path, "copy")
+    path, copy = find_recording(host, name), os.path.join(tmp_path, "copy")
     shutil.copy(path, copy)
-    found = steps_of(load_transcript_module(host).Reader(), handed_over(host, path))
-    again = steps_of(load_transcript_module(host).Reader(), handed_over(host, copy))
+    found = read_steps(load_transcript_module(host).Reader(), read_history_lines(host, path))
+    again = read_steps(load_transcript_module(host).Reader(), read_history_lines(host, copy))
     assert [step.id for step in again] == [step.id for step in found]
     assert repeated(found) == []
 
 
 @EVERY
 def test_no_two_steps_of_a_real_session_share_an_id(host: str) -> None:
-    for row, path in corpus(host):
-        assert repeated(steps_of(load_transcript_module(host).Reader(), handed_over(host, path))) == [], row["file"]
+    for row, path in list_corpus_files(host):
+        assert repeated(read_steps(load_transcript_module(host).Reader(), read_history_lines(host, path))) == [], row[
+            "file"
+        ]
 
 
 def line(**wire: object) -> bytes:
@@ -86,6 +96,13 @@ def endless(host: str) -> Iterator[bytes]:
         elif host == "gemini":
             calls = [{"id": f"{number}.{each}" + id} for each in range(300)] if number % 100 == 0 else []
             yield line(id=id, sessionId=id, type="gemini", content=id, toolCalls=calls)
+        elif host == "qwen":
+            call_part = {"functionCall": {"id": id, "name": id, "args": {"file_path": folder}}}
+            yield line(type="assistant", uuid=id, sessionId=id, cwd=folder, message={"parts": [call_part]})
+        elif host == "copilot":
+            yield line(type="session.start", data={"sessionId": id, "context": {"cwd": folder}})
+            started = {"toolCallId": id, "toolName": "bash", "arguments": {"command": id}}
+            yield line(type="tool.execution_start", id=id, agentId=id, data=started)
         else:
             yield line(info={"id": id, "directory": folder}, messages=[{"parts": [{"type": "tool", "id": id}]}])
 
@@ -97,8 +114,8 @@ def running(number: str) -> str:
 @EVERY
 def test_what_a_reader_remembers_stays_small(host: str) -> None:
     reader = load_transcript_module(host).Reader()
-    assert steps_of(reader, endless(host)) or host == "claude-code"
-    assert len(json.dumps(reader.dump_state())) < 300_000
+    assert read_steps(reader, endless(host)) or host == "claude-code"
+    assert len(json.dumps(vars(reader))) < 300_000
 
 
 HOSTILE = {
@@ -118,9 +135,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_large_and_hostile_line_stops_the_reading(host: str, name: str) -> None:
     reader = load_transcript_module(host).Reader()
-    checked(steps_of(reader, [HOSTILE[name]]))
+    checked(read_steps(reader, [HOSTILE[name]]))
     assert reader.malformed <= 1
-    assert len(json.dumps(reader.dump_state())) < 5_000
+    assert len(json.dumps(vars(reader))) < 5_000
 
 
 # Texts on which a careless pattern takes a time that grows with the square of their length.
@@ -161,7 +178,7 @@ def places(host: str, text: str) -> list[bytes]:
 @EVERY
 @pytest.mark.parametrize("text", SLOW, ids=lambda text: repr(text[:40]))
 def test_no_text_takes_a_reader_long(host: str, text: str) -> None:
-    checked(steps_of(load_transcript_module(host).Reader(), places(host, text)))
+    checked(read_steps(load_transcript_module(host).Reader(), places(host, text)))
 
 
 @EVERY
@@ -169,10 +186,10 @@ def test_no_text_takes_a_reader_long(host: str, text: str) -> None:
 def test_no_bent_line_stops_the_reading(host: str, seed: int, share: float) -> None:
     chance = Random(seed)
     name = chance.choice([name for each, name in RECORDED if each == host])
-    lines = [json.loads(each) for each in handed_over(host, recorded(host, name)) if each.startswith(b"{")]
+    lines = [json.loads(each) for each in read_history_lines(host, find_recording(host, name)) if each.startswith(b"{")]
     reader = load_transcript_module(host).Reader()
-    checked(steps_of(reader, [bent(wire, chance, share) for wire in lines]))
-    assert resumed(reader).dump_state() == reader.dump_state()
+    checked(read_steps(reader, [distort_json(wire, chance, share) for wire in lines]))
+    assert vars(resumed(reader)) == vars(reader)
 
 
 def checked(found: list[Step]) -> None:

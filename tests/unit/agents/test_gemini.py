@@ -16,7 +16,7 @@ from hardwon.agents.gemini.payload import parse_payload, render_reply
 from hardwon.agents.gemini.transcript import Reader
 from hardwon.text.fence import fence_text
 from hardwon.types import Event, HookReply
-from tests.support.reading import TESTS, bent, steps_of
+from tests.support.transcript_reading import TESTS, distort_json, read_steps
 
 RECORDED = os.path.join(TESTS, "payloads", "gemini", "0.61.0")
 BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "gemini")
@@ -171,7 +171,7 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
     for wire in map(payload, EXPECTED):
         for share in (0.03, 0.1, 0.3):
             try:
-                read_well += parse_payload("PreToolUse", bent(wire, chance, share)) is not None
+                read_well += parse_payload("PreToolUse", distort_json(wire, chance, share)) is not None
             except ValueError:
                 pass
     assert read_well > 50
@@ -277,13 +277,13 @@ FILE = "\n--- Content from referenced files ---\nContent from @a.md:\n{}\n--- En
 def test_of_a_prompt_only_what_the_person_wrote_is_theirs(sent: str, prompt: str) -> None:
     assert happened("BeforeAgent", prompt=sent).prompt == prompt
     line = json.dumps({"id": "m", "timestamp": "t", "type": "user", "content": [{"text": sent}]}).encode()
-    assert [step.text for step in steps_of(Reader(), [line])] == [prompt]
+    assert [step.text for step in read_steps(Reader(), [line])] == [prompt]
 
 
 def test_a_lesson_the_model_reports_has_its_brackets_back() -> None:
     said = "#lesson\nsolution: make 2&gt;&1\n#/lesson"
     line = json.dumps({"id": "m", "timestamp": "t", "type": "gemini", "content": said}).encode()
-    assert [step.text for step in steps_of(Reader(), [line])] == ["#lesson\nsolution: make 2>&1\n#/lesson"]
+    assert [step.text for step in read_steps(Reader(), [line])] == ["#lesson\nsolution: make 2>&1\n#/lesson"]
     assert happened("AfterAgent", prompt_response=said).message == "#lesson\nsolution: make 2>&1\n#/lesson"
     assert happened("AfterAgent", prompt_response="write &lt;b&gt;").message == "write &lt;b&gt;"
 
@@ -383,7 +383,7 @@ def in_chat(chats: str, name: str, **more: object) -> Event:
 def test_a_call_has_the_same_id_before_it_after_it_and_in_the_transcript(chats: str) -> None:
     before, after = in_chat(chats, "BeforeTool-run_shell_command"), in_chat(chats, "AfterTool-run_shell_command")
     call = {"id": "c", "name": "run_shell_command", "args": ECHO, "status": "success", "result": []}
-    steps = steps_of(Reader(), [message("m1", toolCalls=[call, {**call, "id": "d"}]).encode()])
+    steps = read_steps(Reader(), [message("m1", toolCalls=[call, {**call, "id": "d"}]).encode()])
     assert before.tool_use_id.startswith("m1:") and after.tool_use_id == before.tool_use_id
     first, again = before.tool_use_id, f"{before.tool_use_id}:2"
     assert [step.call for step in steps] == [first, first, again, again]

@@ -11,13 +11,20 @@ import pytest
 from hardwon.agents.gemini.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
 from hardwon.text.fence import fence_text
-from tests.support.reading import corpus, handed_over, in_brief, lines_of, recorded, steps_of
+from tests.support.transcript_reading import (
+    find_recording,
+    list_corpus_files,
+    read_history_lines,
+    read_lines,
+    read_steps,
+    summarize_steps,
+)
 
 HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
 
 
 def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
-    return steps_of(reader or Reader(), lines)
+    return read_steps(reader or Reader(), lines)
 
 
 def written(*wires: object) -> list[bytes]:
@@ -122,7 +129,7 @@ def test_a_call_is_named_as_in_claude_code(
     name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
 ) -> None:
     call = {**called(name, args, "executing"), **more}
-    assert in_brief(steps(written(message("m", "gemini", toolCalls=[call])))) == [("call", 1, *expected)]
+    assert summarize_steps(steps(written(message("m", "gemini", toolCalls=[call])))) == [("call", 1, *expected)]
 
 
 def test_a_message_written_again_is_told_once() -> None:
@@ -131,7 +138,7 @@ def test_a_message_written_again_is_told_once() -> None:
     whole = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, output="hi")]}
     patch = {"$set": {"messages": [whole]}}
     found = steps(written(HEADER, words, waiting, whole, {"$set": {"lastUpdated": "t"}}, patch, {"$rewindTo": "m"}))
-    assert in_brief(found) == [("agent", 2, "Let me look."), ("call", 3, "Read", "a"), ("result", 4, "hi")]
+    assert summarize_steps(found) == [("agent", 2, "Let me look."), ("call", 3, "Read", "a"), ("result", 4, "hi")]
 
 
 def test_words_that_changed_are_told_again_under_the_same_id() -> None:
@@ -161,7 +168,7 @@ def test_a_persons_words_are_found_among_what_hooks_added() -> None:
         {"text": "<hook_context>&lt;hardwon-context&gt;</hook_context>\n\nDo things"},
         {"text": "<hook_context>x</hook_context>"},
     ]
-    assert in_brief(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
+    assert summarize_steps(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
 
 
 def test_a_resumed_session_that_repeats_all_its_messages_tells_nothing_twice() -> None:
@@ -202,9 +209,9 @@ def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
 
 
 def test_what_the_real_program_wrote() -> None:
-    found = steps(lines_of(recorded("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
+    found = steps(read_lines(find_recording("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
     missing = "ls: cannot access '/nonexistent-dir': No such file or directory\nExit Code: 3"
-    assert in_brief(found)[:10] == [
+    assert summarize_steps(found)[:10] == [
         ("person", 3, "Look at notes"),
         ("agent", 5, "Let me look."),
         ("call", 7, "Read", "notes.txt"),
@@ -220,7 +227,7 @@ def test_what_the_real_program_wrote() -> None:
             "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
         ),
     ]
-    assert in_brief(found)[-3:] == [
+    assert summarize_steps(found)[-3:] == [
         ("call", 47, "Read", "missing.txt"),
         ("result", 47, "File not found: /home/dev/project/missing.txt", True),
         ("agent", 50, "All done."),
@@ -241,8 +248,8 @@ SHORT: dict[str, list[tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", SHORT)
 def test_what_the_real_program_wrote_of_one_call(name: str) -> None:
-    found = steps(lines_of(recorded("gemini", f"session-2026-11-15T20-{name}.jsonl")))
-    assert in_brief(found) == [("person", 3, "x"), *SHORT[name]]
+    found = steps(read_lines(find_recording("gemini", f"session-2026-11-15T20-{name}.jsonl")))
+    assert summarize_steps(found) == [("person", 3, "x"), *SHORT[name]]
 
 
 def test_where_chats_are() -> None:
@@ -259,9 +266,9 @@ NOT_A_PERSON = 1
 def test_every_real_chat_is_read_and_the_counts_agree() -> None:
     ours: Counter[str] = Counter()
     theirs: Counter[str] = Counter()
-    for row, path in corpus("gemini"):
+    for row, path in list_corpus_files("gemini"):
         reader = Reader()
-        found = steps(handed_over("gemini", path), reader)
+        found = steps(read_history_lines("gemini", path), reader)
         assert reader.malformed == int(row["bad_lines"]), row["file"]
         ours.update(step.kind for step in found)
         ours["failed"] += sum(step.failed for step in found)

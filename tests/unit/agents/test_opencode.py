@@ -13,7 +13,7 @@ from hardwon.agents.opencode.payload import EVENT_TIMEOUTS, HANDLED_MESSAGE, par
 from hardwon.agents.opencode.transcript import Reader
 from hardwon.text.fence import fence_text
 from hardwon.types import Event, HookReply
-from tests.support.reading import TESTS, bent, steps_of
+from tests.support.transcript_reading import TESTS, distort_json, read_steps
 
 RECORDED = os.path.join(TESTS, "payloads", "opencode", "1.18.33")
 BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "opencode", "1.18.33")
@@ -157,7 +157,7 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
         for share in (0.03, 0.1, 0.3):
             for kind in EVENT_TIMEOUTS:
                 try:
-                    read_well += parse_payload(kind, bent(payload(name), chance, share)) is not None
+                    read_well += parse_payload(kind, distort_json(payload(name), chance, share)) is not None
                 except ValueError:
                     pass
     assert read_well > 500
@@ -219,7 +219,7 @@ def test_a_hook_and_an_export_tell_of_a_call_in_the_same_words(name: str, given:
     part = {"type": "tool", "tool": name, "callID": "call_0_0", "state": {"status": "running", "input": given}}
     info = {"id": "ses_e1c797fceffeJEERjZme7BiYy7", "directory": "/home/dev/project"}
     document = {"info": info, "messages": [{"info": {"role": "assistant"}, "parts": [part]}]}
-    [step] = steps_of(Reader(), [json.dumps(document).encode()])
+    [step] = read_steps(Reader(), [json.dumps(document).encode()])
     live = happened("PreToolUse-bash", tool=name, args=given)
     assert (step.tool, step.command, step.path, step.content) == (live.tool, live.command, live.path, live.content)
     assert (step.session, step.cwd, step.call) == (live.session, live.cwd, live.tool_use_id)

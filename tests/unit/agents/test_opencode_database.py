@@ -18,18 +18,18 @@ from hardwon.agents.opencode.transcript import Reader
 from hardwon.agents.transcript_steps import Step
 from hardwon.handoff import due_sessions, transcript_story
 from hardwon.store import db
-from tests.support.house_of_one import House, wait_for
-from tests.support.opencode_kept import Kept
-from tests.support.reading import TESTS
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House, wait_for
+from tests.support.opencode_database import OpencodeDatabase
+from tests.support.transcript_reading import TESTS
 
 RECORDED = os.path.join(TESTS, "transcripts", "opencode")
 VALUES = settings.resolve_settings({})
 
 
 @pytest.fixture
-def kept(own_home: str) -> Iterator[Kept]:
-    made = Kept(own_home)
+def kept(own_home: str) -> Iterator[OpencodeDatabase]:
+    made = OpencodeDatabase(own_home)
     yield made
     made.connection.close()
 
@@ -72,19 +72,23 @@ def test_the_rows_of_the_real_program_say_what_it_exports(own_home: str) -> None
         assert step.id.rpartition(":")[2] in [part["id"] for part in messages[step.line - 1]]
 
 
-def test_a_mistake_is_found_with_its_session_and_its_message(house: House, kept: Kept) -> None:
+def test_a_mistake_is_found_with_its_session_and_its_message(house: House, kept: OpencodeDatabase) -> None:
     for session in ("ses_1", "ses_2"):
         kept.mistake(kept.session(session))
     assert scan(house)["files"] == 2
     [found] = house.ok("scan", "candidates", "--json").json()["candidates"]
     assert "git log --color=always" in found["solution"] and found["sessionCount"] == 2
-    where = {(one["path"], one["line"], one["kind"]) for one in found["evidence"]}
+    where = {
+        (evidence_item["path"], evidence_item["line"], evidence_item["kind"]) for evidence_item in found["evidence"]
+    }
     assert {(kept.at("ses_1"), 2, "error"), (kept.at("ses_2"), 2, "error")} < where
     [shown] = house.ok("review", "--json").json()["candidates"]
     assert [step["line"] for step in shown["episodes"][0]["steps"] if step.get("failed")] == [2]
 
 
-def test_a_session_that_did_not_change_is_not_read_again_and_one_that_did_is_read_on(house: House, kept: Kept) -> None:
+def test_a_session_that_did_not_change_is_not_read_again_and_one_that_did_is_read_on(
+    house: House, kept: OpencodeDatabase
+) -> None:
     kept.mistake(kept.session("ses_1"))
     kept.person(kept.session("ses_2"), "show me the log")
     kept.call("ses_2", "git log --colour=always", "error: unknown option `--colour'", code=129)
@@ -101,7 +105,7 @@ def test_a_session_that_did_not_change_is_not_read_again_and_one_that_did_is_rea
     assert house.ok("scan", "candidates", "--json").json()["candidates"][0]["occurrenceCount"] == 2
 
 
-def test_what_is_committed_to_the_log_is_read_and_what_is_not_waits(kept: Kept) -> None:
+def test_what_is_committed_to_the_log_is_read_and_what_is_not_waits(kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), "fly the kite")
     kept.agent("ses_1", "It flies.")
     kept.connection.execute("begin")
@@ -113,7 +117,7 @@ def test_what_is_committed_to_the_log_is_read_and_what_is_not_waits(kept: Kept) 
     assert [step.text for step in steps(kept.at("ses_1"))][2:] == ["land it", "It has landed."]
 
 
-def test_an_answer_that_is_still_being_written_waits(house: House, kept: Kept) -> None:
+def test_an_answer_that_is_still_being_written_waits(house: House, kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), "fly the kite")
     assert steps(kept.at("ses_1")) == []
     answer = kept.agent("ses_1", "It flies.", finished=False)
@@ -125,7 +129,7 @@ def test_an_answer_that_is_still_being_written_waits(house: House, kept: Kept) -
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_nothing_in_its_folder_is_changed(house: House, kept: Kept, is_open: bool) -> None:
+def test_nothing_in_its_folder_is_changed(house: House, kept: OpencodeDatabase, is_open: bool) -> None:
     kept.mistake(kept.session("ses_1"))
     if not is_open:
         kept.connection.close()
@@ -140,23 +144,23 @@ def test_nothing_in_its_folder_is_changed(house: House, kept: Kept, is_open: boo
     assert (sorted(os.listdir(folder)), there()) == (names, before)
 
 
-def lock(kept: Kept) -> None:
+def lock(kept: OpencodeDatabase) -> None:
     kept.connection.execute("pragma locking_mode = exclusive")
     kept.connection.execute("begin exclusive")
     kept.connection.execute("delete from session")
 
 
-def corrupt(kept: Kept) -> None:
+def corrupt(kept: OpencodeDatabase) -> None:
     kept.connection.close()
     with open(kept.path, "r+b") as file:
         file.write(b"SQLite format 3\0" + b"\xff" * 8000)
 
 
-def migrate_half(kept: Kept) -> None:
+def migrate_half(kept: OpencodeDatabase) -> None:
     kept.connection.execute("alter table message rename to message_old")
 
 
-def rename_column(kept: Kept) -> None:
+def rename_column(kept: OpencodeDatabase) -> None:
     kept.connection.execute("alter table session rename column time_updated to changed")
 
 
@@ -170,20 +174,20 @@ def rename_column(kept: Kept) -> None:
     ],
 )
 def test_one_that_cannot_be_read_is_named_and_stops_nobody(
-    house: House, kept: Kept, own_home: str, spoil: Any, why: str
+    house: House, kept: OpencodeDatabase, own_home: str, spoil: Any, why: str
 ) -> None:
     kept.mistake(kept.session("ses_1"))
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     spoil(kept)
     said = scan(house)
-    assert [(one["path"], why in one["fault"]) for one in said["faults"]] == [(kept.path, True)]
+    assert [(fault["path"], why in fault["fault"]) for fault in said["faults"]] == [(kept.path, True)]
     assert house.ok("scan", "candidates", "--all", "--json").json()["candidates"] != []
     assert why in house.ok("import", "transcripts").out
     with pytest.raises(OSError, match=why):
         steps(kept.at("ses_1"))
 
 
-def test_a_message_that_makes_no_sense_is_passed_over(kept: Kept) -> None:
+def test_a_message_that_makes_no_sense_is_passed_over(kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), "fly the kite")
     kept.connection.execute("update part set data = 'half {'")
     kept.connection.execute("insert into message values ('msg_2', 'ses_1', 1, 1, x'ff00')")
@@ -193,7 +197,7 @@ def test_a_message_that_makes_no_sense_is_passed_over(kept: Kept) -> None:
     assert [step.text for step in steps(kept.at("ses_1"))] == ["It flies."]
 
 
-def test_a_sub_agents_session_belongs_to_its_parents_and_is_left_out_if_that_is_private(kept: Kept) -> None:
+def test_a_sub_agents_session_belongs_to_its_parents_and_is_left_out_if_that_is_private(kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), "fly the kite")
     kept.agent(kept.session("ses_2", parent="ses_1"), "It flies.")
     kept.agent(kept.session("ses_3", parent="ses_2"), "So does its tail.")
@@ -205,7 +209,7 @@ def test_a_sub_agents_session_belongs_to_its_parents_and_is_left_out_if_that_is_
     assert (steps(path), steps(kept.at("ses_3", "ses_2"))) == ([], [])
 
 
-def test_what_follows_a_private_prompt_is_not_kept(house: House, kept: Kept) -> None:
+def test_what_follows_a_private_prompt_is_not_kept(house: House, kept: OpencodeDatabase) -> None:
     kept.session("ses_1")
     kept.agent("ses_1", "Hello.")
     kept.person("ses_1", "<private>show me the log</private>")
@@ -228,7 +232,7 @@ def wait_filled(house: House) -> dict[str, Any]:
     return session
 
 
-def test_a_session_that_hooks_told_is_filled_and_reflected_on_by_its_id(house: House, kept: Kept) -> None:
+def test_a_session_that_hooks_told_is_filled_and_reflected_on_by_its_id(house: House, kept: OpencodeDatabase) -> None:
     named = kept.person(kept.session("ses_1"), "fly the kite")
     called = kept.call("ses_1", "kite up", "up")
     kept.call("ses_1", "kite higher", "no wind", code=1)
@@ -243,13 +247,15 @@ def test_a_session_that_hooks_told_is_filled_and_reflected_on_by_its_id(house: H
     session = wait_filled(house)
     assert (session["session"], session["transcript"], session["prompts"]) == ("ses_1", kept.at("ses_1"), 1)
     events = [one for one in house.stored("events") if one["kind"] == "tool"]
-    told = sorted((json.loads(one["input"])["command"], one["outcome"], one["agent"]) for one in events)
+    told = sorted((json.loads(event["input"])["command"], event["outcome"], event["agent"]) for event in events)
     assert told == [("kite higher", "failed", ""), ("kite tail", "fine", "ses_2"), ("kite up", "fine", "")]
     made = house.ok("reflect", "ses_1", "--plain", "--json").json()
     assert made["session"] == "ses_1"
 
 
-def test_a_session_that_was_deleted_here_does_not_come_back_when_it_goes_on(house: House, kept: Kept) -> None:
+def test_a_session_that_was_deleted_here_does_not_come_back_when_it_goes_on(
+    house: House, kept: OpencodeDatabase
+) -> None:
     kept.person(kept.session("ses_1"), "fly the kite")
     kept.agent("ses_1", "It flies.")
     house.ok("import", "transcripts")
@@ -262,7 +268,7 @@ def test_a_session_that_was_deleted_here_does_not_come_back_when_it_goes_on(hous
     assert prompts(house) == ["land it"]
 
 
-def test_what_is_purged_is_named_in_its_session_and_does_not_come_back(house: House, kept: Kept) -> None:
+def test_what_is_purged_is_named_in_its_session_and_does_not_come_back(house: House, kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), "fly the paper kite")
     kept.agent("ses_1", "It flies.")
     kept.person(kept.session("ses_2"), "fly the other")
@@ -276,7 +282,7 @@ def test_what_is_purged_is_named_in_its_session_and_does_not_come_back(house: Ho
     assert sorted(prompts(house)) == ["fly the other", "land it"]
 
 
-def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: Kept, own_home: str) -> None:
+def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: OpencodeDatabase, own_home: str) -> None:
     for session in ("ses_1", "ses_2"):
         kept.person(kept.session(session, parent="" if session == "ses_1" else "ses_1"), "fly the kite")
         kept.agent(session, "It flies.")
@@ -294,7 +300,7 @@ def test_a_session_that_nobody_told_of_is_seen_by_the_idle_clock(kept: Kept, own
     assert [(one.transcript, one.session) for one in found] == [(kept.at("ses_1"), "ses_1")]
 
 
-def test_a_quote_stands_in_its_message(kept: Kept) -> None:
+def test_a_quote_stands_in_its_message(kept: OpencodeDatabase) -> None:
     kept.person(kept.session("ses_1"), 'fly the "paper" kite\nand land it')
     kept.agent("ses_1", "It flies.")
     told = transcript_story.read_story(kept.at("ses_1"))

@@ -10,11 +10,11 @@ import pytest
 from hardwon.agents.opencode.transcript import Reader, find_transcript_folders, is_transcript_path
 from hardwon.agents.transcript_steps import Step
 from hardwon.text.fence import fence_text
-from tests.support.reading import in_brief, lines_of, recorded
+from tests.support.transcript_reading import find_recording, read_lines, summarize_steps
 
 
 def exported(name: str) -> bytes:
-    return b"".join(lines_of(recorded("opencode", name)))
+    return b"".join(read_lines(find_recording("opencode", name)))
 
 
 def export(*messages: object, **info: object) -> bytes:
@@ -41,7 +41,7 @@ def steps(document: bytes) -> list[Step]:
 
 def test_what_the_real_program_exported() -> None:
     found = steps(exported("export.json"))
-    assert in_brief(found)[4:12] == [
+    assert summarize_steps(found)[4:12] == [
         ("call", 251, "Bash", "ls /nope; exit 3"),
         ("result", 258, "ls: cannot access '/nope': No such file or directory", True),
         ("call", 337, "Bash", "rm -rf build"),
@@ -116,7 +116,7 @@ def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]
     ],
 )
 def test_a_call_is_named_as_in_claude_code(name: str, given: object, expected: tuple[str, ...]) -> None:
-    assert in_brief(steps(export(message("assistant", tool(name, given, status="running"))))) == [
+    assert summarize_steps(steps(export(message("assistant", tool(name, given, status="running"))))) == [
         ("call", 1, *expected)
     ]
 
@@ -133,7 +133,7 @@ def test_what_the_program_writes_is_nobodys_words() -> None:
         text(fence_text("a lesson")),
         {"type": "compaction"},
     ]
-    assert in_brief(steps(export(message("user", *parts)))) == [("compacted", 1)]
+    assert summarize_steps(steps(export(message("user", *parts)))) == [("compacted", 1)]
     assert steps(export(message("assistant", text("a summary"), summary=True))) == []
 
 
@@ -154,7 +154,7 @@ def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
     ]
     found = [step for document in odd for step in reader.read_line(1, document)]
     assert (reader.malformed, [step.kind for step in found]) == (1, ["call"])
-    assert Reader(json.loads(json.dumps(reader.dump_state()))).malformed == 1
+    assert Reader(json.loads(json.dumps(vars(reader)))).malformed == 1
 
 
 def test_where_exports_are_and_what_is_left_alone() -> None:

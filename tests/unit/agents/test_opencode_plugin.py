@@ -14,8 +14,9 @@ import pytest
 
 from hardwon.agents.opencode import install
 from hardwon.agents.settings_files import get_value
-from tests.support.house_of_one import GIT_STASH, House
-from tests.support.reading import TESTS
+from hardwon.text.handoff_request import HANDOFF_REQUEST
+from tests.support.house import GIT_STASH, House
+from tests.support.transcript_reading import TESTS
 
 OPENCODE = os.path.join(TESTS, "unit", "agents", "opencode_host.mjs")
 
@@ -78,14 +79,14 @@ def test_without_a_sound_answer_the_tool_runs_and_the_prompt_passes(tmp_path: Pa
     found, _ = (
         play(tmp_path, answer, MESSAGE, BEFORE, AFTER) if answer != "sleep 30" else play(tmp_path, answer, BEFORE)
     )
-    assert [one["thrown"] for one in found["results"]] == [""] * len(found["results"])
-    assert [one["output"].get("output", "y") for one in found["results"]] == ["y"] * len(found["results"])
+    assert [result["thrown"] for result in found["results"]] == [""] * len(found["results"])
+    assert [result["output"].get("output", "y") for result in found["results"]] == ["y"] * len(found["results"])
 
 
 def test_a_command_that_is_gone_while_its_output_is_held_open_does_no_harm(tmp_path: Path) -> None:
     elsewhere = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(3)' &"
     found, _ = play(tmp_path, elsewhere, BEFORE)
-    assert [one["thrown"] for one in found["results"]] == [""]
+    assert [result["thrown"] for result in found["results"]] == [""]
 
 
 def test_a_tool_without_output_gets_the_words_alone(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_tool_without_output_gets_the_words_alone(tmp_path: Path) -> None:
 
 def test_a_denial_is_thrown_and_not_told_as_a_failure(tmp_path: Path) -> None:
     found, sent = play(tmp_path, """echo '{"deny": "why", "notice": "held"}'""", BEFORE, failure())
-    assert ([one["thrown"] for one in found["results"]], found["toasts"]) == (["why", ""], ["held"])
+    assert ([result["thrown"] for result in found["results"]], found["toasts"]) == (["why", ""], ["held"])
     assert [name for name, _ in sent] == ["PreToolUse"]
 
 
@@ -118,7 +119,7 @@ def test_words_for_the_model_come_behind_a_result_and_as_a_part_of_the_prompt(tm
         {"content": [{"type": "text", "text": "y"}]},
     )
     found, sent = play(tmp_path, """echo '{"context": "a note"}'""", MESSAGE, MESSAGE, AFTER, of_server)
-    opened, again, ended, served = (one["output"] for one in found["results"])
+    opened, again, ended, served = (result["output"] for result in found["results"])
     added = {"id": "prt_1h", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "synthetic": True}
     assert opened["parts"][1:] == [{**added, "text": "a note\n\na note"}]
     assert again["parts"][1:] == [{**added, "text": "a note"}], "a session opens once"
@@ -189,7 +190,7 @@ def test_in_a_session_nobody_can_tell_the_parent_of_calls_are_guarded_and_no_wor
     idle = occurred("session.idle", sessionID="ses_lost")
     found, sent = play(tmp_path, """echo '{"deny": "why", "context": "a note"}'""", asked, before, after, idle)
     assert [name for name, _ in sent] == ["PreToolUse"]
-    assert [one["thrown"] for one in found["results"]] == ["", "why", "", ""]
+    assert [result["thrown"] for result in found["results"]] == ["", "why", "", ""]
 
 
 def test_a_parent_that_could_not_be_told_is_asked_for_again(tmp_path: Path) -> None:
@@ -228,10 +229,25 @@ def test_a_shell_of_the_agent_is_marked_and_the_persons_is_not(tmp_path: Path) -
     found, _ = play(
         tmp_path, "echo '{}'", ("shell.env", {"callID": "call_1"}, {"env": {}}), ("shell.env", {}, {"env": {}})
     )
-    assert [one["output"]["env"] for one in found["results"]] == [{"AI_AGENT": "opencode_agent"}, {}]
+    assert [result["output"]["env"] for result in found["results"]] == [{"AI_AGENT": "opencode_agent"}, {}]
 
 
 # Installing
+
+
+def test_the_handoff_command_is_there_and_a_shell_knows_its_session(tmp_path: Path) -> None:
+    seen, _ = play(
+        tmp_path,
+        'echo \'{"context": "keep the decisions"}\'',
+        ("config", {"command": {"mine": {"template": "x"}}}, None),
+        ("shell.env", {"callID": "call_1", "sessionID": "ses_child"}, {"env": {}}),
+        ("experimental.session.compacting", {"sessionID": "ses_1"}, {"context": ["theirs"]}),
+    )
+    assert all(step["thrown"] == "" for step in seen["results"])
+    commands = seen["results"][0]["input"]["command"]
+    assert commands["mine"] == {"template": "x"} and commands["handoff"]["template"] == HANDOFF_REQUEST
+    assert seen["results"][1]["output"]["env"]["HARDWON_SESSION"] == "ses_1"
+    assert seen["results"][2]["output"]["context"] == ["theirs", "keep the decisions"]
 
 
 @pytest.fixture
@@ -251,7 +267,7 @@ def test_the_plugin_is_written_and_taken_away_again_with_the_program_absent(hous
 def test_the_installed_command_holds_a_call(house: House, plugin: Path) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("install", "opencode", "--yes")
-    [command] = install.find_hooks(plugin.read_text(), lambda _: True)["PreToolUse"]
+    [command] = install.find_hooks(plugin.read_text())["PreToolUse"]
     asked = {**install.PROBE_PAYLOAD, "args": {"command": "git stash"}}
     done = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(asked).encode(), capture_output=True)
     assert "git stash -u" in json.loads(done.stdout)["deny"]
@@ -269,7 +285,7 @@ def test_a_plugin_of_another_version_is_known_and_replaced(house: House, plugin:
     house.ok("install", "opencode", "--yes")
     now = plugin.read_text()
     plugin.write_text(now.replace("const parsed", "const understood"))
-    assert list(install.find_hooks(plugin.read_text(), lambda _: True)) == [install.OTHER_VERSION]
+    assert list(install.find_hooks(plugin.read_text())) == [install.OTHER_VERSION]
     house.ok("install", "opencode", "--yes")
     assert plugin.read_text() == now
 

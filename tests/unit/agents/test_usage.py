@@ -53,7 +53,7 @@ def test_each_message_is_counted_once_also_when_reading_stops_in_between(host: s
     reader = load_transcript_module(host).Reader()
     for number, line in enumerate(lines, 1):
         list(reader.read_line(number, json.dumps(line).encode()))
-        reader = load_transcript_module(host).Reader(json.loads(json.dumps(reader.dump_state())))
+        reader = load_transcript_module(host).Reader(json.loads(json.dumps(vars(reader))))
     assert get_total_usage(reader.usage) == expected
 
 

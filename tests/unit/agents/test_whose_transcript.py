@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, identify_agent, load_transcript_module
-from tests.support.reading import FORMATS, RECORDED, corpus, recorded
+from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents.transcript_steps import identify_agent, load_transcript_module
+from tests.support.transcript_reading import FORMATS, RECORDED, find_recording, list_corpus_files
 
 HEAD = 4096
 BOM = b"\xef\xbb\xbf"
@@ -24,7 +25,7 @@ def claimed(path: str, head: bytes) -> list[str]:
     """Every host whose transcript this is."""
     return [
         host
-        for host in TRANSCRIPT_MODULES
+        for host in AGENT_PACKAGES
         if load_transcript_module(host).is_transcript_path(path)
         and load_transcript_module(host).is_transcript_head(head)
     ]
@@ -32,7 +33,7 @@ def claimed(path: str, head: bytes) -> list[str]:
 
 @pytest.mark.parametrize(("host", "name"), RECORDED)
 def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: str) -> None:
-    path = recorded(host, name)
+    path = find_recording(host, name)
     head = head_of(path)
     assert claimed(path, head) == [host] == [identify_agent(path, head)]
     for damaged in (BOM + head, b"\n \n" + head, b"{half\n" + head, b"// kept\n" + head, head.replace(b"\n", b"\r\n")):
@@ -41,7 +42,7 @@ def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: s
 
 
 def test_every_real_transcript_is_its_own_hosts_and_no_others() -> None:
-    for row, path in corpus():
+    for row, path in list_corpus_files():
         assert claimed(path, head_of(path)) == [FORMATS[row["format"]]], row["file"]
 
 
@@ -113,5 +114,5 @@ def test_what_is_no_transcript_is_nobodys(head: bytes) -> None:
 
 @given(st.binary(max_size=HEAD) | st.text('{"type:[],\\\n', max_size=HEAD).map(str.encode))
 def test_no_bytes_stop_the_looking(head: bytes) -> None:
-    for host in TRANSCRIPT_MODULES:
+    for host in AGENT_PACKAGES:
         assert load_transcript_module(host).is_transcript_head(head) in (True, False)

@@ -16,15 +16,20 @@ from hardwon.agents.settings_files import (
     add_server_entry,
     find_hooks,
     find_mcp_command,
+    get_value,
+    has_own_plugin,
+    is_hardwon_hook,
     list_hook_commands,
+    read_text_file,
     remove_hooks,
     remove_mcp_server,
     runs_hooks,
 )
+from hardwon.errors import UserError
 from hardwon.text.light_json import loads
 
 if TYPE_CHECKING:
-    from hardwon.agents import CommandPredicate, CreatedPaths
+    from hardwon.agents import CreatedPaths
 
 __all__ = ["find_hooks", "find_mcp_command", "remove_hooks", "remove_mcp_server", "runs_hooks"]
 
@@ -75,6 +80,19 @@ def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, Crea
     return add_hook_entries(text, entries)
 
 
+def find_plugin() -> str:
+    path = get_settings_path()
+    try:
+        plugins = get_value(read_text_file(path), ["enabledPlugins"])
+    except (UserError, ValueError):
+        return ""
+    return path if has_own_plugin(plugins) else ""
+
+
+def check_trust(text: str) -> None:
+    """Claude Code runs every hook in its settings."""
+
+
 def get_mcp_path() -> str:
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~")
     return os.path.join(folder, ".claude.json")
@@ -85,7 +103,7 @@ def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths
     return add_server_entry(text, [SERVERS_KEY, SERVER_NAME], entry)
 
 
-def find_memory_tools(settings: object, is_hardwon_hook: CommandPredicate) -> dict[str, str]:
+def find_memory_tools(settings: object) -> dict[str, str]:
     """Return the other memory tools in these settings, and whether each is a hook or a plugin."""
     sources = [(command, "hook") for _, command in list_hook_commands(settings) if not is_hardwon_hook(command)]
     plugins = get_object(settings, "enabledPlugins")
@@ -100,15 +118,17 @@ def find_memory_tools(settings: object, is_hardwon_hook: CommandPredicate) -> di
 
 def is_auto_memory_on(settings: Sequence[object], environment: Mapping[str, str]) -> bool:
     """Return whether auto-memory is on: its variable decides, else the first settings that have the switch."""
+    # The variable's name says disable, so a value such as 0 means that it is on.
     if override := environment.get("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "").strip().lower():
         return override in ("0", "false", "no", "off")
     values = (setting.get("autoMemoryEnabled") for setting in settings if isinstance(setting, dict))
     return next((value for value in values if isinstance(value, bool)), True)
 
 
-def read_hook_durations(lines: Iterable[bytes], is_hardwon_hook: CommandPredicate) -> Iterator[tuple[str, float]]:
+def read_hook_durations(lines: Iterable[bytes]) -> Iterator[tuple[str, float]]:
     """Yield the event and the milliseconds of each run of our hooks that a transcript records."""
     for line in lines:
+        # Cheaper than parsing: few lines of a transcript are about hooks.
         if b'"hook_' not in line:
             continue
         try:

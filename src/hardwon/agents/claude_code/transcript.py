@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+import orjson
+
 from hardwon.agents.claude_code.payload import TOOL_ALIASES
 from hardwon.agents.fields import get_call_fields, get_list, get_object, get_text
 from hardwon.agents.transcript_steps import (
@@ -40,6 +42,7 @@ _OPENING_KEYS = (
     {"type", "leafUuid"},
     {"type", "messageId", "snapshot"},
 )
+# Added by the program to a person's words and to results.
 _REMINDER_TAGS = ("<system-reminder>", "</system-reminder>")
 _EXIT_PREFIXES = ("Exit code ", "<retrieval_status>", "<status>")
 _EXIT_CODE = re.compile(r"(?:Exit code |<exit_code>)\s*(-?\d{1,8})\b")
@@ -66,13 +69,13 @@ class Reader:
         self.usage = create_counter()
         restore_state(self, state)
 
-    def dump_state(self) -> dict[str, Any]:
-        return vars(self)
-
     def read_line(self, number: int, line: bytes) -> Sequence[Step]:
-        wire, malformed = parse_line(line)
-        self.malformed += malformed
-        kind = get_text(wire, "type")
+        try:
+            wire = orjson.loads(line)
+        except ValueError:
+            wire, malformed = parse_line(line)
+            self.malformed += malformed
+        kind = wire.get("type") if isinstance(wire, dict) else None
         if kind not in ("assistant", "user", "attachment", "system"):
             return ()
         if wire.get("sessionId") != self.session:
@@ -85,12 +88,13 @@ class Reader:
         agent = get_text(wire, "agentId") or ("sidechain" if wire.get("isSidechain") else "")
         context = (get_text(wire, "timestamp"), self.session, agent, self.cwd)
         if kind == "assistant":
-            self._count_tokens(get_object(wire, "message"))
-            return list(_read_assistant_line(number, line_id, context, wire))
+            if self.usage:
+                self._count_tokens(get_object(wire, "message"))
+            return _read_assistant_line(number, line_id, context, wire)
         if kind == "user":
-            return list(_read_user_line(number, line_id, context, wire))
+            return _read_user_line(number, line_id, context, wire)
         if kind == "attachment":
-            return list(_read_queued_prompt(number, line_id, context, wire))
+            return _read_queued_prompt(number, line_id, context, wire)
         return [Step("compacted", number, line_id, *context)] if wire.get("subtype") == "compact_boundary" else ()
 
     def _count_tokens(self, message: JsonObject) -> None:
@@ -110,41 +114,52 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_transcript_head(head: bytes) -> bool:
-    return any(keys <= wire.keys() for wire in parse_opening_objects(head) for keys in _OPENING_KEYS)
+    # Qwen Code writes lines of the same form, each with its provenance.
+    wires = [wire for wire in parse_opening_objects(head) if "provenance" not in wire]
+    return any(keys <= wire.keys() for wire in wires for keys in _OPENING_KEYS)
 
 
-def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
+def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
     message = get_object(wire, "message")
     if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
-        return  # an API error, not the assistant's words
+        return []  # an API error, not the assistant's words
+    steps: list[Step] = []
     for index, block in enumerate(_list_blocks(message.get("content"))):
-        kind, block_id = get_text(block, "type"), f"{line_id}.{index}"
+        kind = block.get("type") if isinstance(block, dict) else None
         if kind == "tool_use":
-            tool, tool_input = get_text(block, "name"), get_object(block, "input")
-            call, fields = get_text(block, "id"), get_call_fields(tool, tool_input)
-            yield Step("call", number, block_id, *context, call, TOOL_ALIASES.get(tool, tool), *fields)
+            tool, call = get_text(block, "name"), get_text(block, "id")
+            fields = get_call_fields(tool, get_object(block, "input"))
+            step_id = f"{line_id}.{index}"
+            steps.append(Step("call", number, step_id, *context, call, TOOL_ALIASES.get(tool, tool), *fields))
         elif kind == "text" and (text := strip_fenced(get_text(block, "text")).strip()):
-            yield Step("agent", number, block_id, *context, text=text)
+            steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
+    return steps
 
 
-def _read_user_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
-    """Yield the content of a `user` line: tool results, and sometimes a person's words."""
+def _read_user_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
+    """Return the content of a `user` line: tool results, and sometimes a person's words."""
+    # The summary of a compacted conversation is written by the model in a person's place.
     if wire.get("isCompactSummary"):
-        return
+        return []
     blocks = _list_blocks(get_object(wire, "message").get("content"))
+    steps: list[Step] = []
     for index, block in enumerate(blocks):
-        if get_text(block, "type") == "tool_result":
+        if isinstance(block, dict) and block.get("type") == "tool_result":
             call, outcome = get_text(block, "tool_use_id"), _read_outcome(wire, block)
-            yield Step("result", number, f"{line_id}.{index}", *context, call, **outcome)
-    yield from _read_prompt(number, line_id, context, wire, blocks)
+            steps.append(Step("result", number, f"{line_id}.{index}", *context, call, **outcome))
+    if len(steps) < len(blocks):  # most lines hold one result and nothing else
+        steps += _read_prompt(number, line_id, context, wire, blocks)
+    return steps
 
 
-def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: JsonObject) -> Iterator[Step]:
-    """Yield a prompt typed while the assistant was at work, which is in no `user` line."""
+def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
+    """Return a prompt typed while the assistant was at work, which is in no `user` line."""
     attachment = get_object(wire, "attachment")
+    # Queued notifications of background tasks have another mode.
     is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
-    if is_prompt and _can_be_typed(attachment):
-        yield from _read_prompt(number, line_id, context, wire, _list_blocks(attachment.get("prompt")))
+    if not is_prompt or not _can_be_typed(attachment):
+        return []
+    return list(_read_prompt(number, line_id, context, wire, _list_blocks(attachment.get("prompt"))))
 
 
 def _list_blocks(content: object) -> list[Any]:

@@ -18,7 +18,8 @@ from hardwon.agents.codex.tools import (
     parse_patch,
     unwrap_result,
 )
-from hardwon.agents.fields import get_first_text, get_object, get_path_text, get_text, load_payload, read_tail_lines
+from hardwon.agents.envelopes import is_foreign
+from hardwon.agents.fields import build_event, get_first_text, get_object, get_text, load_payload, read_tail_lines
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
@@ -50,21 +51,13 @@ _TAIL_BYTES = 256 * 1024  # of a rollout, in which a call that just ended is loo
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind, agent = get_text(wire, "hook_event_name") or kind, get_text(wire, "agent_id")
-    if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit"):
+    if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit") or is_foreign(wire, (NAME,)):
         return None  # a subagent's prompt is written by a program, and stored prompts count as a person's words
     rollout = get_text(wire, "transcript_path")
-    event = Event(
-        host=NAME,
-        kind=kind,
-        session=get_text(wire, "session_id"),
-        cwd=get_path_text(wire, "cwd"),
-        agent=agent,
-        source=get_text(wire, "source"),
-        prompt=get_text(wire, "prompt"),
+    event = build_event(NAME, kind, wire)
+    if agent and kind != "SubagentStop":
         # Only the last event of a sub-agent names the session's rollout; the others name its own.
-        transcript="" if agent and kind != "SubagentStop" else rollout,
-        message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
-    )
+        event = replace(event, transcript="")
     if not get_text(wire, "tool_name"):
         return event
     event = _add_call_fields(event, wire)
@@ -100,12 +93,14 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
     code: int | None = None
     if event.tool == "Bash":
         item = _find_completed_item(rollout, event.tool_use_id)
+        # At the end of the turn only the session's own rollout is read, so a sub-agent's call is reported now.
         if item == {} and not event.agent:
             return None
         code = _get_exit_code(item or {})
     elif isinstance(response, str):
         response, code = unwrap_result(response)
     elif isinstance(response, dict):
+        # An MCP server's result has no exit code, only this flag.
         code = int(response.get("isError") is True)
     if not code:
         return replace(event, response=response)
@@ -136,6 +131,7 @@ def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
 
 def render_reply(event: Event, reply: HookReply) -> bytes:
     kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
+    # Codex would drop the whole answer for a field that the event does not take.
     if kind not in _CONTEXT_EVENTS:
         reply = replace(reply, context="")
     if kind not in ("PreToolUse", "UserPromptSubmit"):

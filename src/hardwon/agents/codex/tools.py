@@ -95,6 +95,7 @@ def extract_shell_line(command: object) -> str:
         return command if isinstance(command, str) else ""
     words = [word for word in command if isinstance(word, str)]
     program = words[0].replace("\\", "/").rpartition("/")[2] if words else ""
+    # `bash -lc LINE`; with other programs the words themselves are the command.
     if (len(words) > 2 and program in _SHELLS) or program in _PATCH_PROGRAMS:
         return words[-1]
     import shlex  # it brings in `re`, and hooks hand over a line
@@ -109,6 +110,7 @@ def is_patch(line: str) -> bool:
 def _find_patch_folder(line: str) -> str | None:
     """Return the folder in which a shell line patches, as in `cd DIR && apply_patch …`; None if it is no patch."""
     head, begin, _ = line.partition(_PATCH_BEGIN)
+    # Models write `cd sub && apply_patch <<EOF`.
     *moves, last = head.strip().split("&&", _MAX_MOVES)
     if not begin or not (last.strip() or _PATCH_PROGRAMS[0]).startswith(_PATCH_PROGRAMS):
         return None

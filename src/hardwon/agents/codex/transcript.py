@@ -79,6 +79,7 @@ _ESCAPED_CHARS = {"n": "\n", "t": "\t"}
 _ITEM_TYPES = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
 _LINE_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _MAX_REMEMBERED = 500  # characters of a command or path whose result is still to come
+# A reader's state must stay small; a poll of an older process is shown without its command.
 _MAX_PROCESSES = 8
 _MAX_WAITING = 32  # calls without a result
 
@@ -116,9 +117,6 @@ class Reader:
         self.scripts: dict[str, list[Any]] = {}
         restore_state(self, state)
 
-    def dump_state(self) -> dict[str, Any]:
-        return vars(self)
-
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
@@ -153,6 +151,7 @@ class Reader:
                 self.agent = thread_id
                 parent = parent or get_text(meta, "parent_thread_id")
             self.session = shorten_id(get_text(meta, "session_id") or parent or thread_id)
+        # The second session_meta of a fork is the parent's, whose lines follow.
         elif thread_id != self.thread_id and not self.turn:
             self.copied = shorten_id(get_text(meta, "session_id")) or thread_id
         self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
@@ -197,6 +196,7 @@ class Reader:
         if not key:
             key = f"{hash_text(repr(call))}.{self.unnamed}"
             self.unnamed += 1
+        # A poll of a running process is shown as the command that started it.
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
         command = call.command[:_MAX_REMEMBERED]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from hardwon import projects
 from hardwon.agents.fields import get_list, get_object
 from hardwon.agents.gemini.payload import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
 from hardwon.agents.settings_files import (
@@ -25,7 +26,7 @@ from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
 
 if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths
+    from hardwon.agents import CreatedPaths, TrustFinding
 
 __all__ = ["find_hooks", "find_mcp_command", "remove_hooks", "remove_mcp_server", "runs_hooks"]
 
@@ -98,12 +99,23 @@ def _is_trusted_folder(folder: str) -> bool:
             trust_levels = json.load(file)
     except (OSError, ValueError):
         return False
+    # The nearest folder decides.
     levels: dict[str, str] = {}
     for path, level in trust_levels.items() if isinstance(trust_levels, dict) else ():
         root = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
         if f"{os.path.realpath(folder)}/".startswith(f"{root.rstrip('/')}/"):
             levels[root] = level
     return bool(levels) and levels[max(levels, key=len)] in ("TRUST_FOLDER", "TRUST_PARENT")
+
+
+def find_plugin() -> str:
+    folder = os.path.join(_get_config_folder(), "extensions", SERVER_NAME)
+    return folder if os.path.isdir(folder) else ""
+
+
+def check_trust(text: str) -> TrustFinding | None:
+    obstacle = find_hook_obstacle(text, projects.find_git_root(os.getcwd()))
+    return (None, obstacle, NEXT_STEP) if obstacle else None
 
 
 def get_mcp_path() -> str:

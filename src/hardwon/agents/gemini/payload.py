@@ -11,7 +11,10 @@ from __future__ import annotations
 import os
 from binascii import crc32
 
+from hardwon.agents.envelopes import is_foreign
 from hardwon.agents.fields import (
+    STANDARD_TIMEOUTS,
+    build_event,
     get_call_fields,
     get_list,
     get_object,
@@ -35,14 +38,6 @@ if TYPE_CHECKING:
 NAME = "gemini"
 
 # PreCompress is not among them: it comes before every call of the model, whether anything is compressed or not.
-EVENT_TIMEOUTS = {
-    "SessionStart": 10,
-    "UserPromptSubmit": 1,
-    "PreToolUse": 1,
-    "PostToolUse": 2,
-    "Stop": 2,
-    "SessionEnd": 3,
-}
 NATIVE_EVENT_NAMES = {
     "SessionStart": "SessionStart",
     "UserPromptSubmit": "BeforeAgent",
@@ -51,6 +46,7 @@ NATIVE_EVENT_NAMES = {
     "Stop": "AfterAgent",
     "SessionEnd": "SessionEnd",
 }
+EVENT_TIMEOUTS = {event: STANDARD_TIMEOUTS[event] for event in NATIVE_EVENT_NAMES}
 _EVENT_NAMES = {native_name: event_name for event_name, native_name in NATIVE_EVENT_NAMES.items()}
 _CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # the others ignore additional context
 _SHELL_TOOL = "run_shell_command"
@@ -104,21 +100,14 @@ _CANCELLED_MESSAGE = "Command was cancelled by user"
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind = _EVENT_NAMES.get(get_text(wire, "hook_event_name"), kind)
-    if kind not in EVENT_TIMEOUTS:
+    if kind not in EVENT_TIMEOUTS or is_foreign(wire, (NAME,)):
         return None
     answer = extract_answer(get_text(wire, "prompt_response"))
-    event = Event(
-        host=NAME,
-        kind=kind,
-        session=get_text(wire, "session_id"),
-        cwd=get_path_text(wire, "cwd"),
-        source=get_text(wire, "source"),
-        transcript=get_text(wire, "transcript_path"),
-        message=answer if answer not in ("", _NO_RESPONSE_TEXT) else get_text(wire, "reason"),
-    )
+    message = answer if answer not in ("", _NO_RESPONSE_TEXT) else get_text(wire, "reason")
+    prompt = extract_prompt(get_text(wire, "prompt")) if kind == "UserPromptSubmit" else ""
+    event = replace(build_event(NAME, kind, wire), prompt=prompt, message=message)
     if kind == "UserPromptSubmit":
-        prompt = extract_prompt(get_text(wire, "prompt"))
-        event = replace(event, prompt=prompt)
+        # Only a prompt that could decide something is worth the reads that tell who typed it.
         if ("#lesson" in prompt.lower() or "hardwon" in prompt) and not _is_typed_by_person(event):
             return replace(event, source="command")
     elif kind in ("PreToolUse", "PostToolUse"):
@@ -132,6 +121,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
     command, path, content = call_fields = get_call_fields(tool, tool_input)
     agent, transcript = "", event.transcript
+    # A sub-agent is started by the session, whatever was written last.
     if tool != "Task":
         agent, transcript = _find_caller(transcript, event.session)
     event = replace(
@@ -286,6 +276,7 @@ def _normalize_todo(item: object) -> object:
 
 def build_call_id(message: str, tool: str, call_fields: tuple[str, str, str]) -> str:
     """Return a call's id; empty if its message is not known."""
+    # Not for security: a short checksum keeps the id readable.
     return f"{message}:{crc32(chr(0).join((tool, *call_fields)).encode('utf-8', 'replace')):08x}" if message else ""
 
 

@@ -82,9 +82,6 @@ class Reader:
         self.usage = create_counter()
         restore_state(self, state)
 
-    def dump_state(self) -> dict[str, Any]:
-        return vars(self)
-
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed

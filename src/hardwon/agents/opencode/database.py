@@ -21,9 +21,11 @@ import orjson
 from hardwon.agents.fields import get_object
 from hardwon.store import db
 
+# A scan can come back later, so it does not wait long for opencode's own writes.
 BUSY_SECONDS = 2.0
 DATABASE_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
 _SESSION_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
+# An id becomes part of a path, so it must not hold a slash.
 _SESSION_ID = re.compile(r"[\w-]+")
 _PRIVATE_TAG = "%<private%"
 _LAST_MESSAGE_TIME = "select max(time_updated) from message where session_id = session.id"
@@ -171,6 +173,7 @@ def _open_snapshot(database: str) -> Iterator[sqlite3.Connection]:
     os.stat(database)
     try:
         with closing(db.open_read_only(database, timeout_seconds=BUSY_SECONDS)) as connection:
+            # A tool's output may hold bytes that are no UTF-8.
             connection.text_factory = lambda text: text.decode("utf-8", "replace")
             connection.execute("begin")
             yield connection

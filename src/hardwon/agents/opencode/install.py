@@ -14,9 +14,10 @@ from hardwon.agents import SettingsError
 from hardwon.agents.opencode.payload import EVENT_TIMEOUTS
 from hardwon.agents.settings_files import SERVER_NAME, add_server_entry, get_value, is_hardwon_hook, remove_value
 from hardwon.errors import UserError
+from hardwon.text.handoff_request import HANDOFF_REQUEST
 
 if TYPE_CHECKING:
-    from hardwon.agents import CommandPredicate, CreatedPaths
+    from hardwon.agents import CreatedPaths
 
 TITLE = "opencode"
 PROGRAM = "opencode"
@@ -58,14 +59,15 @@ def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, Crea
 
 def _render_plugin(hooks: dict[str, list[object]]) -> str:
     with open(_TEMPLATE_PATH, encoding="utf-8") as file:
-        return file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
+        text = file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
+    return text.replace('const HANDOFF = ""', f"const HANDOFF = {json.dumps(HANDOFF_REQUEST)}", 1)
 
 
-def remove_hooks(text: str, created_paths: CreatedPaths, is_hardwon_hook: CommandPredicate) -> str:
-    return "" if find_hooks(text, is_hardwon_hook) else text
+def remove_hooks(text: str, created_paths: CreatedPaths) -> str:
+    return "" if find_hooks(text) else text
 
 
-def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[str]]:
+def find_hooks(text: str) -> dict[str, list[str]]:
     """Return our commands in the plugin by event; all under OTHER_VERSION if the rest of the file differs."""
     _, prefix, rest = text.partition(_HOOKS_PREFIX)
     try:
@@ -75,13 +77,22 @@ def find_hooks(text: str, is_hardwon_hook: CommandPredicate) -> dict[str, list[s
         return {}
     if not commands or not all(map(is_hardwon_hook, commands.values())):
         return {}
+    # Comparing whole files also finds a plugin that somebody edited.
     if _render_plugin(hooks) != text:
         return {OTHER_VERSION: [*commands.values()]}
     return {event: [command] for event, command in commands.items()}
 
 
 def runs_hooks(path: str, text: str) -> bool:
-    return bool(find_hooks(text, is_hardwon_hook))
+    return bool(find_hooks(text))
+
+
+def find_plugin() -> str:
+    return ""  # the plugin is the file that `find_hooks` reads
+
+
+def check_trust(text: str) -> None:
+    """opencode runs every plugin in its folder."""
 
 
 def get_mcp_path() -> str:

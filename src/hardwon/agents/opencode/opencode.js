@@ -4,6 +4,7 @@
 import { spawn } from "node:child_process"
 
 const HOOKS = {}
+const HANDOFF = ""
 
 const parsed = (answer) => {
   try {
@@ -165,12 +166,18 @@ export const Hardwon = async ({ client, directory }) => {
       else if (text) result.output = `${output ?? ""}\n\n${text}`
     },
 
-    "shell.env": async ({ callID }, { env }) => {
+    "shell.env": async ({ callID, sessionID }, { env }) => {
       if (callID) env.AI_AGENT = "opencode_agent"
+      if (sessionID) env.HARDWON_SESSION = (await root(sessionID)) ?? sessionID
     },
 
-    "experimental.session.compacting": async ({ sessionID }) => {
-      await ask("PreCompact", await about(sessionID))
+    config: async (config) => {
+      config.command = { handoff: { description: "Write a handoff for the next session", template: HANDOFF }, ...config.command }
+    },
+
+    "experimental.session.compacting": async ({ sessionID }, output) => {
+      const { context } = await ask("PreCompact", await about(sessionID))
+      if (context) output?.context?.push(context)
     },
 
     dispose: async () => {

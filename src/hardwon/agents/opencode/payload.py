@@ -8,7 +8,9 @@ and an underscore before its own; so have a few that are opencode's.
 from __future__ import annotations
 
 from hardwon.agents.codex.tools import build_patch_parts, parse_patch_call
+from hardwon.agents.envelopes import is_foreign
 from hardwon.agents.fields import (
+    STANDARD_TIMEOUTS,
     get_call_fields,
     get_first_text,
     get_list,
@@ -30,18 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "opencode"
 
-EVENT_TIMEOUTS = {
-    "SessionStart": 10,
-    "UserPromptSubmit": 1,
-    "PreToolUse": 1,
-    "PostToolUse": 2,
-    "PostToolUseFailure": 2,
-    "SubagentStart": 1,
-    "SubagentStop": 2,
-    "PreCompact": 2,
-    "Stop": 2,
-    "SessionEnd": 3,
-}
+EVENT_TIMEOUTS = STANDARD_TIMEOUTS
 HANDLED_MESSAGE = "The user's message was a command to hardwon, which has answered it. There is nothing for you to do."
 TOOL_NAMES = {
     "bash": "Bash",
@@ -78,7 +69,7 @@ _ABORTED_MESSAGES = ("Tool execution aborted", "Cancelled")
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
-    if kind not in EVENT_TIMEOUTS:
+    if kind not in EVENT_TIMEOUTS or is_foreign(wire, (NAME,)):
         return None
     # An event of opencode's bus has its fields in `properties`, those of a session in `info` below that.
     properties = get_object(wire, "properties")
@@ -104,6 +95,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event | None:
     tool, tool_input = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
     error, exit_code = get_text(wire, "error"), wire.get("exit")
     is_aborted = error.startswith(_ABORTED_MESSAGES)
+    # A denial of ours was stored when it was made.
     if FENCE_OPEN in error or (parse_refusal(error) and not is_aborted):
         return None
     command, path, content = extract_call_fields(tool, tool_input)
@@ -123,6 +115,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event | None:
         response = error or _read_result_text(wire)
         event = replace(event, kind=kind, response=response, failed=failed, interrupted=is_aborted)
     parts = build_patch_parts(event, get_text(tool_input, _PATCH_KEY))
+    # A patch of one file is judged as the event itself.
     return replace(event, parts=parts) if len(parts) > 1 else event
 
 

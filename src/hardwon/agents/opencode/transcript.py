@@ -50,9 +50,6 @@ class Reader:
         self.usage = create_counter()
         restore_state(self, state)
 
-    def dump_state(self) -> dict[str, Any]:
-        return vars(self)
-
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
@@ -93,6 +90,7 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
         message_info, parts = get_object(message, "info"), get_objects(message, "parts")
         cwd = get_text(get_object(message_info, "path"), "cwd") or cwd
         is_person, message_id = message_info.get("role") == "user", get_text(message_info, "id")
+        # The summary of a compacted session is the model's message to itself.
         spoken_parts = [] if message_info.get("summary") is True else [part for part in parts if _is_spoken(part)]
         for index, part in enumerate(parts):
             part_id = get_text(part, "id") or f"{message_id}.{index}"
@@ -153,6 +151,7 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
 
 
 def _format_timestamp(milliseconds: object) -> str:
+    # The bound is the year 6429; `fromtimestamp` fails far beyond it.
     if not isinstance(milliseconds, int) or not 0 < milliseconds < 1 << 47:
         return ""
     at = datetime.fromtimestamp(milliseconds / 1000, UTC)
