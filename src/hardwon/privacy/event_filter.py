@@ -13,19 +13,21 @@ import os
 from hardwon import claims, paths
 from hardwon.paths import to_safe_name
 from hardwon.privacy.cleaning import clean_text
-from hardwon.privacy.limits import DEFAULT_SKIPPED_TOOLS, MAX_EVENT_CHARS, MAX_TEXT_CHARS
-from hardwon.privacy.long_text import (
+from hardwon.privacy.private_tags import has_possible_tag, is_wholly_private, map_strings
+from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
+from hardwon.privacy.redaction import redact_text, redact_value
+from hardwon.privacy.truncation import (
+    MAX_DEPTH,
+    MAX_EVENT_CHARS,
     MAX_STRIPPED_CHARS,
+    MAX_TEXT_CHARS,
     clean_long_text,
     cut_with_margins,
     prune_value,
     remove_margins,
     strip_long_text,
+    trim_value,
 )
-from hardwon.privacy.private_tags import has_possible_tag, is_wholly_private, map_strings
-from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
-from hardwon.privacy.redaction import redact_text, redact_value
-from hardwon.privacy.truncation import MAX_DEPTH, trim_value
 from hardwon.projects import has_denied_path, is_below
 from hardwon.text.fence import remove_between
 from hardwon.text.light_json import loads
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from hardwon.types import Event
 
+DEFAULT_SKIPPED_TOOLS = ("ListMcpResourcesTool", "SlashCommand", "Skill", "TodoWrite", "AskUserQuestion")
 _TOOL_EVENTS = ("PostToolUse", "PostToolUseFailure")
 _REMINDER_TAGS = ("<system-reminder>", "</system-reminder>")
 
@@ -60,6 +63,7 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         hardwon_turn = os.path.join(
             claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
         )
+        # Both with and without the reminders that agents add: neither may make a private prompt public.
         if is_wholly_private(visible_prompt[:MAX_STRIPPED_CHARS]) or is_wholly_private(
             event.prompt[:MAX_STRIPPED_CHARS]
         ):
@@ -180,6 +184,7 @@ def _clean_locations(event: Event) -> Event:
 
 def _clean_value(value: Any, max_chars: int) -> Any:
     """Return a JSON value without its private parts and secrets, its long strings cut down."""
+    # The order matters: strip before cutting, redact before removing the margins.
     public = _change_texts(_strip_split_tags(prune_value(value, max_chars)), strip_long_text)
     shortened = _change_texts(public, lambda text: cut_with_margins(text, max_chars))
     return _change_texts(redact_value(_change_joined_lines(shortened, redact_text)), remove_margins)

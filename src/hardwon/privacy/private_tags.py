@@ -7,7 +7,7 @@ tags too. Tag names are searched first, so that only a likely tag costs the impo
 
 from __future__ import annotations
 
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 from hardwon.text.fence import FENCE_OPEN
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+# Nobody tags this often by hand; a program that repeats tags could otherwise cost quadratic time.
 MAX_TAGS = 100
 _MAX_SPOTS = 20 * MAX_TAGS  # possible tags, most of them unfinished; above this the text is withheld
 WITHHELD_TEXT = f"[withheld: more than {MAX_TAGS} private tags]"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
 
 # Elements that agents add to a person's words, each at the start of a line.
 _BESIDE_TAGS = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "hook_prompt", "hook_context")
@@ -76,6 +77,7 @@ def is_only_for_hardwon(prompt: str) -> bool:
     text = _strip_program_text(prompt)
     if not text:
         return False
+    # No command has more words, and a prompt may be a whole file.
     words = text.split(None, 40)
     if words[0].lower().startswith(_OUR_COMMANDS) or words[0].lower() == "/hardwon":
         return True
@@ -150,3 +152,15 @@ def _strip_lessons(text: str) -> str:
     for block in reversed(find_lesson_blocks(text)):
         text = f"{text[: block.start]}\n{text[block.end :]}"
     return text
+
+
+def has_sensitive_word(texts: Iterable[str], sensitive_words: Sequence[str]) -> bool:
+    """Return whether a text contains one of the words as a whole word, ignoring case."""
+    import re  # no hook comes here
+
+    alternatives = "|".join(re.escape(word.strip()) for word in sensitive_words if word.strip())
+    if not alternatives:
+        return False
+    # A tag begins with a character such as `#` that is not part of a word, so \b does not work.
+    pattern = re.compile(rf"(?<![\w#])(?:{alternatives})(?!\w)", re.I)
+    return any(pattern.search(text) for text in texts)

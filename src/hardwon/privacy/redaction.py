@@ -1,7 +1,7 @@
 """Replace secrets by `[redacted:KIND]` before a text is written anywhere.
 
 A text is a secret if it has the shape of a known key, follows a name that promises a secret (`password=`), or is too
-random to be anything else; tested in this order. The shapes and names are data in `secret_rules.py`. Each rule lists
+random to be anything else; tested in this order. The shapes and names are data in `secret_rules.txt`. Each rule lists
 literals, one of which every secret of its kind contains. They are searched with `str.find`, and a rule's pattern is
 tried only there. So a text without literals never needs `re`, and a pattern reads only a bounded part of the text, or
 the secret itself.
@@ -15,6 +15,7 @@ from hardwon.privacy.secret_rules import (
     KEY_NAME_PREFIXES,
     NAME_STEMS,
     NAME_SUFFIXES,
+    NAMED_SECRET_RULE,
     PLACEHOLDER_PARTS,
     PLAIN_VALUES,
     RULES,
@@ -27,7 +28,7 @@ from hardwon.privacy.secret_rules import (
     WRAPPING_CALLS,
     SecretRule,
 )
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _MAX_PASSES = 6  # a replacement may uncover another secret, so repeat; no known
 _MAX_JUDGED_CHARS = 256  # a longer value is not judged, which bounds the time
 _REDACTION_PREFIX = "[redacted:"
 
-NAMED_SECRET_RULE = SecretRule("secret", NAME_STEMS, "", (), (), "folded")
 # Case-sensitive rules come first, as they are more specific: `token = ghp_…` is a GitHub key, not just a named secret.
 ORDERED_RULES = (
     *[row for row in RULES if "folded" not in row.flags],

@@ -12,10 +12,11 @@ from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import TAG_NAMES
 from hardwon.privacy.randomness import find_unbroken_runs
 from hardwon.privacy.redaction import MIN_RUN_LENGTH
-from hardwon.privacy.secret_rules import NAME_EXAMPLES, RULES, SecretRule
+from hardwon.privacy.secret_rules import RULES, SecretRule
+from tests.support.secret_examples import OF_NAMES, OF_RULES
 
-EXAMPLES = [before + secret for row in RULES for before, secret in row.examples]
-EXAMPLES += [before + secret + after for before, secret, after in NAME_EXAMPLES]
+EXAMPLES = [before + secret for _, examples in OF_RULES for before, secret, _ in examples.secrets]
+EXAMPLES += [before + secret + after for before, secret, after in OF_NAMES.secrets]
 pieces = (
     st.sampled_from(EXAMPLES)
     | st.sampled_from([tag for kind in TAG_NAMES for tag in (f"<{kind}>", f"</{kind}>", f"<{kind.upper()}>")])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.privacy import event_filter
-from hardwon.privacy.long_text import MARGIN_CHARS, MAX_NODES, MAX_STRIPPED_CHARS, clean_long_text, prune_value
+from hardwon.privacy.truncation import MARGIN_CHARS, MAX_NODES, MAX_STRIPPED_CHARS, clean_long_text, prune_value
 from hardwon.types import Event
 
 MOST = 3_000
@@ -45,18 +45,18 @@ def test_a_key_anywhere_leaves_nothing_of_itself(at: int) -> None:
     assert not pieces_of(KEY[4:], clean_long_text(text, MOST))
 
 
-@pytest.mark.parametrize("before_the_end", range(len(KEY) + 2))
 @pytest.mark.parametrize("cut", ["head", "tail", "head margin", "tail margin"])
-def test_a_key_across_a_cut_leaves_nothing_of_itself(cut: str, before_the_end: int) -> None:
+def test_a_key_across_a_cut_leaves_nothing_of_itself(cut: str) -> None:
     place = {
         "head": MOST - MOST // 3,
         "head margin": MOST - MOST // 3 + MARGIN_CHARS,
         "tail": len(LONG) - MOST // 3,
         "tail margin": len(LONG) - MOST // 3 - MARGIN_CHARS,
     }[cut]
-    text = f"{LONG[: place - before_the_end]} {KEY} {LONG[place - before_the_end :]}"
-    for shown in (clean_long_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
-        assert not pieces_of(KEY[4:], shown)
+    for start in range(place - len(KEY) - 1, place + 1):
+        text = f"{LONG[:start]} {KEY} {LONG[start:]}"
+        for shown in (clean_long_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
+            assert not pieces_of(KEY[4:], shown), start
 
 
 def pieces_of(secret: str, text: str) -> list[str]:

@@ -5,40 +5,35 @@ from __future__ import annotations
 import pytest
 
 from hardwon.privacy.redaction import is_secret_name, redact_text
-from hardwon.privacy.secret_rules import (
-    NAME_COUNTER_EXAMPLES,
-    NAME_EXAMPLES,
-    NAME_STEMS,
-    RULES,
-    STRONG_ENDINGS,
-    WEAK_ENDINGS,
-    SecretRule,
-)
+from hardwon.privacy.secret_rules import NAME_STEMS, STRONG_ENDINGS, WEAK_ENDINGS, SecretRule
+from tests.support.secret_examples import OF_NAMES, OF_RULES, BlockExamples
+
+NAMES = [f"{rule.kind} {rule.literals[0]}" for rule, _ in OF_RULES]
 
 
-@pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind} {row.literals[0]}")
-def test_a_row_takes_out_its_examples(row: SecretRule) -> None:
-    assert row.examples
-    for before, secret in row.examples:
+@pytest.mark.parametrize(("row", "examples"), OF_RULES, ids=NAMES)
+def test_a_row_takes_out_its_examples(row: SecretRule, examples: BlockExamples) -> None:
+    assert row.kind == examples.kind and examples.secrets
+    for before, secret, _ in examples.secrets:
         cleaned = redact_text(before + secret)
         assert cleaned.startswith(before)
         assert f"[redacted:{row.kind}]" in cleaned
         assert secret.partition("@")[0] not in cleaned
 
 
-@pytest.mark.parametrize("row", RULES, ids=lambda row: f"{row.kind} {row.literals[0]}")
-def test_a_row_leaves_its_counter_examples(row: SecretRule) -> None:
-    assert row.counter_examples
-    for line in row.counter_examples:
+@pytest.mark.parametrize(("row", "examples"), OF_RULES, ids=NAMES)
+def test_a_row_leaves_its_counter_examples(row: SecretRule, examples: BlockExamples) -> None:
+    assert examples.kept
+    for line in examples.kept:
         assert redact_text(line) == line
 
 
-@pytest.mark.parametrize(("before", "secret", "after"), NAME_EXAMPLES)
+@pytest.mark.parametrize(("before", "secret", "after"), OF_NAMES.secrets)
 def test_what_follows_a_promising_name_goes(before: str, secret: str, after: str) -> None:
     assert redact_text(before + secret + after) == f"{before}[redacted:secret]{after}"
 
 
-@pytest.mark.parametrize("line", NAME_COUNTER_EXAMPLES)
+@pytest.mark.parametrize("line", OF_NAMES.kept)
 def test_code_templates_and_placeholders_stay(line: str) -> None:
     assert redact_text(line) == line
 
