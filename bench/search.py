@@ -30,7 +30,7 @@ from hardwon.text.words import STOP_WORDS
 SIZES = [10_000, 100_000, *([] if os.environ.get("QUICK") else [1_000_000])]
 QUESTIONS = 150
 PROJECT, NOW = "/bench/kite", 1_790_000_000.0
-MOST_OF_NAIVE, MOST_GROWTH, MEGABYTES = 0.5, 12.0, {100_000: 200, 1_000_000: 600}
+MOST_OF_NAIVE, MOST_GROWTH, MEGABYTES = 0.5, 12.0, {100_000: 100, 1_000_000: 600}
 BLOCK = 5_000
 BEGINS = ("b", "br", "c", "d", "f", "g", "gr", "h", "k", "l", "m", "n", "p", "pl", "r", "s", "st", "t", "tr", "v", "w")
 MIDDLES = ("a", "e", "i", "o", "u", "ai", "ea", "oo")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from time import localtime, strftime
-from typing import TYPE_CHECKING
 
 from hardwon import projects
 from hardwon.store import briefs, db
@@ -17,16 +16,13 @@ from hardwon.store.briefs import BriefObservation
 from hardwon.text.brief_layout import RecalledItem, sanitize_line
 from hardwon.types import Event
 
-if TYPE_CHECKING:
-    from hardwon.search.search import Hit
-
 log = logging.getLogger(__name__)
 MAX_FOR_FILE = 3
 IMPORTANT_TYPES = ("bugfix", "failure", "decision", "security")
 MAX_TITLE, MAX_DETAIL = 160, 200
 MAX_FOR_PROMPT, MIN_WORDS, SEARCH_LIMIT = 2, 3, 10
 LOAD_SECONDS = 0.2
-MIN_SCORE = 0.7  # 1 is a text with every word of the prompt
+MIN_COVERAGE = 0.5  # 1 is a text with every word of the prompt
 
 
 def recall_for_file(connection: db.Connection, event: Event) -> Sequence[RecalledItem]:
@@ -90,19 +86,12 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
     except db.StoreError as error:
         log.warning("nothing is recalled for a prompt: %s", error)
         return ()
-    good_hits = [
-        hit for hit in result.hits if hit.score >= MIN_SCORE and hit.session != event.session and not _is_neighbour(hit)
-    ]
+    good_hits = [hit for hit in result.hits if hit.coverage >= MIN_COVERAGE and hit.session != event.session]
     titled_hits = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good_hits[:MAX_FOR_PROMPT])
     return [
         RecalledItem(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}")
         for hit, title in titled_hits
     ]
-
-
-def _is_neighbour(hit: Hit) -> bool:
-    """Return whether a hit ranks mainly because of its neighbour."""
-    return any(reason.startswith("neighbour") for reason in hit.why)
 
 
 @lru_cache(maxsize=1)

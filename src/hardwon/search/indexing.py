@@ -35,7 +35,7 @@ SLICE_SECONDS = 0.02
 READ_BATCH_SIZE = 300  # rows read at once
 PLAN_BATCH_SIZE = 10_000  # rows sorted at once: sorting 200,000 for every batch would take longer than indexing
 EMBED_BATCH_SIZE = 128  # texts embedded at once
-WORDS_VERSION = "3"  # of `text.words`; a new version reindexes everything
+WORDS_VERSION = "4"  # of `text.words` and of the documents' ids; a new version reindexes everything
 MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how many of them come from its end
 MAX_WORDS, TAIL_WORDS = 600, 150
 
@@ -110,6 +110,20 @@ def count_waiting(connection: Connection, model: embedding.Model | None) -> int:
     return without_words + (without_vector if model is not None else 0)
 
 
+def describe_backlog(connection: Connection, *, with_vectors: bool = True) -> str:
+    """Return one line about what is not indexed yet; empty if everything is."""
+    without_words, without_vector = documents.count_backlog(connection)
+    if without_words:
+        return f"{without_words:,} {_pluralize_record(without_words)} not indexed yet"
+    if without_vector and with_vectors:
+        return f"{without_vector:,} {_pluralize_record(without_vector)} not found by meaning yet, only by words"
+    return ""
+
+
+def _pluralize_record(count: int) -> str:
+    return "record" if count == 1 else "records"
+
+
 def _index_waiting(
     connection: Connection,
     waiting: Sequence[tuple[str, int, int]],
@@ -152,8 +166,19 @@ def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]
         counts_by_row = {row: count for _, row, count in group}
         for row in documents.read_source_rows(connection, DOCUMENT_KINDS[letter], list(counts_by_row)):
             words = build_document_words(records.extract_content(letter, row), kind=letter, agent=row["host"])
-            numbers = (row["session_number"], row["project_number"])
-            new_documents.append(Document(letter, row["id"], "", *numbers, row["at"], words, counts_by_row[row["id"]]))
+            new_documents.append(
+                Document(
+                    letter,
+                    row["id"],
+                    "",
+                    row["session_number"],
+                    row["project_number"],
+                    row["at"],
+                    words,
+                    counts_by_row[row["id"]],
+                    is_call=letter == "E" and row["kind"] == "tool",
+                )
+            )
     existing_keys = {(item.kind, item.row) for item in new_documents}
     if missing := [item for item in waiting if item[:2] not in existing_keys]:
         documents.drop_waiting(connection, missing)

@@ -1,11 +1,15 @@
-"""Project and date filters of a query, and an up-to-date store for it."""
+"""The project and the dates of a query, and an up-to-date store for it.
+
+Dates are in local time. A month or a weekday without a year is the latest one that has begun.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from time import monotonic
 from typing import Any
 
@@ -14,10 +18,36 @@ from hardwon.errors import UserError
 from hardwon.search import indexing
 from hardwon.store import db, documents
 from hardwon.store.db import Connection
+from hardwon.types import frozen
 
 ALL_PROJECTS = "*"
 REFRESH_SECONDS = 2.0  # spent on updating the index before a query
 _DAYS_PER_UNIT = {"d": 1, "w": 7}
+_MONTH_TEXT, _WEEKDAY_TEXT = "jan feb mar apr may jun jul aug sep oct nov dec", "mon tue wed thu fri sat sun"
+_MONTHS = {name: number for number, name in enumerate(_MONTH_TEXT.split(), 1)}
+_WEEKDAYS = {name: number for number, name in enumerate(_WEEKDAY_TEXT.split())}
+# March and May are words as well, so months count with a capital letter only.
+_MONTH = (
+    r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?"
+    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_WEEKDAY = r"(?P<weekday>(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+# Each row with an example. `_PERIOD` tries them in this order.
+_PERIODS = (
+    r"(?P<iso>\d{4}-\d\d-\d\d)",  # on 2026-05-11
+    rf"(?P<week>week of )?(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)? {_MONTH}|{_MONTH.replace('month', 'month2')} "
+    r"(?P<day2>\d{1,2})(?:st|nd|rd|th)?\b(?! ?:))(?:,? (?P<year>20\d\d))?",  # the week of 11 May, May 11, 2026
+    rf"{_MONTH.replace('month', 'month3')}(?: (?P<year2>20\d\d))?",  # in October 2025
+    r"(?P<year3>20\d\d)",  # in 2025
+    rf"{_WEEKDAY}",  # last Monday
+    r"(?P<relative>today|yesterday|(?:this|last) (?:week|month|year))",
+    r"(?P<count>\d{1,3}) (?P<unit>day|week|month)s? ago",  # 3 weeks ago
+    r"(?:the )?(?:last|past) (?P<span>\d{1,3}) (?P<span_unit>day|week|month)s?",  # the last 3 days
+)
+_PERIOD = re.compile(
+    r"(?P<lead>\b(?:(?:since|before|until|after|in|on|during|from|of|last|this) )?(?:the )?)(?<![\w/.-])"
+    rf"(?:{'|'.join(_PERIODS)})(?![\w/-]|\.\w)"
+)
 SpoolDrainer = Callable[[str, Connection, Callable[[str, str], str]], object]
 PromptHandler = Callable[[str, str, str], str]
 
@@ -64,8 +94,25 @@ def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
     )
 
 
+@frozen
+class Period:
+    """A stretch of time, from `since` until before `until`; 0 is no limit. `words` are those that name it."""
+
+    since: float
+    until: float
+    words: str = ""
+
+    def describe(self) -> str:
+        first = f"{datetime.fromtimestamp(self.since):%Y-%m-%d}" if self.since else ""
+        last = f"{datetime.fromtimestamp(self.until - 1):%Y-%m-%d}" if self.until else ""
+        days = (
+            f"on {first}" if first == last else f"{f'from {first} ' if first else ''}{f'until {last}' if last else ''}"
+        )
+        return f"{days.strip()} ({self.words})"
+
+
 def parse_time(text: str, now: float) -> float:
-    """Return a date, or so many days or weeks ago, as a time; 0 for none."""
+    """Return a date, so many days or weeks ago, or the beginning of a period such as last week; 0 for none."""
     if not text:
         return 0.0
     if text[:-1].isascii() and text[:-1].isdigit() and text[-1:] in _DAYS_PER_UNIT:
@@ -73,4 +120,97 @@ def parse_time(text: str, now: float) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise UserError(f"{text[:40]!r} is not a date", "write 2026-11-01, or 7d or 2w for so long ago") from None
+        pass
+    match = _PERIOD.fullmatch(text.strip())
+    period = _build_period(match, now) if match else None
+    if period is None:
+        raise UserError(
+            f"{text[:40]!r} is not a date", "write 2026-11-01, yesterday, last week, or 7d or 2w for so long ago"
+        )
+    return period.since or period.until
+
+
+def extract_period(query: str, now: float) -> tuple[str, Period | None]:
+    """Return the query without the words that name a time, and that time: "in October", "yesterday", "since Monday".
+
+    A month, a year, a weekday or a date counts only after a word such as "in" or "on": it may be a name otherwise.
+    """
+    for match in _PERIOD.finditer(query):
+        needs_lead = any(match[name] for name in ("iso", "month3", "year3", "weekday"))
+        if needs_lead and not match["lead"].strip():
+            continue
+        period = _build_period(match, now)
+        remaining = " ".join(f"{query[: match.start()]} {query[match.end() :]}".split())
+        if period:
+            return remaining, Period(period.since, period.until, match[0].strip())
+    return query, None
+
+
+def _build_period(match: re.Match[str], now: float) -> Period | None:
+    """Return the time that a match of _PERIOD names; None for a day that does not exist."""
+    try:
+        first, last = _find_days(match, date.fromtimestamp(now))
+        since, until = (datetime.combine(day, datetime.min.time()).timestamp() for day in (first, last + timedelta(1)))
+    except (ValueError, OverflowError):  # also a day before the first or after the last that a timestamp can say
+        return None
+    lead = match["lead"].split()[:1]
+    if lead in (["since"], ["after"], ["from"]):
+        return Period(since, 0.0)
+    if lead in (["before"], ["until"]):
+        return Period(0.0, since)
+    return Period(since, until)
+
+
+def _find_days(match: re.Match[str], today: date) -> tuple[date, date]:
+    """Return the first and the last day that a match of _PERIOD names."""
+    one_day = timedelta(1)
+    monday = today - timedelta(today.weekday())
+    if match["iso"]:
+        day = date.fromisoformat(match["iso"])
+        return day, day
+    if day_number := match["day"] or match["day2"]:
+        month = _MONTHS[(match["month"] or match["month2"])[:3].lower()]
+        day = date(int(match["year"] or today.year), month, int(day_number))
+        if day > today and not match["year"]:
+            day = day.replace(year=today.year - 1)
+        if match["week"]:
+            day -= timedelta(day.weekday())
+            return day, day + timedelta(6)
+        return day, day
+    if match["month3"]:
+        month = _MONTHS[match["month3"][:3].lower()]
+        year = int(match["year2"] or (today.year if month <= today.month else today.year - 1))
+        return _find_month(year, month)
+    if match["year3"]:
+        return date(int(match["year3"]), 1, 1), date(int(match["year3"]), 12, 31)
+    if match["weekday"]:
+        day = today - one_day
+        while day.weekday() != _WEEKDAYS[match["weekday"][:3].lower()]:
+            day -= one_day
+        return day, day
+    if match["span"]:
+        days = int(match["span"]) * {"day": 1, "week": 7, "month": 30}[match["span_unit"]]
+        return today - timedelta(days), today
+    count, unit = (int(match["count"]), match["unit"]) if match["count"] else _RELATIVE[match["relative"]]
+    if unit == "day":
+        return today - timedelta(count), today - timedelta(count)
+    if unit == "week":
+        first = monday - timedelta(7 * count)
+        return first, first + timedelta(6)
+    if unit == "year":
+        return date(today.year - count, 1, 1), date(today.year - count, 12, 31)
+    months = 12 * today.year + today.month - 1 - count
+    return _find_month(months // 12, months % 12 + 1)
+
+
+_RELATIVE = {
+    "today": (0, "day"),
+    "yesterday": (1, "day"),
+    **{f"this {unit}": (0, unit) for unit in ("week", "month", "year")},
+    **{f"last {unit}": (1, unit) for unit in ("week", "month", "year")},
+}
+
+
+def _find_month(year: int, month: int) -> tuple[date, date]:
+    first = date(year, month, 1)
+    return first, (first + timedelta(31)).replace(day=1) - timedelta(1)

@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from time import localtime, strftime
 from typing import Any
 
+from hardwon.search.matches import mark_text
+from hardwon.search.records import get_type_label
+from hardwon.search.search import Hit
 from hardwon.text.brief_layout import escape_tags, sanitize_line
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.text.fence import fence_text
-from hardwon.text.printable import make_printable, to_printable_line
 
 MAX_ANSWER_CHARS = 16_000  # about 4,000 tokens
 MAX_TITLE = 160
@@ -32,7 +35,7 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
         cells = [
             record["id"],
             _format_time(record["at"]) or "-",
-            sanitize_line(record["type"], 24),
+            sanitize_line(get_type_label(record["kind"], record["type"]), 24),
             sanitize_line(record["title"], MAX_TITLE),
         ]
         cells += [os.path.basename(record["project"]) or "-"] if show_project else []
@@ -43,6 +46,21 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
             break
         lines.append(line)
     return "\n".join(lines)
+
+
+def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
+    """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query."""
+    parts, remaining = list[str](), MAX_ANSWER_CHARS
+    for hit in hits:
+        excerpt = mark_text(hit.text, hit.marks, "**", "**")
+        alike = f"\n    (+{hit.alike} that say nearly the same)" if hit.alike else ""
+        part = f"{format_index([hit.__dict__], show_project=show_project)}\n    {sanitize_line(excerpt, 600)}{alike}"
+        remaining -= len(part) + 1
+        if remaining < 0:
+            parts.append(f"({len(hits) - len(parts)} more are left out: ask for fewer, or narrow it with a filter)")
+            break
+        parts.append(part)
+    return "\n".join(parts)
 
 
 def format_records(records: Sequence[Mapping[str, Any]], offset: int = 0) -> str:

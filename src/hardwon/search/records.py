@@ -17,7 +17,7 @@ from hardwon.handoff.memory_files import MemoryPage
 from hardwon.lessons import manifest
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
-from hardwon.text import token_estimate
+from hardwon.text.characters import estimate_tokens
 from hardwon.types import Lesson
 
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
@@ -50,8 +50,13 @@ def format_id(kind: str, row: int, name: str) -> str:
     return f"{kind}{row}" if DOCUMENT_KINDS[kind].table else f"{kind}:{name}"
 
 
-def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the requested records in full and in order; a missing one has `error` instead."""
+def fetch_records(
+    connection: Connection, home: str, ids: Sequence[str], *, with_details: bool = True
+) -> list[dict[str, Any]]:
+    """Return the requested records in full and in order; a missing one has `error` instead.
+
+    Without details they have only the fields that all kinds have, and their turn.
+    """
     requested = {record_id: parse_id(record_id) for record_id in ids}
     rows_by_letter: dict[str, list[int]] = {}
     for parsed in requested.values():
@@ -61,7 +66,8 @@ def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list
     for letter, rows in rows_by_letter.items():
         kind = DOCUMENT_KINDS[letter]
         if kind.table:
-            records += [build_record(kind, row) for row in read_source_rows(connection, kind, rows)]
+            source_rows = read_source_rows(connection, kind, rows)
+            records += [build_record(kind, row, with_details=with_details) for row in source_rows]
         elif letter == "L":
             records += map(build_lesson_record, list_active_lessons(home))
         elif letter == "M":
@@ -77,10 +83,10 @@ def fetch_records(connection: Connection, home: str, ids: Sequence[str]) -> list
     return answers
 
 
-def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:
+def build_record(kind: DocumentKind, row: dict[str, Any], *, with_details: bool = True) -> dict[str, Any]:
     """Return a row as it is shown, with its title and how many tokens it costs to read."""
     extra_fields: dict[str, Any] = {}
-    if kind.letter == "O":
+    if kind.letter == "O" and with_details:
         extra_fields |= {name: row[name] for name in ("subtitle", "narrative", "made", "times")}
         extra_fields |= {
             name: _parse_string_list(row[name]) for name in ("facts", "files_read", "files_modified", "events")
@@ -88,6 +94,8 @@ def build_record(kind: DocumentKind, row: dict[str, Any]) -> dict[str, Any]:
         extra_fields["cost"] = row["tokens"]
     elif kind.letter == "S":
         extra_fields |= {name: row[name] for name in _SUMMARY_FIELDS}
+    if kind.letter != "S":
+        extra_fields["turn"] = row["number" if kind.letter == "P" else "prompt"]
     return _assemble_record(
         f"{kind.letter}{row['id']}", kind.name, extract_content(kind.letter, row), row, **extra_fields
     )
@@ -128,10 +136,15 @@ def _assemble_record(
         "host": source.get("host", ""),
         "files": list(content.files),
         "concepts": list(content.concepts),
-        "tokens": token_estimate.estimate_tokens(content.text),
+        "tokens": estimate_tokens(content.text),
         "text": content.text,
         **extra_fields,
     }
+
+
+def get_type_label(kind: str, record_type: str) -> str:
+    """Return the type of a record as people read it."""
+    return "answer" if kind == "event" and record_type in ("Stop", "SubagentStop") else record_type or kind
 
 
 def list_active_lessons(home: str) -> list[Lesson]:
@@ -203,5 +216,7 @@ def _join_lines(parts: Any) -> str:
 
 
 def _parse_string_list(text: str) -> list[str]:
+    if text == "[]":  # as most are
+        return []
     parsed = parse_json_or_text(text)
     return [item for item in parsed if isinstance(item, str)] if isinstance(parsed, list) else []

@@ -1,8 +1,11 @@
 """Search records, in one project or in all of them.
 
 Matching words count most; vectors and neighbours add to them, and new records and those of the current project score a
-little higher. Records of a file that the query names come first, and so do records named by id if the query has nothing
-else. Queries are split into words: there is no query syntax, and there are no phrases.
+little higher. Records of a file that the query names score higher as well. A query of ids gives those records. Words
+that name a time, such as "in October", are a filter. There is no query syntax, and there are no phrases.
+
+If no record has enough of the query, the result is empty: a search that always finds something is of no use to a person
+who wants to know whether something was done.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from itertools import islice
 from typing import Any
 
 from hardwon.errors import UserError
-from hardwon.search import embedding, ranking, records
-from hardwon.search.ranking import RankedDocument
+from hardwon.search import embedding, query_scope, ranking, records
+from hardwon.search.matches import cut_excerpt, find_marks, split_query, strip_contractions
+from hardwon.search.ranking import RankedRecord
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
@@ -26,16 +30,24 @@ from hardwon.types import frozen, replace
 RECENCY_HALF_LIFE_DAYS = 90.0
 RECENCY_BONUS = 0.1
 SAME_PROJECT_BONUS = 0.1
-NAMED_FILE_BONUS = 1.0
-EXACT_ID_SCORE = 10.0
-CLOSE_LIMIT = 3
-EXCERPT_CHARS = 200
+# A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
+NAMED_FILE_BONUS = 0.2
+ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
+# A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
+# Chosen on the tuning half of the questions: higher values lose answers, lower ones answer what nobody ever said.
+MIN_STRENGTH = 0.65
+MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
+NO_WORDS_COVERAGE = 0.1
+MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
+# A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
+# person approved, which is short on purpose.
+FEW_WORDS = 1
+ALIKE_SHARE = 0.8  # of the words of two records together, at which one stands for both
+COMPARED_CHARS = 1_000
 MAX_FILES, MAX_FILE_CHARS = 20, 300  # in a query
 MAX_EXAMINED = 5_000  # documents whose filter words match
 _MAX_QUERY_CHARS = 4000
-MERGED_KINDS = ("observation", "event")
 EXACT_ID_REASON = "exact id"
-MERGED_REASON = "others read the same"
 LEXICAL_ONLY_NOTE = "lexical only: the model is absent"
 _DAY_SECONDS = 86_400.0
 _PATH_PATTERN = re.compile(r"[\w.@~+/\\-]+")
@@ -44,7 +56,11 @@ _FILE_PATTERN = re.compile(r".*[/\\].*|[\w@~+-][\w.@~+-]*\.[A-Za-z]\w{0,7}")
 
 @frozen
 class Hit:
-    """A matching record: `text` is an excerpt, `tokens` the size of the full record, `why` the reasons."""
+    """A matching record: `text` is an excerpt, `marks` where the query's words stand in it, `why` the reasons.
+
+    `tokens` is the size of the full record, `alike` how many other records say nearly the same, `coverage` the share of
+    the weight of the query's words that the record has.
+    """
 
     id: str
     kind: str
@@ -60,14 +76,17 @@ class Hit:
     tokens: int
     score: float
     why: tuple[str, ...]
+    marks: tuple[tuple[int, int], ...] = ()
+    alike: int = 0
+    coverage: float = 0.0
 
 
 @frozen
 class SearchResult:
-    """Hits, best first; close matches if there are none; and a note for the person."""
+    """Hits, best first; the filter that words of the query became; and a note for the person."""
 
     hits: tuple[Hit, ...]
-    close: tuple[Hit, ...] = ()
+    period: str = ""
     note: str = ""
 
 
@@ -91,20 +110,20 @@ class _Filters:
             groups.append([build_filter_word("f", path_ends[-1])])
         return groups
 
-    def is_met_by(self, hit: Hit) -> bool:
-        """Return whether a hit really passes; filter words only preselect, since different values may share one."""
+    def is_met_by(self, record: dict[str, Any]) -> bool:
+        """Return whether a record really passes; filter words only preselect, since different values may share one."""
         return (
-            (not self.kinds or hit.id[0] in self.kinds)
-            and self.record_type.lower() in ("", hit.type.lower())
-            and self.host.lower() in ("", hit.host.lower())
-            and (not self.concept or self.concept.lower() in map(str.lower, hit.concepts))
-            and (not self.file or any(_is_path_end(self.file, file) for file in hit.files))
-            and hit.at >= self.since
-            and (not self.until or hit.at < self.until)
+            (not self.kinds or record["id"][0] in self.kinds)
+            and self.record_type.lower() in ("", record["type"].lower())
+            and self.host.lower() in ("", record["host"].lower())
+            and (not self.concept or self.concept.lower() in map(str.lower, record["concepts"]))
+            and (not self.file or any(_is_path_end(self.file, file) for file in record["files"]))
+            and record["at"] >= self.since
+            and (not self.until or record["at"] < self.until)
         )
 
 
-NO_FILTERS = _Filters((), "", "", "", "", 0.0, 0.0)
+_NO_FILTERS = _Filters((), "", "", "", "", 0.0, 0.0)
 
 
 def search_records(
@@ -129,85 +148,119 @@ def search_records(
 
     `project` is a path or a name and excludes all others; without it records of `current_project` score higher.
     """
+    query = strip_contractions(query[:_MAX_QUERY_CHARS])
+    current_projects = documents.find_project_numbers(connection, current_project) if current_project else []
     filters = _Filters(_parse_kinds(kinds), type, concept, file, host, since, until)
-    search = _Search(connection, home, query[:_MAX_QUERY_CHARS], project, model)
-    if search.query.strip():
-        current_projects = documents.find_project_numbers(connection, current_project) if current_project else []
-        results = [_apply_priors(result, now, current_projects) for result in search.rank(filters, limit)]
-        results.sort(key=lambda result: -result.score)
-        hits = search.load_hits([*search.find_by_id(), *results], limit, filters)
-    else:
-        hits = search.load_hits(search.iter_latest(filters), limit, filters)
-    close_hits = [] if hits else search.find_close_hits(filters)
-    return SearchResult(tuple(hits), tuple(close_hits), "" if model is not None else LEXICAL_ONLY_NOTE)
+    note = "" if model is not None else LEXICAL_ONLY_NOTE
+    undated_query, period = query_scope.extract_period(query, now)
+    if period and not since and not until:
+        dated_filters = replace(filters, since=period.since, until=period.until)
+        search = _Search(connection, home, undated_query, project, model, dated_filters)
+        if hits := search.run(limit, now, current_projects):
+            return SearchResult(tuple(hits), period.describe(), note)
+        # A date may be of what a text tells instead of when it was told, so what matches at other times is shown.
+        note = f"nothing matches {period.describe()}: these are from other times"
+        query = undated_query
+    hits = _Search(connection, home, query, project, model, filters).run(limit, now, current_projects)
+    return SearchResult(tuple(hits), "", note if hits else "")
 
 
 class _Search:
-    """One query and its scope."""
+    """One query, its scope and its filters."""
 
     def __init__(
-        self, connection: Connection, home: str, query: str, project: str, model: embedding.Model | None
+        self,
+        connection: Connection,
+        home: str,
+        query: str,
+        project: str,
+        model: embedding.Model | None,
+        filters: _Filters,
     ) -> None:
-        self._connection, self._home, self._model = connection, home, model
-        self.query = query
-        self._words, self._files = extract_words(query, is_query=True), _extract_files(query)
+        self._connection, self._home, self._model, self._filters = connection, home, model, filters
+        self._query, self._words, self._files = query, split_query(query), _extract_files(query)
         self._projects = documents.find_project_numbers(connection, project)
         self._scope = documents.build_scope(self._projects) if project else documents.FULL_SCOPE
-
-    def rank(self, filters: _Filters, limit: int) -> list[RankedDocument]:
-        """Return the documents that match by words or meaning, and those of a file that the query names."""
-        filter_words, allowed_ids = filters.build_word_groups(), None
         if filters.since or filters.until:
-            until = filters.until or float("inf")
-            allowed_ids = frozenset(documents.find_in_time_range(self._connection, self._scope, filters.since, until))
-        depth = max(ranking.MIN_DEPTH, 3 * limit)
-        ranked = ranking.rank_documents(
+            self._scope = documents.build_scope(self._projects, filters.since, filters.until)
+
+    def run(self, limit: int, now: float, current_projects: Sequence[int]) -> list[Hit]:
+        if not extract_words(self._query, is_query=True):
+            return self._build_hits(self._iter_latest(limit), limit)
+        return self._build_hits(self._find_by_id() or self._rank(limit, now, current_projects), limit)
+
+    def _rank(self, limit: int, now: float, current_projects: Sequence[int]) -> list[RankedRecord]:
+        """Return the records that answer the query, best first; none if no record has enough of it."""
+        ranked = ranking.rank_records(
             self._connection,
             self._home,
-            self.query,
+            self._query,
             projects=self._projects,
             scope=self._scope,
-            filters=filter_words,
-            allowed_ids=allowed_ids,
+            filters=self._filters.build_word_groups(),
             model=self._model,
-            depth=depth,
-            limit=2 * limit + CLOSE_LIMIT,
+            limit=limit,
         )
-        results = [item for item in ranked if item.words or item.neighbour or item.meaning >= ranking.MIN_MEANING]
-        file_words = sorted({build_filter_word("f", list_path_ends(path)[-1]) for path in self._files})
-        if not file_words:
-            return results
-        match = documents.build_match_query(file_words, *filter_words)
-        max_matches = depth if allowed_ids is None else ranking.NO_LIMIT
-        file_matches = documents.find_matches(self._connection, match, self._scope, max_matches)
-        file_ids = frozenset([item for item in file_matches if allowed_ids is None or item in allowed_ids][:depth])
-        results_by_id = {item.document["id"]: item for item in results}
-        unranked_ids = [document_id for document_id in file_ids if document_id not in results_by_id]
-        for document_id, document in documents.read_documents(self._connection, unranked_ids).items():
-            results_by_id[document_id] = RankedDocument(document, 0.0, (), 0.0, 0)
-        boosted = [
-            replace(item, score=item.score + NAMED_FILE_BONUS)
-            for document_id, item in results_by_id.items()
-            if document_id in file_ids
-        ]
-        return [*boosted, *(item for document_id, item in results_by_id.items() if document_id not in file_ids)]
+        ranked = [item for item in ranked if self._filters.is_met_by(item.record)]
+        if not self._is_answered(ranked):
+            return []
+        ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
+        ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
+        min_score = MIN_HIT_SHARE * ranked[0].score
+        return [item for item in ranked if item.score >= min_score]
 
-    def iter_latest(self, filters: _Filters) -> Iterator[RankedDocument]:
-        """Yield the documents whose filter words match, latest first; nothing without filters."""
-        if filters == NO_FILTERS:
+    def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
+        if any(item.strength >= MIN_STRENGTH for item in ranked):
+            return True
+        has_words = any(item.match.coverage >= NO_WORDS_COVERAGE for item in ranked)
+        return not has_words and any(item.meaning >= MIN_MEANING for item in ranked)
+
+    def _apply_priors(self, item: RankedRecord, now: float, current_projects: Sequence[int]) -> float:
+        """Return the score: higher for a new record, the current project and a named file, lower if it says nothing."""
+        document = item.document
+        factor = 1.0
+        if document["at"]:
+            age_days = max(now - document["at"], 0.0) / _DAY_SECONDS
+            factor += RECENCY_BONUS * 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
+        if document["project"] in current_projects:
+            factor += SAME_PROJECT_BONUS
+        if self._find_named_file(item.record):
+            factor += ONLY_FILE_BONUS if self._is_only_files() else NAMED_FILE_BONUS
+        if DOCUMENT_KINDS[document["kind"]].table:
+            # Counted roughly, because splitting every candidate into index words would take half of a search's time.
+            new_words = max(len(set(item.record["text"][:400].split())) - len(item.match.words), 0) + 1
+            factor *= new_words / (new_words + FEW_WORDS)
+        return item.score * factor
+
+    def _find_named_file(self, record: dict[str, Any]) -> str:
+        """Return the file that the query names and the record is about, or nothing."""
+        for path in self._files:
+            if any(_is_path_end(path, file) for file in record["files"]):
+                return path
+        return ""
+
+    def _is_only_files(self) -> bool:
+        return bool(self._files) and not set(self._words).difference(split_query(" ".join(self._files)))
+
+    def _iter_latest(self, limit: int) -> Iterator[RankedRecord]:
+        """Yield the records that pass the filters, latest first; nothing without filters."""
+        if self._filters == _NO_FILTERS:
             return
-        match = documents.build_match_query(*filters.build_word_groups())
-        until = filters.until or float("inf")
+        match = documents.build_match_query(*self._filters.build_word_groups())
+        until = self._filters.until or float("inf")
         streams = [
-            documents.iter_latest_matches(self._connection, number, match, filters.since, until)
+            documents.iter_latest_matches(self._connection, number, match, self._filters.since, until)
             for number in dict.fromkeys([*self._projects, EVERYWHERE])
         ]
-        for document in islice(merge(*streams, key=lambda item: (-item["at"], -item["id"])), MAX_EXAMINED):
-            yield RankedDocument(document, 0.0, (), 0.0, 0)
+        latest = islice(merge(*streams, key=lambda item: (-item["at"], -item["id"])), MAX_EXAMINED)
+        while portion := list(islice(latest, 2 * limit)):
+            for item in self._load(portion):
+                if self._filters.is_met_by(item.record):
+                    yield item
 
-    def find_by_id(self) -> list[RankedDocument]:
+    def _find_by_id(self) -> list[RankedRecord]:
         """Return the documents in scope that the query names, if it consists only of ids."""
-        parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", self.query.strip(" ,"))]
+        parsed_ids = [records.parse_id(record_id) for record_id in re.split(r"[\s,]+", self._query.strip(" ,"))]
         named_documents = [
             documents.find_by_source(self._connection, parsed[0].letter, *parsed[1:]) for parsed in parsed_ids if parsed
         ]
@@ -218,90 +271,91 @@ class _Search:
             for document in named_documents
             if document and any(low <= document["id"] <= high for low, high in self._scope)
         ]
-        return [RankedDocument(item, EXACT_ID_SCORE, (), 0.0, 0, is_named=True) for item in in_scope]
+        return [item for item in self._load(in_scope, score=1.0) if self._filters.is_met_by(item.record)]
 
-    def load_hits(self, results: Iterable[RankedDocument], limit: int, filters: _Filters) -> list[Hit]:
-        """Return the best results that pass the filters, reading no more rows than needed.
+    def _load(self, found_documents: Sequence[dict[str, Any]], score: float = 0.0) -> list[RankedRecord]:
+        loaded = ranking.load_records(
+            self._connection, self._home, {document["id"]: document for document in found_documents}
+        )
+        return [
+            RankedRecord(document, loaded[document["id"]], score)
+            for document in found_documents
+            if document["id"] in loaded
+        ]
 
-        Of observations and events with the same text only the best is shown.
-        """
-        remaining, seen_ids, hits_by_key = iter(results), set[int](), dict[tuple[str, ...], Hit]()
-        while len(hits_by_key) < limit and (portion := list(islice(remaining, limit + CLOSE_LIMIT))):
-            new_results: dict[int, RankedDocument] = {}
-            for result in portion:
-                if result.document["id"] not in seen_ids:
-                    new_results.setdefault(result.document["id"], result)
-            seen_ids.update(new_results)
-            for hit in self._read_hits(list(new_results.values())):
-                if not filters.is_met_by(hit):
-                    continue
-                key = _build_merge_key(hit)
-                best = hits_by_key.setdefault(key, hit)
-                if best is not hit and MERGED_REASON not in best.why:
-                    hits_by_key[key] = replace(best, why=(*best.why, MERGED_REASON))
-        return list(islice(hits_by_key.values(), limit))
+    def _build_hits(self, results: Iterable[RankedRecord], limit: int) -> list[Hit]:
+        """Return the first results; a record that says nearly the same as one before it is only counted there."""
+        shown: list[tuple[RankedRecord, frozenset[str]]] = []
+        alike_counts: list[int] = []
+        for result in results:
+            words = _list_compared_words(result.record["text"])
+            for position, (earlier, earlier_words) in enumerate(shown):
+                if not self._is_named_by_id(result) and _is_alike(earlier, earlier_words, result, words):
+                    alike_counts[position] += 1
+                    break
+            else:
+                if len(shown) == limit:
+                    break
+                shown.append((result, words))
+                alike_counts.append(0)
+        givers = documents.read_documents(self._connection, [result.neighbour for result, _ in shown])
+        hits = []
+        for (result, _), alike_count in zip(shown, alike_counts, strict=True):
+            hits.append(self._build_hit(result, alike_count, givers.get(result.neighbour)))
+        return hits
 
-    def _read_hits(self, results: Sequence[RankedDocument]) -> Iterator[Hit]:
-        """Yield the hits whose rows still exist."""
-        neighbours = documents.read_documents(self._connection, [item.neighbour for item in results if item.neighbour])
-        record_ids = [_format_document_id(result.document) for result in results]
-        fetched = records.fetch_records(self._connection, self._home, record_ids)
-        records_by_id = {record["id"]: record for record in fetched if "error" not in record}
-        for record_id, result in zip(record_ids, results, strict=True):
-            record = records_by_id.get(record_id)
-            if record is None:
-                continue
-            copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
-            yield Hit(
-                **{name: record[name] for name in copied_fields},
-                text=cut_excerpt(record["text"], self._words),
-                files=tuple(record["files"]),
-                concepts=tuple(record["concepts"]),
-                score=round(result.score, 4),
-                why=tuple(self._explain(result, record["files"], neighbours.get(result.neighbour))),
-            )
+    def _is_named_by_id(self, result: RankedRecord) -> bool:
+        return result.score == 1.0 and not result.match.words
 
-    def _explain(self, result: RankedDocument, files: Sequence[str], neighbour: dict[str, Any] | None) -> Iterator[str]:
+    def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
+        record = result.record
+        excerpt = cut_excerpt(record["text"], result.match.excerpt_start)
+        copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
+        return Hit(
+            **{name: record[name] for name in copied_fields},
+            text=excerpt,
+            files=tuple(record["files"]),
+            concepts=tuple(record["concepts"]),
+            score=round(result.score, 4),
+            why=tuple(self._explain(result, neighbour)),
+            marks=tuple(find_marks(excerpt, self._words)),
+            alike=alike_count,
+            coverage=round(result.match.coverage, 3),
+        )
+
+    def _explain(self, result: RankedRecord, neighbour: dict[str, Any] | None) -> Iterator[str]:
         """Yield the reasons of a hit in a few words."""
-        matched_files = [path for path in self._files if any(_is_path_end(path, file) for file in files)]
-        if result.is_named:
+        if self._is_named_by_id(result):
             yield EXACT_ID_REASON
-        if matched_files:
-            yield f"file: {matched_files[0]}"
-        if result.words:
-            yield f"words: {', '.join(result.words[:6])}"
-        if result.meaning >= ranking.MIN_MEANING:
+        if path := self._find_named_file(result.record):
+            yield f"file: {path}"
+        if result.match.words:
+            yield f"words: {', '.join(result.match.words[:6])}"
+        if result.meaning >= MIN_MEANING:
             yield "meaning"
         if neighbour:
-            yield f"neighbour of {_format_document_id(neighbour)}"
-
-    def find_close_hits(self, filters: _Filters) -> list[Hit]:
-        """Return hits without the filters, or else hits of words with the same beginning."""
-        if filters != NO_FILTERS and self.query.strip():
-            hits = self.load_hits(self.rank(NO_FILTERS, CLOSE_LIMIT), CLOSE_LIMIT, NO_FILTERS)
-            if hits:
-                return [replace(hit, why=(*hit.why, "without the filters")) for hit in hits]
-        prefixes = [word[: max(len(word) // 2, 3)] for word in self._words if len(word) > 3]
-        if not prefixes:
-            return []
-        match = documents.build_match_query(prefixes, by_prefix=True)
-        ids = documents.find_matches(self._connection, match, self._scope, CLOSE_LIMIT)
-        matches = documents.read_documents(self._connection, ids).values()
-        results = [RankedDocument(document, 0.0, (), 0.0, 0) for document in matches]
-        hits = self.load_hits(results, CLOSE_LIMIT, NO_FILTERS)
-        return [replace(hit, why=("words that begin alike",)) for hit in hits]
+            yield f"neighbour of {records.format_id(neighbour['kind'], neighbour['row'], neighbour['name'])}"
 
 
-def _apply_priors(result: RankedDocument, now: float, current_projects: Sequence[int]) -> RankedDocument:
-    """Raise the scores of new records and of those from the current project, and weigh by kind."""
-    document = result.document
-    age_days = max(now - document["at"], 0.0) / _DAY_SECONDS
-    factor = 1.0
-    if document["at"]:
-        factor += RECENCY_BONUS * 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
-    if document["project"] in current_projects:
-        factor += SAME_PROJECT_BONUS
-    return replace(result, score=result.score * factor * DOCUMENT_KINDS[document["kind"]].weight)
+def _is_alike(
+    earlier: RankedRecord, earlier_words: frozenset[str], later: RankedRecord, later_words: frozenset[str]
+) -> bool:
+    """Return whether two records say nearly the same: last words and the digest of their turn, or equal words."""
+    if later.record["kind"] == "observation" and earlier.record["kind"] == "event":
+        is_same_session = bool(earlier.document["session"] == later.document["session"])
+        return is_same_session and bool(earlier.record["turn"] == later.record["turn"])
+    if earlier.record["kind"] != later.record["kind"] or earlier.document["project"] != later.document["project"]:
+        return False
+    if min(len(earlier_words), len(later_words)) < ALIKE_SHARE * max(len(earlier_words), len(later_words)):
+        return False
+    return len(earlier_words & later_words) >= ALIKE_SHARE * len(earlier_words | later_words)
+
+
+def _list_compared_words(text: str) -> frozenset[str]:
+    """Return the words of a text's beginning and end: two prompts may paste the same log before different questions."""
+    if len(text) > 2 * COMPARED_CHARS:
+        text = f"{text[:COMPARED_CHARS]} {text[-COMPARED_CHARS:]}"
+    return frozenset(extract_words(text))
 
 
 def _parse_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
@@ -321,17 +375,6 @@ def _extract_files(query: str) -> list[str]:
     return files[:MAX_FILES]
 
 
-def _build_merge_key(hit: Hit) -> tuple[str, ...]:
-    """Return a key that is equal for hits to merge; a hit that was requested by id is never merged."""
-    if hit.kind not in MERGED_KINDS or EXACT_ID_REASON in hit.why:
-        return (hit.id,)
-    return (hit.kind, hit.project, hit.title, hit.text)
-
-
-def _format_document_id(document: dict[str, Any]) -> str:
-    return records.format_id(document["kind"], document["row"], document["name"])
-
-
 def _is_path_end(path: str, file: str) -> bool:
     """Return whether one of two paths is the end of the other."""
     path_steps, file_steps = (
@@ -339,14 +382,3 @@ def _is_path_end(path: str, file: str) -> bool:
     )
     shared = min(len(path_steps), len(file_steps))
     return bool(path_steps) and path_steps[-shared:] == file_steps[-shared:]
-
-
-def cut_excerpt(text: str, words: Sequence[str], max_characters: int = EXCERPT_CHARS) -> str:
-    """Return part of a text on one line, around the first word of the query."""
-    line = " ".join(text.split())
-    lowered = line.lower()
-    positions = [lowered.find(word[: max(len(word) - 2, 4)]) for word in words]
-    start = max(min((position for position in positions if position >= 0), default=0) - max_characters // 4, 0)
-    start = line.rfind(" ", 0, start) + 1 if start else 0
-    excerpt = line[start : start + max_characters]
-    return f"{'…' if start else ''}{excerpt}{'…' if start + max_characters < len(line) else ''}"

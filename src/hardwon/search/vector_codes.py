@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from hardwon.store import documents
 from hardwon.store.db import Connection
+from hardwon.store.documents import Scope
 
 if TYPE_CHECKING:
     import numpy
 
 OVERSAMPLING_FACTOR = 8  # finds 84 % of the true ten nearest; without it, 65 %
+OUT_OF_SCOPE = 1_000  # more than the bits of a code
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,16 @@ _loaded_vectors: dict[tuple[str, str], dict[int, _ProjectVectors]] = {}
 
 
 def find_nearest(
-    connection: Connection, home: str, model: str, projects: list[int], vector: numpy.ndarray, limit: int
+    connection: Connection,
+    home: str,
+    model: str,
+    projects: list[int],
+    vector: numpy.ndarray,
+    limit: int,
+    *,
+    scope: Scope = documents.FULL_SCOPE,
 ) -> list[int]:
-    """Return the documents of these projects whose vectors are likely the nearest."""
+    """Return the documents of these projects and this scope whose vectors are likely the nearest."""
     import numpy
 
     query_code = pack_bits(vector[None, :])[0]
@@ -49,10 +58,14 @@ def find_nearest(
         distances = numpy.zeros(len(loaded.documents), numpy.uint16)
         for code_row, query_bits in zip(loaded.codes, query_code, strict=True):
             numpy.add(distances, numpy.bitwise_count(code_row ^ query_bits), out=distances)
+        if scope != documents.FULL_SCOPE:
+            distances[~_is_in_scope(loaded.documents, scope)] = OUT_OF_SCOPE
         cumulative_counts = numpy.cumsum(numpy.bincount(distances))
+        # Pick those up to the distance that enough documents have.
         best = numpy.flatnonzero(distances <= numpy.searchsorted(cumulative_counts, OVERSAMPLING_FACTOR * limit))[
             -2 * OVERSAMPLING_FACTOR * limit :
         ]
+        best = best[distances[best] < OUT_OF_SCOPE]
         signs = numpy.unpackbits(loaded.codes[:, best].T.copy().view(numpy.uint8), axis=1)[:, : len(vector)]
         candidates.append(loaded.documents[best])
         scores.append(signs @ vector)
@@ -60,6 +73,15 @@ def find_nearest(
         return []
     order = numpy.argsort(-numpy.concatenate(scores), kind="stable")[:limit]
     return [int(document) for document in numpy.concatenate(candidates)[order]]
+
+
+def _is_in_scope(document_ids: numpy.ndarray, scope: Scope) -> numpy.ndarray:
+    import numpy
+
+    inside = numpy.zeros(len(document_ids), bool)
+    for low, high in scope:
+        inside |= (document_ids >= low) & (document_ids <= high)
+    return inside
 
 
 def pack_bits(vectors: numpy.ndarray) -> numpy.ndarray:

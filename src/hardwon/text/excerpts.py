@@ -1,9 +1,9 @@
-"""Excerpts of session text for people: one line, without control characters, cut between words."""
+"""Lines, sentences and short names for people, made from session text, without control characters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 ELLIPSIS = "…"
 _INVISIBLE = re.compile(
@@ -15,8 +15,12 @@ _SENTENCE_END = re.compile(
 _MARKUP = re.compile(r"^\s*(?:[#>]+\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)]\s+)|\*\*|__|^\s*\|?[-|: ]{4,}$")
 _LINK = re.compile(r"\[([^\[\]]{1,200})\]\(([^()\s]{1,400})\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
+# Prose where a pattern belongs, such as "running tests"; `ping host` and its relatives are commands.
+PROSE_PATTERN = re.compile(r"(?!(?:f|ar|h|t|nc)?ping\b)[a-z]{2,}ing(?: [a-z']+)+", re.I)
+_ONLY_PLACEHOLDER = re.compile(r"<[^<>]*>|\{\{[^{}]*\}\}|\[[^\[\]]*\]|…|\.{3,}|[^\w]*")
 _TRAILING_MARKS = " ,;:-–—/|&("
 _LONG_WORD_LENGTH = 20
+_MAX_SLUG_STEM = 36
 
 
 def collapse_spaces(text: str) -> str:
@@ -100,3 +104,18 @@ def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> l
             selected.append(item)
             used_chars += size
     return selected
+
+
+def create_slug(summary: str, used_slugs: Container[str], make_suffix: Callable[[], str]) -> str:
+    """Return a slug that people can read aloud: the summary in kebab case and a suffix that makes it unique."""
+    stem = re.sub(r"[^a-z0-9]+", "-", summary.lower()).strip("-") or "lesson"
+    if len(stem) > _MAX_SLUG_STEM:
+        stem = stem[: _MAX_SLUG_STEM + 1].rpartition("-")[0] or stem[:_MAX_SLUG_STEM]
+    while (slug := f"{stem}-{make_suffix()}") in used_slugs:
+        continue
+    return slug
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a text is only a template's placeholder, such as `<problem>` or `…`."""
+    return _ONLY_PLACEHOLDER.fullmatch(text.strip("\"'` ")) is not None

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hardwon.text.placeholders import PROSE_PATTERN, is_placeholder
+from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder
 from hardwon.text.similarity import normalize_text
 from hardwon.types import FILE_TOOLS, SHELL_TOOL, frozen
 

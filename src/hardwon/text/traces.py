@@ -8,10 +8,10 @@ paths are never cut, so they must match exactly; a longer one that begins or end
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 
 MIN_SEARCH_LENGTH = 4  # letters and digits; a shorter text cannot be searched
 _MIN_LINE_LENGTH = 16  # shorter lines of a text are not searched by themselves
@@ -107,12 +107,3 @@ def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
             return ()
         hints.append(longest.encode())
     return tuple(hints)
-
-
-def decode_variants(data: bytes) -> Iterable[str]:
-    """Yield the text as UTF-8 and, if it contains null bytes, as UTF-16 at either alignment."""
-    yield data.decode("utf-8", "replace")
-    if b"\0" in data:
-        for start in (0, 1):
-            for encoding in ("utf-16-le", "utf-16-be"):
-                yield data[start:].decode(encoding, "replace")

@@ -47,12 +47,19 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
         unspaced, identifier = run.groups()
         if unspaced:
             unique_words.update(dict.fromkeys(_split_unspaced(unspaced, is_query)))
+        # Most words are plain and need no splitting.
         elif identifier.isalpha() and (identifier.islower() or identifier[1:].islower()):
             unique_words[identifier.lower()] = None
         else:
             unique_words.update(dict.fromkeys(_split_identifier(identifier)))
     words = [word for word in unique_words if word not in STOP_WORDS and len(word) <= MAX_WORD_LENGTH]
     return words if text.isascii() else list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
+
+
+def fold_unspaced(text: str) -> str:
+    """Return a text as the index has the words of scripts without spaces."""
+    folded = "".join(char for char in normalize("NFKC", text) if category(char)[0] != "M")
+    return folded.translate(_INDEX_TABLE)
 
 
 def squeeze_identifier(text: str) -> str:

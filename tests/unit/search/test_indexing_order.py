@@ -44,12 +44,12 @@ def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: 
     assert len(list_indexed(library)) == 1100 and min(calls) == NOW + 60.0 * (4 * 250 + 1)
 
 
-def test_vectors_come_before_the_words_of_calls(library: Library) -> None:
+def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Library) -> None:
     fill_a_session(library, 40)
     done = indexing.refresh_index(
         library.connection, library.home, model=embedding.load_model(), should_continue=lambda: True, max_items=100
     )
-    assert (done["documents"], done["vectors"], done["left"]) == (80, 40, 80)
+    assert (done["documents"], done["vectors"], done["left"]) == (80, 80, 80)
 
 
 def test_a_limit_is_told_as_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:

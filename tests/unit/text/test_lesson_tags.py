@@ -369,7 +369,7 @@ def test_a_made_summary_is_one_short_line(problem: str, solution: str) -> None:
 def test_a_block_becomes_a_lesson_without_faults() -> None:
     lesson = records.parse_lesson(build_block_record(find_lesson_blocks(STASH)[0]))
     assert validation.find_lesson_faults(lesson) == []
-    assert [one.source for one in lesson.commands] == [r"\bgit\s+stash\b"]
+    assert [command.source for command in lesson.commands] == [r"\bgit\s+stash\b"]
     assert (lesson.tools, lesson.tags) == (("Bash",), ("tool:git", "severity:data-loss"))
     assert lesson.summary == "git stash only stashes tracked files — untracked files silently left behind"
 

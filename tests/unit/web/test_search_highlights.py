@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from hardwon.text.words import extract_words
-from hardwon.web.search import find_match_spans
+from hardwon.search.matches import find_marks, split_query
 
 # A query, and a text with brackets around what is highlighted.
 EXAMPLES = (
     ("user by id", "get[User]By[Id](7)"),
     ("user_by_id", "get[User]By[Id](7)"),
-    ("getUserById", "[get_user_by_id](7)"),
-    ("user_by_id", "no [user_by_id] here"),
+    ("getUserById", "[get_user]_by_[id](7)"),
+    ("user_by_id", "no [user]_by_[id] here"),
     ("server", "HTTP[Server]Error"),
     ("トークン", "無効な[トークン]を更新"),
     ("認証", "[認証]エラーの確認"),
     ("認証 token", "[認証token]を確認"),
-    ("lighthouse blink", "two [lighthouses] [BLINK], [blinking]"),
+    ("lighthouse blink", "two [lighthouses BLINK], [blinking]"),
     ("house", "a lighthouse"),
     ("Straße", "die [Straße]"),
     ("the", "the end"),
@@ -26,6 +25,6 @@ def test_identifiers_and_scripts_without_spaces_are_highlighted() -> None:
     for query, expected in EXAMPLES:
         text = expected.replace("[", "").replace("]", "")
         highlighted = text
-        for start, end in reversed(find_match_spans(text, extract_words(query, is_query=True))):
+        for start, end in reversed(find_marks(text, split_query(query))):
             highlighted = f"{highlighted[:start]}[{highlighted[start:end]}]{highlighted[end:]}"
         assert highlighted == expected, query

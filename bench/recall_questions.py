@@ -1,0 +1,272 @@
+"""Questions to past sessions with known answers, over imported transcripts: a part of `make bench-recall`.
+
+`questions.md` has the form of the questions. The transcripts are imported, distilled and indexed by the product itself;
+then the sessions of each repository are put into one project, because they come from many people's machines.
+
+Beside the product, the same prompts, last messages and calls are searched by a naive FTS5 query, which is all words
+or-ed and ranked by BM25, and by grep, which counts how many of the words a record contains.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hardwon.search import indexing, records
+from hardwon.search.search import search_records
+from hardwon.store import db, jobs, projects
+from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
+from hardwon.text.words import STOP_WORDS
+
+CUTS = (1, 5, 10)
+LIMIT = 10
+DAY = 86_400.0
+ASKED_AFTER_DAYS = 30.0  # after the last session of the corpus
+PROBE_CHARS = 80  # of a transcript line, by which its record is recognised
+Ask = Callable[["Question"], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and the ids of the records that answer it and of all records of its session."""
+
+    id: str
+    text: str
+    style: int
+    is_paraphrased: bool
+    is_answerable: bool
+    project: str
+    answers: frozenset[str]
+    session_records: frozenset[str]
+    terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A stored prompt or event; `text` has single spaces and is in lower case."""
+
+    id: str
+    project: str
+    session: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Score:
+    """Shares of the answerable questions, by cut, and of the unanswerable ones that got nothing."""
+
+    answer: dict[int, float]
+    session: dict[int, float]
+    contains_terms: dict[int, float]
+    abstained: float
+    answered_nothing: float  # answerable questions that got nothing
+
+
+def import_corpus(home: str, corpus: str) -> None:
+    """Import and distil the transcripts, put the sessions of a repository into one project, and index them."""
+    environment = {**os.environ, "HARDWON_HOME": home, "HOME": os.path.join(home, "user")}
+    run = [sys.executable, "-m"]
+    subprocess.run(
+        [*run, "hardwon", "import", "transcripts", "--path", corpus, "--json"],
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    with db.open(home) as connection:
+        _group_by_repository(connection, corpus)
+    while (code := subprocess.run([*run, "hardwon.worker.job_process", jobs.DISTIL], env=environment).returncode) != 0:
+        if code != jobs.EXIT_UNFINISHED:
+            raise RuntimeError(f"distilling ended with {code}")
+
+
+def _group_by_repository(connection: db.Connection, corpus: str) -> None:
+    with open(os.path.join(corpus, "INDEX.tsv"), encoding="utf-8") as file:
+        repositories = {row["file"]: row["repo"] for row in csv.DictReader(file, delimiter="\t")}
+    with db.transaction(connection):
+        for number, transcript in connection.execute("select id, transcript from sessions").fetchall():
+            repository = repositories.get(os.path.relpath(transcript, corpus))
+            if repository:
+                project = projects.find_or_create(connection, f"/corpus/{repository}", "", 0.0)
+                connection.execute("update sessions set project = ? where id = ?", (project, number))
+
+
+def read_records(connection: db.Connection) -> list[Record]:
+    """Return every prompt and event as the product shows it."""
+    stored_records = []
+    for letter in ("P", "E"):
+        kind = DOCUMENT_KINDS[letter]
+        numbers = [number for (number,) in connection.execute(f"select id from {kind.table}")]
+        for row in read_source_rows(connection, kind, numbers):
+            content = records.extract_content(letter, row)
+            text = _normalize(f"{content.title}\n{content.text}")
+            stored_records.append(Record(f"{letter}{row['id']}", row["project"], row["session_number"], text))
+    return stored_records
+
+
+def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> list[Question]:
+    by_project: dict[str, list[Record]] = {}
+    for record in stored_records:
+        by_project.setdefault(record.project, []).append(record)
+    questions = []
+    with open(path, encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            candidates = by_project.get(f"/corpus/{row['project']}", [])
+            answers = _find_answers(corpus, row, candidates) if row["answerable"] else []
+            sessions = {record.session for record in answers}
+            questions.append(
+                Question(
+                    row["id"],
+                    row["question"],
+                    row["style"],
+                    row["paraphrased"],
+                    row["answerable"],
+                    f"/corpus/{row['project']}",
+                    frozenset(record.id for record in answers),
+                    frozenset(record.id for record in candidates if record.session in sessions),
+                    tuple(row["answer_terms"]),
+                )
+            )
+    return questions
+
+
+def _find_answers(corpus: str, row: dict[str, Any], candidates: Sequence[Record]) -> list[Record]:
+    """Return the stored records of the lines that answer: those that contain the beginning of the line's text."""
+    with open(os.path.join(corpus, row["file"]), encoding="utf-8", errors="replace") as file:
+        lines = file.read().split("\n")
+    probes = set[str]()
+    for number in row["lines"]:
+        texts = [_normalize(text) for text in _list_texts(lines[number - 1])]
+        probes.update(text[:PROBE_CHARS] for text in texts if _has_terms(text, row["answer_terms"]))
+    return [
+        record
+        for record in candidates
+        if any(probe in record.text for probe in probes if probe) and _has_terms(record.text, row["answer_terms"][:1])
+    ]
+
+
+def _list_texts(line: str) -> Iterator[str]:
+    """Yield the texts in a line of a transcript; a line of Gemini's is a part of one JSON document."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        yield re.sub(r'^\s*"\w+":\s*"|",?\s*$', "", line).encode().decode("unicode_escape", "replace")
+        return
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+
+
+def _has_terms(text: str, terms: Sequence[str]) -> bool:
+    return all(_normalize(term) in text for term in terms)
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def ask_product(connection: db.Connection, home: str) -> Ask:
+    model = indexing.load_model_or_none()
+    newest = connection.execute("select max(at) from prompts").fetchone()[0]
+
+    def ask(question: Question) -> list[str]:
+        result = search_records(
+            connection,
+            home,
+            question.text,
+            project=question.project,
+            limit=LIMIT,
+            now=newest + ASKED_AFTER_DAYS * DAY,
+            model=model,
+        )
+        return [hit.id for hit in result.hits]
+
+    return ask
+
+
+def ask_fts5(stored_records: Sequence[Record]) -> Ask:
+    """SQLite's own ranking over the same records: Porter stems, words or-ed, without stop words."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("create virtual table said using fts5 (text, project unindexed, tokenize = 'porter unicode61')")
+    rows = [(record.text, record.project) for record in stored_records]
+    connection.executemany("insert into said (text, project) values (?, ?)", rows)
+
+    def ask(question: Question) -> list[str]:
+        match = " OR ".join(f'"{word}"' for word in _list_words(question.text))
+        found_rows = connection.execute(
+            "select rowid from said where said match ? and project = ? order by rank limit ?",
+            (match, question.project, LIMIT),
+        )
+        return [stored_records[row - 1].id for (row,) in found_rows]
+
+    return ask
+
+
+def ask_grep(stored_records: Sequence[Record]) -> Ask:
+    """Records with the most words of the question; among equals the shortest, which is what a person reads first."""
+
+    def ask(question: Question) -> list[str]:
+        words = _list_words(question.text)
+        counts = Counter[Record]()
+        for record in stored_records:
+            if record.project == question.project:
+                counts[record] = sum(word in record.text for word in words)
+        ordered = sorted(
+            (record for record in counts if counts[record]), key=lambda item: (-counts[item], len(item.text))
+        )
+        return [record.id for record in ordered[:LIMIT]]
+
+    return ask
+
+
+def _list_words(text: str) -> list[str]:
+    return [word for word in re.findall(r"\w+", text.lower()) if word not in STOP_WORDS]
+
+
+def measure(questions: Sequence[Question], stored_records: Sequence[Record], ask: Ask) -> Score:
+    texts = {record.id: record.text for record in stored_records}
+    answer, session, contains_terms = Counter[int](), Counter[int](), Counter[int]()
+    abstained = answered_nothing = 0
+    answerable = [question for question in questions if question.is_answerable]
+    unanswerable = [question for question in questions if not question.is_answerable]
+    for question in answerable:
+        ids = ask(question)
+        answered_nothing += not ids
+        for cut in CUTS:
+            first_ids = ids[:cut]
+            answer[cut] += not question.answers.isdisjoint(first_ids)
+            session[cut] += not question.session_records.isdisjoint(first_ids)
+            contains_terms[cut] += any(_has_terms(texts.get(record_id, ""), question.terms) for record_id in first_ids)
+    for question in unanswerable:
+        abstained += not ask(question)
+    total = max(len(answerable), 1)
+    return Score(
+        {cut: answer[cut] / total for cut in CUTS},
+        {cut: session[cut] / total for cut in CUTS},
+        {cut: contains_terms[cut] / total for cut in CUTS},
+        abstained / max(len(unanswerable), 1),
+        answered_nothing / total,
+    )
+
+
+def print_scores(scores: dict[str, Score]) -> None:
+    header = "".join(f"{f'{name}@{cut}':>11}" for name in ("answer", "session", "terms") for cut in CUTS)
+    print(f"{'':8}{header}  abstained  nothing")
+    for name, score in scores.items():
+        shares = [shares[cut] for shares in (score.answer, score.session, score.contains_terms) for cut in CUTS]
+        cells = "".join(f"{share:11.3f}" for share in shares)
+        print(f"{name:8}{cells}  {score.abstained:9.3f}  {score.answered_nothing:7.3f}")

@@ -1,0 +1,45 @@
+"""Case, printable characters and the size of a text. The hook uses these for every call, so nothing is imported."""
+
+from __future__ import annotations
+
+BYTES_PER_TOKEN = 4  # about right for English and code
+_EQUIVALENT_LETTERS = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
+
+
+def fold_case(text: str) -> str:
+    """Lower a text so that a plain `in` can replace a case-insensitive regex search.
+
+    `re.IGNORECASE` treats four characters beyond ASCII as ASCII letters. `str.lower` turns one of them into two
+    characters, and lowers a capital sigma depending on its neighbours. Replacing these first makes each character fold
+    by itself, so a literal that occurs in a text also occurs in the folded text.
+    """
+    if not text.isascii():
+        for variant, letter in _EQUIVALENT_LETTERS:
+            text = text.replace(variant, letter)
+    return text.lower()
+
+
+def make_printable(text: str) -> str:
+    """Replace each character that is not printable by U+FFFD; newlines stay.
+
+    So nothing in an untrusted text moves the cursor, hides, or reverses the text direction.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else "�" for c in _normalize_spaces(text))
+
+
+def _normalize_spaces(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\xa0", " ").expandtabs(4)
+
+
+def to_printable_line(text: str, max_length: int = 0) -> str:
+    """Return the text on one line, cut to `max_length` unless that is 0."""
+    line = " ".join(make_printable(text).split())
+    return line if not max_length or len(line) <= max_length else f"{line[: max_length - 1]}…"
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate a text's tokens without a tokenizer."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return -(-size // BYTES_PER_TOKEN)

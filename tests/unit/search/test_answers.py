@@ -1,0 +1,90 @@
+"""A question is answered by the last words of its turn, with the passage that matches, or not at all."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from hardwon.search import query_scope
+from hardwon.search.matches import cut_excerpt, find_marks, match_text, split_query
+from hardwon.store import db, projects, sessions
+from tests.support.library import DAY, KITE, NOW, Library
+
+TUESDAY = datetime(2026, 11, 17, 19, 0).timestamp()
+
+
+def say(library: Library, text: str, number: int, *, kind: str = "Stop", session: str = "s1", **fields: Any) -> str:
+    """Store an agent's last words, or a call."""
+    with db.transaction(library.connection):
+        project = projects.find_or_create(library.connection, KITE, "", NOW)
+        report = sessions.Report(
+            f"{session} e{number}",
+            "claude-code",
+            session,
+            kind,
+            NOW - 5 * DAY + number,
+            KITE,
+            project,
+            response=text,
+            **fields,
+        )
+        sessions.store_report(library.connection, report)
+    (event_id,) = library.connection.execute("select max(id) from events").fetchone()
+    return f"E{event_id}"
+
+
+def test_last_words_rank_before_their_prompt_and_before_calls(library: Library) -> None:
+    prompt = library.prompt("why does the anemometer hang?")
+    call = say(library, "anemometer hang", 1, kind="tool", tool="Bash", input='{"command": "grep anemometer hang"}')
+    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
+    assert library.ids("why does the anemometer hang")[0] == answer
+    assert set(library.ids("why does the anemometer hang")) <= {answer, prompt, call}
+
+
+def test_a_named_file_lifts_but_does_not_swamp(library: Library) -> None:
+    for number in range(40):
+        library.observe(f"renamed helper {number}", files=("src/pool.py",), session=f"s{number}")
+    answer = say(library, "The pool in src/pool.py leaks because close() is skipped after a timeout.", 50, session="b")
+    assert library.ids("why does src/pool.py leak after a timeout")[0] == answer
+
+
+def test_what_no_record_has_enough_of_is_not_answered(library: Library) -> None:
+    say(library, "The evaluation jobs are kept in a list in memory, first in, first out.", 1)
+    assert library.ids("in which order are the evaluation jobs kept") != []
+    assert library.ids("did we move the evaluation jobs to a Redis cluster with Sentinel") == []
+
+
+def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
+    text = (
+        "Some token. " + "Nothing of interest here. " * 40 + "The token refresh raced with the logout. " + "More. " * 90
+    )
+    weights = dict.fromkeys(split_query("token refresh logout"), 1.0)
+    match = match_text(text, "", weights)
+    excerpt = cut_excerpt(text, match.excerpt_start)
+    assert "The token refresh raced with the logout." in excerpt and len(excerpt) <= 302
+    assert [excerpt[start:end] for start, end in find_marks(excerpt, match.words)] == ["token refresh", "logout"]
+    assert match.coverage == 1.0 and match_text("goal", "", {"go": 1.0}).score == 0.0
+
+
+@pytest.mark.parametrize(
+    ("query", "remaining", "days"),
+    [
+        ("what broke yesterday?", "what broke ?", "on 2026-11-16 (yesterday)"),
+        ("deploys last week", "deploys", "from 2026-11-09 until 2026-11-15 (last week)"),
+        ("the bump in April", "the bump", "from 2026-04-01 until 2026-04-30 (in April)"),
+        ("the bump in December", "the bump", "from 2025-12-01 until 2025-12-31 (in December)"),
+        ("move in the week of 11 May", "move", "from 2026-05-11 until 2026-05-17 (in the week of 11 May)"),
+        ("builds since Monday", "builds", "from 2026-11-16 (since Monday)"),
+        ("builds before October 2025", "builds", "until 2025-09-30 (before October 2025)"),
+    ],
+)
+def test_words_that_name_a_time_are_a_period(query: str, remaining: str, days: str) -> None:
+    undated, period = query_scope.extract_period(query, TUESDAY)
+    assert period is not None and (undated, period.describe()) == (remaining, days)
+
+
+@pytest.mark.parametrize("query", ["may we march on", "release 2026-05-11.md", "src/2025/report", "on Feb 30 it broke"])
+def test_words_that_only_look_like_a_time_stay_in_the_query(query: str) -> None:
+    assert query_scope.extract_period(query, TUESDAY) == (query, None)
