@@ -47,7 +47,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
     from hardwon.search import brief
     from hardwon.sessions import transcript_import
     from hardwon.store import db, observations, sessions, turns
-    from hardwon.text.token_estimate import estimate_tokens
+    from hardwon.text.characters import estimate_tokens
 
     connection = db.connect(home)
     known_rows: set[int] = set()

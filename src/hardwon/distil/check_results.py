@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from hardwon.shell.failures import cut_middle, find_failure_line
 from hardwon.text.excerpts import shorten_line, to_plain_line
@@ -126,12 +127,23 @@ def find_exit_code(text: str) -> str:
     return match[1] if match else ""
 
 
-def parse_commits(text: str) -> list[tuple[str, str, str, str]]:
-    """Parse the commits that git reports: branch, hash, subject and size."""
+class Commit(NamedTuple):
+    """A commit as git reports it, with the size of its diff."""
+
+    branch: str
+    short_hash: str
+    subject: str
+    size: str
+
+
+def parse_commits(text: str) -> list[Commit]:
+    """Parse the commits that git reports."""
     matches = list(_COMMIT.finditer(text))
     ends = [match.start() for match in matches[1:]] + [len(text)] * bool(matches)
     return [
-        (to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), _format_diff_stat(text[match.end() : end]))
+        Commit(
+            to_plain_line(match[1]), match[2][:12], to_plain_line(match[3]), _format_diff_stat(text[match.end() : end])
+        )
         for match, end in zip(matches, ends, strict=True)
     ]
 

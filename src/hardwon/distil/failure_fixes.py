@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from hardwon.agents.fields import get_first_text, get_text
@@ -16,6 +17,14 @@ _MAX_END_CHARS = 1_000  # compare failed results by this much of each end
 MAX_CALLS_TO_FIX = 40  # a later success no longer counts as the fix
 # Slips that the agent corrects in its next call teach nothing.
 _SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition", "path", "refused"))
+# A filter hides how a check ended, unless its count of tests is among the lines that pass.
+_FILTERED = re.compile(r"\|\s*(?:grep|rg|head|awk)\b")
+# The agent says that a check passes: "all tests pass", "lint is clean".
+_CLAIMS_CLEAN = re.compile(
+    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
+)
+_CLAIMS_ALL = re.compile(r"^\W*(?:all|everything)(?: is| are)?(?: now)? (?:pass(?:es|ing)?|green|clean)\b", re.I | re.M)
+_STOPPED_CODES = ("130", "137", "143")  # ended by a signal: somebody or a time limit stopped it
 _LOOK_KINDS = frozenset(("looked", "noise"))
 _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
 
@@ -29,6 +38,19 @@ class FailureFix:
     signature: str
     worked: ToolAction | None
     edits: tuple[ToolAction, ...]  # between the first failure and the action that worked
+
+    @property
+    def told_failure(self) -> ToolAction:
+        """The failure to tell: the first, or the last if at first the program itself was missing or used wrongly."""
+        is_of_program = self.failure_kind in ("environment", "interface")
+        return self.failed_actions[-1 if is_of_program else 0]
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the same call simply worked the next time, which teaches nothing."""
+        return (
+            self.worked is not None and not self.edits and self.worked.call.input == self.failed_actions[-1].call.input
+        )
 
     @property
     def actions(self) -> tuple[ToolAction, ...]:
@@ -64,6 +86,9 @@ def _is_only_dodged(fix: FailureFix) -> bool:
     """Return whether the code was at fault and nothing fixed it: another check passed, or the agent only looked."""
     if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
         return False
+    command = get_text(fix.worked.call.input, "command") if isinstance(fix.worked.call.input, dict) else ""
+    if fix.worked.kind == "check" and not fix.worked.tally and _FILTERED.search(command):
+        return True
     if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
         return True
     # A passing linter says nothing about failing tests.
@@ -108,10 +133,21 @@ def _is_slip(episode: Episode) -> bool:
     return failing_call.tool == "Bash" and is_read_only(failing_call.command)
 
 
-def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAction]) -> list[FailureFix]:
+def is_said_to_pass(label: str, message: str) -> bool:
+    """Return whether a message says that checks of this kind pass."""
+    if _CLAIMS_ALL.search(message):
+        return True
+    claims = {match[1].lower()[:4] for match in _CLAIMS_CLEAN.finditer(message)}
+    return any(claim in label.lower() for claim in claims)
+
+
+def find_standing_failures(
+    fixes: Iterable[FailureFix], actions: Sequence[ToolAction], final_message: str = ""
+) -> list[FailureFix]:
     """Return the failed checks and commits that nothing fixed, each command once.
 
-    A failure is superseded if another check passed later and the work was committed after that.
+    A failure is superseded if another check passed later and the work was committed after that, or the agent says at
+    the end that such checks pass.
     """
     all_fixes = list(fixes)
     fixed_signatures = {fix.signature for fix in all_fixes if fix.worked}
@@ -140,7 +176,11 @@ def find_standing_failures(fixes: Iterable[FailureFix], actions: Sequence[ToolAc
         later_checks = [check for check in passed_checks if check[0] > position]
         is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
         is_overtaken = any(check_position < last_commit for check_position, _ in later_checks)
-        if fix.failed_actions[-1].kind in ("check", "saved") and not is_passed and not is_overtaken:
+        is_overtaken = is_overtaken or (bool(later_checks) and is_said_to_pass(label, final_message))
+        if fix.failed_actions[-1].kind == "saved":  # a later commit shows that committing works again
+            is_overtaken = is_overtaken or last_commit > position
+        was_stopped = check_results.find_exit_code(fix.failed_actions[-1].text) in _STOPPED_CODES
+        if fix.failed_actions[-1].kind in ("check", "saved") and not (is_passed or is_overtaken or was_stopped):
             standing.append(fix)
     return standing
 

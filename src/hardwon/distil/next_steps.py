@@ -64,8 +64,8 @@ _INSTRUCTIONS = (
 )
 # Sentences that say what is missing.
 _GAPS = (
-    r"\b(?:still|yet) (?:needs?|to be|has to|have to|must|lacks?|fails?|failing|missing|pending|unpushed|uncommitted"
-    r"|open|not (?:pushed|committed|merged|done))\b",
+    r"\b(?:still|yet) (?:needs?|to be \w+ed|has to|have to|must|lacks?|fails?|failing|missing|pending|unpushed"
+    r"|uncommitted|open|not (?:pushed|committed|merged|done))\b",
     r"\b(?:remains? (?:to (?:be )?|open|undone|unresolved)|remaining (?:work|step|item|task|piece|issue|gap)s?\b)",
     r"(?<!was )(?<!were )(?<!\()\b(?:not|nothing(?: is| has been| was)?)(?: yet| been)* (?:pushed|committed|merged"
     r"|deployed|published|posted|released|implemented|wired up|on `?(?:main|master)`?)\b",
@@ -97,7 +97,7 @@ _OFFERS = re.compile(
 _EMPTY_OFFER = re.compile(
     r"^\W*(?:also |then |just )?(?:watch|monitor|explain|show|sketch|summari[sz]e|walk|elaborate|help|proceed|continue"
     r"|go (?:ahead|on|deeper)|keep (?:going|an eye)|wait|clarify|describe|dig|look at (?:anything|something)"
-    r"|do (?:that|it|this)|anything|make any)\b",
+    r"|do (?:that|it|this|next|now|instead)|work on(?: next)?\W*$|anything|make any)\b",
     re.I,
 )
 _NO_WORK = re.compile(

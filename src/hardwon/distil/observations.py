@@ -54,11 +54,11 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
     # Failures of the same kind of check, or of the same other command, are grouped.
     fixes_by_command = dict[frozenset[str], list[FailureFix]]()
     for fix in fixes:
-        if fix.worked and not _is_retry(fix):
+        if fix.worked and not fix.is_retry:
             label = fix.failed_actions[0].label
             fixes_by_command.setdefault(find_check_words(label) or frozenset((label,)), []).append(fix)
     fix_groups = list(fixes_by_command.values())
-    unfixed = find_standing_failures(fixes, actions)
+    unfixed = find_standing_failures(fixes, actions, "" if agent else turn.final_message)
     stretches = list(_split_stretches(actions))
     sole_group = list[FailureFix]()
     if len(fix_groups) == len(stretches) == 1 and _is_only_work(fix_groups[0], actions):
@@ -74,11 +74,6 @@ def _observe_agent(turn: Turn, actions: list[ToolAction], request: str, agent: s
         fix_observations = [_observe_fix(turn, group, request, agent) for group in fix_groups]
         observations += [observation for observation in fix_observations if observation.title][:_MAX_FIXES]
     return observations
-
-
-def _is_retry(fix: FailureFix) -> bool:
-    """Return whether the same call simply worked the next time, which teaches nothing."""
-    return fix.worked is not None and not fix.edits and fix.worked.call.input == fix.failed_actions[-1].call.input
 
 
 def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
@@ -118,7 +113,7 @@ def _observe_work(
     files_read = [path for path in phrasing.list_files_read(actions) if path not in paths]
     commands = [action.label for action in actions if action.kind in ("check", "saved", "ran")]
     signs = _collect_signs(actions, unfixed, sole_group, bool(paths), final_message)
-    words = to_plain_line(" ".join([request[:400], *phrasing.list_commit_subjects(actions)]))
+    words = to_plain_line(" ".join([request[:400], *(commit.subject for _, commit in phrasing.list_commits(actions))]))
     observation = Observation(
         key=_compute_key(turn, agent, "work", actions[0].call.key),
         at=actions[0].call.at,
@@ -145,7 +140,7 @@ def _choose_title(
         write_commit_title(actions, MAX_TITLE_CHARS),
         _pick_naming_sentence(phrasing.find_causes(final_message), actions),
         write_fix_title(sole_group, MAX_TITLE_CHARS) if sole_group else "",
-        write_failure_title(unfixed[-1], MAX_TITLE_CHARS) if unfixed else "",
+        write_failure_title(unfixed, MAX_TITLE_CHARS),
     )
     title = next(filter(None, candidates), "")
     return title or _pick_naming_sentence(phrasing.find_results(final_message), actions)

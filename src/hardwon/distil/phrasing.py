@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hardwon.agents.fields import collect_strings
+from hardwon.agents.fields import collect_strings, get_text
 from hardwon.distil import check_results
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
@@ -49,22 +49,25 @@ _GENERIC_TEXT = """
     continue proceed ahead run option way already too very much only everything something anything everything's
     """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+# "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
+ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )\broot cause\b(?!,)"
 _CAUSE = re.compile(
-    r"\b(?:turns out|root cause|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)"
-    r"|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b",
+    ROOT_CAUSE + r"|\b(?:turns out|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)?"
+    r" (?:is|was)|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b|\bcause:",
     re.I,
 )
 # Causes worth telling even if they name nothing of the turn.
 _FAILURE_CAUSE = re.compile(
-    r"\b(?:root cause|turns out|caused by)\b|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
-    r"|\bthe (?:real |actual )?(?:problem|bug|cause|culprit) (?:is|was)\b",
+    ROOT_CAUSE + r"|\b(?:turns out|caused by|happens when)\b|\bcause:"
+    r"|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
+    r"|\bthe (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)\b",
     re.I,
 )
 # Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
     r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
-    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    r"|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
 _NOT_DONE = re.compile(r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b", re.I)
@@ -89,10 +92,20 @@ _RESULT = re.compile(
 # Short sentences like these only repeat what the calls show: a commit, or passing checks.
 _PROVEN = re.compile(
     r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
-    r"|tests|lint|all (?:\d+ )?(?:tests|checks))\b",
+    r"|tests|lint|all (?:[\w-]+ )?(?:tests|checks)|created and switched|switched|checked out|created (?:the )?branch"
+    r"|I (?:also |then )?(?:ran|reran|checked|looked|read|reviewed)"
+    r")\b",
     re.I,
 )
 _MIN_PROVEN_WORDS = 12
+_MIN_STEM_CHARS = 4
+# File names that are everyday words, so a sentence with one of them need not be about the file.
+_GENERIC_STEM_TEXT = (
+    "index main test tests util utils config settings readme init setup types type models model helpers common base"
+    " package changelog state plan notes build install server client page home data"
+)
+_GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
+_REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )rm\s+([^;&|\n]*)")
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
@@ -118,6 +131,13 @@ def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
     return list(dict.fromkeys(path for action in changes for path in action.paths))
 
 
+def list_remaining_files(actions: Sequence[ToolAction]) -> list[str]:
+    """Return the modified files without those that a command removed, such as probes."""
+    inputs = [action.call.input for action in actions if isinstance(action.call.input, dict)]
+    removed = " ".join(words for values in inputs for words in _REMOVES.findall(get_text(values, "command")))
+    return [path for path in list_files_modified(actions) if path not in removed]
+
+
 def select_project_paths(paths: Iterable[str]) -> list[str]:
     """Return the paths inside the project, or all if there are none."""
     all_paths = list(paths)
@@ -125,9 +145,11 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
     return inside or all_paths
 
 
-def list_commit_subjects(actions: Iterable[ToolAction]) -> list[str]:
-    saved = (action for action in actions if action.kind == "saved")
-    return [subject for action in saved for _, _, subject, _ in check_results.parse_commits(action.text)]
+def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, check_results.Commit]]:
+    """Return the commits that git reported, each subject once: an amended commit keeps its subject."""
+    saved = (action for action in actions if action.kind == "saved")  # a push that failed after it leaves the commit
+    commits = [(action, commit) for action in saved for commit in check_results.parse_commits(action.text)]
+    return list({commit.subject: (action, commit) for action, commit in commits}.values())
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
@@ -215,9 +237,15 @@ def _list_statements(message: str) -> list[str]:
 
 
 def count_names(sentence: str, actions: Sequence[ToolAction]) -> int:
-    """Count the files, symbols, errors and numbers of these calls that a sentence names."""
+    """Count the files, symbols, errors and numbers of these calls that a sentence names.
+
+    A changed file may be named as a plain word: "the limiter" for src/limiter.py.
+    """
     names = {match.strip("`") for match in _NAME.findall(sentence)}
-    return sum(any(_has_name(action, name) for action in actions) for name in names)
+    stems = {path.rpartition("/")[2].partition(".")[0].lower() for path in list_files_modified(actions)}
+    stems = {stem for stem in stems if len(stem) >= _MIN_STEM_CHARS} - _GENERIC_STEMS
+    named_count = sum(any(_has_name(action, name) for action in actions) for name in names)
+    return named_count + len(stems.intersection(re.findall(r"\w+", sentence.lower())))
 
 
 def _has_name(action: ToolAction, name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from hardwon.agents.fields import get_text
-from hardwon.distil import check_results, phrasing
+from hardwon.distil import phrasing
 from hardwon.distil.failure_fixes import describe_failure, find_failure_fixes, find_standing_failures
 from hardwon.distil.next_steps import find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
@@ -58,7 +58,11 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
         learned=join_lines(_list_findings(turns, actions_by_turn, observations)),
         completed=join_lines([*_list_results(turns, actions_by_turn), *_list_changes(actions)]),
         next_steps=join_lines(
-            [*_list_stated_steps(turns[-1]), *_list_open_tasks(actions), *_list_failing(recent_actions)]
+            [
+                *_list_stated_steps(turns[-1]),
+                *_list_open_tasks(actions),
+                *_list_failing(recent_actions, turns[-1].final_message),
+            ]
         ),
     )
 
@@ -147,16 +151,13 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
 def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
     """Return what calls prove: commits, pull requests, changed files, checks that pass at the end."""
     saved = [action for action in actions if action.kind == "saved" and not action.failed]
-    commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
-    # An amended commit keeps its subject and counts once.
-    by_subject = {subject: short_hash for _, short_hash, subject, _ in commits}
+    commits = [commit for _, commit in phrasing.list_commits(actions)]
     pulls = dict.fromkeys(pull for action in saved if (pull := find_opened_pull(action)))
-    changed_paths = phrasing.select_project_paths(phrasing.list_files_modified(actions))
+    changed_paths = phrasing.select_project_paths(phrasing.list_remaining_files(actions))
     checks = {action.label: action for action in actions if action.kind == "check"}
     passed = [action for action in checks.values() if not action.failed][-3:]
     lines = [
-        f"Committed {short_hash}: “{shorten_line(subject, 90)}”"
-        for subject, short_hash in list(by_subject.items())[-_MAX_COMMITS:]
+        f"Committed {commit.short_hash}: “{shorten_line(commit.subject, 90)}”" for commit in commits[-_MAX_COMMITS:]
     ]
     lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
     if changed_paths:
@@ -189,12 +190,14 @@ def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
             items = [item for item in todos if isinstance(item, dict)]
             open_items = [item for item in items if get_text(item, "status") not in _CLOSED_STATUSES]
             open_tasks = {str(number): get_text(item, "content") for number, item in enumerate(open_items)}
+        elif action.kind == "saved" and not action.failed:
+            open_tasks = {}  # agents commit what they finished and seldom tick it off afterwards
     return [f"Open: {shorten_line(item, _MAX_LINE_CHARS)}" for item in open_tasks.values() if item][:5]
 
 
-def _list_failing(recent_actions: Sequence[ToolAction]) -> list[str]:
+def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> list[str]:
     """Return the recently failed checks that have not passed since."""
-    standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions)
+    standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions, final_message)
     failed_actions = [fix.failed_actions[-1] for fix in standing[-3:]]
     return [
         f"{quote_code(action.label, 90)} fails: {shorten_line(describe_failure(action), 140)}"

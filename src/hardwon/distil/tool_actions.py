@@ -16,8 +16,8 @@ from hardwon.distil import check_results
 from hardwon.distil.check_results import CheckResult
 from hardwon.shell import failures
 from hardwon.shell.parsing import SimpleCommand
+from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import shorten_line, to_plain_line
-from hardwon.text.token_estimate import estimate_tokens
 from hardwon.types import EDIT_TOOLS, Call, Turn
 
 ActionKind = Literal[

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from hardwon.agents.fields import get_text
 from hardwon.distil import check_results
 from hardwon.distil.failure_fixes import FailureFix, describe_failure
-from hardwon.distil.phrasing import list_files_modified, shorten_path
+from hardwon.distil.phrasing import list_commits, list_files_modified, shorten_path
 from hardwon.distil.tool_actions import ToolAction
 from hardwon.text.excerpts import format_times, join_names, pluralize, shorten_line
 
 _MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
+_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # typed for the moment: its name is "…"
 _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
 
 
@@ -98,13 +99,13 @@ def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
 
 def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
     """Return the subject of the last commit, or the opened pull request; empty without either."""
-    saved = [action for action in actions if action.kind == "saved" and not action.failed]
-    commits = [commit for action in saved for commit in check_results.parse_commits(action.text)]
+    commits = [commit for _, commit in list_commits(actions)]
     if commits:
         _, short_hash, subject, _ = commits[-1]
         earlier = f", {pluralize(len(commits) - 1, 'commit')} before it" if len(commits) > 1 else ""
         tail = f" ({short_hash}{earlier})"
         return f"{shorten_line(subject, max_chars - len(tail))}{tail}"
+    saved = [action for action in actions if action.kind == "saved" and not action.failed]
     pulls = [pull for action in saved if (pull := find_opened_pull(action))]
     return shorten_line(f"Opened {pulls[-1]}", max_chars) if pulls else ""
 
@@ -117,8 +118,17 @@ def find_opened_pull(action: ToolAction) -> str:
     return f"{address}: “{shorten_line(title[2], 90)}”" if title else address
 
 
-def write_failure_title(failure: FailureFix, max_chars: int) -> str:
-    action = failure.failed_actions[-1]
+def is_inline_script(label: str) -> bool:
+    """Return whether a command is a script typed inline, which nobody runs again."""
+    return _INLINE_SCRIPT.search(label) is not None
+
+
+def write_failure_title(failures: Sequence[FailureFix], max_chars: int) -> str:
+    """Describe the last command that was left failing; empty without one."""
+    named = [fix.failed_actions[-1] for fix in failures if not is_inline_script(fix.failed_actions[-1].label)]
+    if not named:
+        return ""
+    action = named[-1]
     return shorten_line(f"{quote_code(action.label, 50)} left failing: {describe_failure(action)}", max_chars)
 
 
@@ -129,17 +139,32 @@ def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     only rejected a commit.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    first, working_action = failed_actions[0], group[-1].worked
+    failed, working_action = group[0].told_failure, group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
-    label, working_label = quote_code(first.label, 50), quote_code(working_action.label if working_action else "", 50)
-    # Use the last failure: at first the program itself may have been missing.
-    reason = describe_failure(failed_actions[-1])
-    is_slip = first.kind == "saved" and bool(paths)
+    failed_command, working_command = failed.label, working_action.label if working_action else ""
+    if not paths:  # both commands are told, so leave out the end that they share
+        failed_command, working_command = _cut_common_end(failed_command, working_command)
+    label, working_label = quote_code(failed_command, 50), quote_code(working_command, 50)
+    reason = describe_failure(failed_actions[-1])  # after several attempts, the one that the fix was for
+    is_slip = failed.kind == "saved" and bool(paths)
     if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
         return ""
-    head = f"{label} failed{format_times(len(failed_actions))}: "
+    is_same_check = failed.label == failed_actions[0].label
+    count = len(failed_actions) if is_same_check else sum(action.label == failed.label for action in failed_actions)
+    head = f"{label} failed{format_times(count)}: "
     tail = f"; edited {shorten_line(join_names(paths, 2), 45)}; passes" if paths else f"; {working_label} worked"
     return shorten_line(f"{head}{shorten_line(reason, max(max_chars - len(head) - len(tail), 12))}{tail}", max_chars)
+
+
+def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
+    """Replace the words that two commands end with by an ellipsis: only the difference tells what to do instead."""
+    words, other_words = command.split(), other_command.split()
+    common = 0
+    while common < min(len(words), len(other_words)) - 1 and words[-1 - common] == other_words[-1 - common]:
+        common += 1
+    if not common:
+        return command, other_command
+    return f"{' '.join(words[:-common])} …", f"{' '.join(other_words[:-common])} …"
 
 
 def describe_fix(group: Sequence[FailureFix]) -> list[str]:

@@ -16,7 +16,7 @@ from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
 from hardwon.handoff import draft_statements, transcript_story
 from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
-from hardwon.handoff.handoffs import FIRST_LEAD, LAST_LEAD, SAID_LEAD
+from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING, FIRST_LEAD, LAST_LEAD, SAID_LEAD
 from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import Story
 from hardwon.mining.episodes import Episode, find_episodes
@@ -74,13 +74,15 @@ class Draft(NamedTuple):
     findings: tuple[Finding, ...] = ()
     memories: tuple[SuggestedMemory, ...] = ()
     lessons: tuple[SuggestedLesson, ...] = ()
+    contradictions: tuple[str, ...] = ()  # claims of a model that the session's own record contradicts
     made_by: str = PLAIN
 
 
 def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
     """Build the draft without a model."""
     facts = draft_statements.gather_facts(story)
-    topics = draft_statements.list_topics(facts)
+    described = draft_statements.describe_topics(facts)
+    topics = draft_statements.list_topics(described)
     results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
     open_ends = draft_statements.drop_near_duplicates(
         [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
@@ -97,7 +99,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         decisions=tuple(draft_statements.list_decisions(facts)),
         failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
-        resume=tuple(_build_resume(facts, open_ends)),
+        resume=tuple(_build_resume(facts, draft_statements.describe_last_work(described), open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
@@ -120,7 +122,8 @@ def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement
 
 def _choose_topic(facts: SessionFacts) -> str:
     """Return the request that took most work, joined with a second one of similar weight."""
-    ranked = sorted(facts.topics, key=lambda topic: -topic.weight)
+    topics = [topic for topic in facts.topics if draft_statements.is_worth_telling(facts, topic)]
+    ranked = sorted(topics, key=lambda topic: -topic.weight)
     titles = {topic: title for topic in ranked[:3] if (title := _name_topic(facts, topic))}
     heaviest = ranked[0].weight if ranked else 0
     chosen = [topic for topic in titles if topic.weight >= _SECOND_TOPIC_SHARE * heaviest][:2]
@@ -144,7 +147,7 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
 
 def _find_branch(facts: SessionFacts) -> str:
     """Return the branch of the last commit; empty for a trunk branch such as main."""
-    branch = next((branch for _, (branch, *_) in reversed(draft_statements.list_commits(facts))), "")
+    branch = next((branch for _, (branch, *_) in reversed(phrasing.list_commits(facts.actions))), "")
     return "" if branch in _TRUNK_BRANCHES else branch
 
 
@@ -167,9 +170,8 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[Statement]:
+def _build_resume(facts: SessionFacts, last: Statement | None, open_ends: Sequence[Statement]) -> list[Statement]:
     """Write the resume prompt: where the work stands, the first step, the files to look at."""
-    last = draft_statements.describe_last_work(facts)
     statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
     if last_commit := draft_statements.find_last_commit(facts):
         action, (branch, commit_id, subject, _) = last_commit
@@ -186,7 +188,7 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     edits = [
         action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
     ]
-    paths = draft_statements.select_project_paths(phrasing.list_files_modified(reversed(edits)))[:MAX_RESUME_FILES]
+    paths = draft_statements.list_changed_paths(facts, reversed(edits))[:MAX_RESUME_FILES]
     if paths:
         evidence = draft_statements.cite_action(facts, edits[-1])
         statements.append(Statement(f"Look at {join_names(paths, MAX_RESUME_FILES)}", evidence))
@@ -311,6 +313,7 @@ def render_draft(draft: Draft) -> str:
         for entry in draft.findings
     ]
     sections = (
+        (CONTRADICTIONS_HEADING, [f"- {_escape_markup(line)}" for line in draft.contradictions]),
         ("Summary", _render_bullets(draft.summary)),
         ("Decisions", _render_bullets(draft.decisions)),
         (FAILED_HEADING, _render_bullets(draft.failed)),

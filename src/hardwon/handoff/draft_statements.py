@@ -9,9 +9,16 @@ import orjson
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results, phrasing
-from hardwon.distil.failure_fixes import FailureFix, describe_failure, find_failure_fixes, find_standing_failures
+from hardwon.distil.failure_fixes import (
+    FailureFix,
+    describe_failure,
+    find_failure_fixes,
+    find_standing_failures,
+    is_said_to_pass,
+)
 from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
 from hardwon.distil.tool_actions import ToolAction, classify_calls
+from hardwon.distil.turn_facts import is_inline_script
 from hardwon.handoff import transcript_story
 from hardwon.handoff.transcript_story import Exchange, Story
 from hardwon.store.reflection_types import Evidence
@@ -31,7 +38,7 @@ MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
-_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES, _MAX_READ_FILES = 8, 5, 8, 1, 2, 5
+_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES = 8, 5, 8, 1, 3
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
@@ -42,7 +49,7 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 # Matches a statement that only introduces a quotation, such as: Left out, says the agent: “The cache is missing.”
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
-_MIN_CAUSE_WORDS = 7
+_MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
 # An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
 # "let's do 2", "option b": only the question before says what was picked.
@@ -72,6 +79,12 @@ _GENERIC_TEXT = """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 # A line that only introduces the next: "Context: …", "Do the following:".
 _INTRODUCES = re.compile(r"^(?:context|background|goal|note|task)\b[^.]{0,40}:|:\s*$|^\W*$", re.I)
+# A pasted shell command, or a line of a configuration file.
+_COMMAND_LINE = re.compile(r"\s&&\s|^\S+ (?:\S+ )?--?\w[\w-]*(?:[ =]|$)|^[\w-]+: [\"{\[]|^\"\"\"")
+# Says how to do what another sentence asks for.
+_SUPPLEMENTS = re.compile(
+    r"^\W*(?:take into account|make sure|ensure|consider|keep in mind|use|do not|don'?t|also)\b", re.I
+)
 _REQUESTS = re.compile(
     r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
     r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find)\b",
@@ -91,9 +104,11 @@ _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in t
 _OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)
 # A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
-    r"(?:all (?:green|clean|good|done|tests? pass\w*)|done|you'?re (?:absolutely )?right"
+    r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
-    r"|great|perfect|yes|yep|short answer|analysis)\b",
+    r"|great|perfect|yes|yep|short answer|analysis"
+    r"|I(?:'ve| have)? (?:completed|finished|done) (?:the|your|this|that|all)(?: \w+)? (?:request|task|work)s?"
+    r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))\b",
     re.I,
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
@@ -102,13 +117,8 @@ _TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", 
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
-_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # a script typed inline, too specific to report
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
-# The agent says that a check passes: "all tests pass", "lint is clean".
-_CLAIMS_CLEAN = re.compile(
-    r"\b(tests?|lint\w*|checks?|builds?|type-?check\w*)\b[^.;\n]{0,40}\b(?:pass|clean|green)", re.I
-)
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
@@ -116,11 +126,6 @@ _DECISION_WORDS = re.compile(
     r"|we (?:should(?:n't| not)|don'?t want|do not want|decided|will use|won'?t)"
     r"|(?:don'?t|do not|never|always) (?:use|add|change|touch|commit|push|make|create|write|run|include|rely)"
     r"|use [^.\n]{1,60} instead)\b",
-    re.I,
-)
-_CAUSE_WORDS = re.compile(
-    r"\b(?:turns out|root cause|the (?:real )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)"
-    r"|happens when)\b|\bcause:",
     re.I,
 )
 
@@ -145,6 +150,9 @@ class Topic:
     weight: int  # how much work it took
 
 
+DescribedTopics = list[tuple[Topic, Statement]]
+
+
 @frozen
 class SessionFacts:
     """A session, prepared for writing statements."""
@@ -159,6 +167,7 @@ class SessionFacts:
     failure_fixes: tuple[FailureFix, ...]
     topics: tuple[Topic, ...]
     last_working_exchange: int  # the exchange with the last tool call
+    remaining_paths: frozenset[str]  # changed and not removed again
 
 
 def gather_facts(story: Story) -> SessionFacts:
@@ -167,17 +176,19 @@ def gather_facts(story: Story) -> SessionFacts:
     exchanges = transcript_story.split_exchanges(story)
     actions_by_turn = tuple(tuple(classify_calls(turn)) for turn in turns)
     working = [index for index, turn_actions in enumerate(actions_by_turn) if turn_actions]
+    actions = tuple(action for turn_actions in actions_by_turn for action in turn_actions)
     return SessionFacts(
         story=story,
         exchanges=exchanges,
         turns=turns,
         actions_by_turn=actions_by_turn,
-        actions=tuple(action for turn_actions in actions_by_turn for action in turn_actions),
+        actions=actions,
         recent_actions=tuple(action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions),
         calls=transcript_story.pair_calls(story),
         failure_fixes=tuple(fix for turn_actions in actions_by_turn for fix in find_failure_fixes(turn_actions)),
         topics=_split_topics(exchanges, actions_by_turn),
         last_working_exchange=working[-1] if working else len(turns) - 1,
+        remaining_paths=frozenset(phrasing.list_remaining_files(actions)),
     )
 
 
@@ -187,7 +198,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
         weight = sum(_weigh_action(action) for action in actions)
-        if topics and (not request or is_trivial_request(request)):
+        is_command = request.startswith("/")
+        if topics and not is_command and (not request or is_trivial_request(request)):
             previous = topics[-1]
             topics[-1] = Topic(previous.request, previous.source, previous.first, number, previous.weight + weight)
         else:
@@ -210,12 +222,19 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
     # A prompt too long to be typed is a task description: its first sentences say what it is about.
     sentences = sentences or split_sentences(text[:3_000])
-    candidates = [line for line in sentences[:12] if not line.startswith(("@", "/")) and not _INTRODUCES.search(line)]
+    candidates = [
+        line
+        for line in sentences[:12]
+        if not line.startswith(("@", "/")) and not _INTRODUCES.search(line) and not _COMMAND_LINE.search(line)
+    ]
     if not candidates:
         return phrasing.pick_first_sentence(text, MAX_LINE_CHARS), exchange.prompt
     # Prefer a later sentence only if it names clearly more than the first.
     scores = [
-        min(len(find_topic_words(line)), 9) + (3 if line is candidates[0] else 0) + (2 if _REQUESTS.search(line) else 0)
+        min(len(find_topic_words(line)), 9)
+        + (3 if line is candidates[0] else 0)
+        + (2 if _REQUESTS.search(line) else 0)
+        - (4 if _SUPPLEMENTS.match(line) else 0)
         for line in candidates
     ]
     line = candidates[scores.index(max(scores))]
@@ -268,20 +287,32 @@ def find_starting_call(story: Story, call: Step) -> Step:
     return next(matching_steps, call) if call.tool == POLL_TOOL and call.command else call
 
 
-def list_topics(facts: SessionFacts) -> list[Statement]:
+def list_topics(described: DescribedTopics) -> list[Statement]:
     """List each topic with its outcome; if there are too many, keep those that took most work."""
-    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
-    described = [(topic, statement) for topic, statement in described if statement.text]
     heaviest = sorted(described, key=lambda entry: -entry[0].weight)[:_MAX_TOPICS]
     return [statement for topic, statement in described if (topic, statement) in heaviest]
 
 
-def describe_last_work(facts: SessionFacts) -> Statement | None:
+def describe_last_work(described: DescribedTopics) -> Statement | None:
     """Describe the last work and its outcome; None if nobody asked for anything."""
-    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics]
     finished = [statement for topic, statement in described if topic.weight > 1 and " → " in statement.text]
-    statements = finished or [statement for _, statement in described if statement.text]
+    statements = finished or [statement for _, statement in described]
     return statements[-1] if statements else None
+
+
+def describe_topics(facts: SessionFacts) -> DescribedTopics:
+    """Describe each topic that is worth telling, in order."""
+    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics if is_worth_telling(facts, topic)]
+    return [(topic, statement) for topic, statement in described if statement.text]
+
+
+def is_worth_telling(facts: SessionFacts, topic: Topic) -> bool:
+    """Return False for a slash command that changed nothing: what it printed was for that moment."""
+    actions = [
+        action for turn_actions in facts.actions_by_turn[topic.first : topic.last + 1] for action in turn_actions
+    ]
+    has_changes = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
+    return has_changes or not topic.request.startswith("/")
 
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
@@ -301,10 +332,11 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
     exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
-    commits = _list_commits(actions)
+    commits = phrasing.list_commits(actions)
     if commits:
-        action, (_, commit_id, subject, _) = commits[-1]
-        return Statement(f"{commit_id} {quote_text(subject, 90)}", cite_action(facts, action, commit_id))
+        action, commit = commits[-1]
+        text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
+        return Statement(text, cite_action(facts, action, commit.short_hash))
     if topic.last == len(facts.exchanges) - 1 and is_unfinished(facts):
         return Statement("")
     working = [number for number in exchanges if facts.actions_by_turn[number]]
@@ -316,7 +348,7 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
 
 def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Statement:
     edits = [action for action in actions if action.kind != "read" and action.paths and not action.failed]
-    paths = select_project_paths(phrasing.list_files_modified(edits))
+    paths = list_changed_paths(facts, edits)
     if not paths:
         return Statement("")
     evidence = (*cite_action(facts, edits[0]), *cite_action(facts, edits[-1]))
@@ -325,10 +357,13 @@ def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Sta
 
 def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     """List commits, pull requests, files and checks that `told_text` does not mention yet."""
-    commits = [entry for entry in list_commits(facts) if entry[1][1] not in told_text]
+    commits = phrasing.list_commits(facts.actions)
     commit_statements = [
-        Statement(f"Committed {commit_id}: {quote_text(subject, 100)}", cite_action(facts, action, commit_id))
-        for action, (_, commit_id, subject, _) in commits[-_MAX_COMMITS:]
+        Statement(
+            f"Committed {commit.short_hash}: {quote_text(commit.subject, 100)}",
+            cite_action(facts, action, commit.short_hash),
+        )
+        for action, commit in [entry for entry in commits if entry[1].short_hash not in told_text][-_MAX_COMMITS:]
     ]
     pull_requests = {
         pull_request: action
@@ -340,48 +375,26 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
         for pull_request, action in list(pull_requests.items())[-2:]
     ]
     changes = _describe_changes(facts, facts.actions)
-    statements += [Statement(f"C{changes.text[1:]}", changes.evidence)] if changes.text else _list_lookups(facts)
+    statements += [Statement(f"C{changes.text[1:]}", changes.evidence)] if changes.text else []
     checks = {action.label: action for action in facts.actions if action.kind == "check"}
     passed_checks = [action for action in checks.values() if not action.failed and action.tally][-_MAX_CHECKS:]
     return statements + [_describe_passed_check(facts, action) for action in passed_checks]
 
 
-def _list_lookups(facts: SessionFacts) -> list[Statement]:
-    """List the files read or pages looked up, for sessions that changed nothing."""
-    for kind, verb in (("read", "Read"), ("fetched", "Looked up")):
-        actions = [action for action in facts.actions if action.kind == kind and action.label and not action.failed]
-        if actions:
-            labels = dict.fromkeys(phrasing.shorten_path(action.label) for action in actions)
-            evidence = (*cite_action(facts, actions[0]), *cite_action(facts, actions[-1]))
-            return [Statement(f"{verb} {join_names(labels, _MAX_READ_FILES)}", evidence)]
-    return []
-
-
-def list_commits(facts: SessionFacts) -> list[tuple[ToolAction, tuple[str, str, str, str]]]:
-    """List the commits that git reported: branch, hash, subject and size."""
-    return _list_commits(facts.actions)
-
-
-def _list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tuple[str, str, str, str]]]:
-    commits = [
-        (action, commit)
-        for action in actions
-        if action.kind == "saved"
-        for commit in check_results.parse_commits(action.text)
-    ]
-    # An amended commit keeps its subject and counts once.
-    by_subject = {commit[2]: (action, commit) for action, commit in commits}
-    return list(by_subject.values())
-
-
-def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tuple[str, str, str, str]] | None:
+def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, check_results.Commit] | None:
     """Return the last reported commit; None if a later command moved HEAD without saying where."""
-    commits = list_commits(facts)
+    commits = phrasing.list_commits(facts.actions)
     if not commits:
         return None
     keys = [action.call.key for action in facts.actions]
     later_calls = [facts.calls[key][0] for key in keys[keys.index(commits[-1][0].call.key) + 1 :]]
     return None if any(_MOVES_HEAD.search(call.command) for call in later_calls) else commits[-1]
+
+
+def list_changed_paths(facts: SessionFacts, edits: Iterable[ToolAction]) -> list[str]:
+    """List the project's files that these actions changed, without those that a command removed."""
+    paths = select_project_paths(phrasing.list_files_modified(edits))
+    return [path for path in paths if path in facts.remaining_paths]
 
 
 def select_project_paths(paths: Iterable[str]) -> list[str]:
@@ -400,19 +413,28 @@ def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | Non
         for line in sentences
         if is_informative(line) and " " in line and not line.endswith(("?", ":")) and not _OPENER.match(line)
     ]
+    if message.rstrip().endswith(":"):
+        return None  # the agent was about to go on, and the work was interrupted
+    results = frozenset(phrasing.find_results(message))
+    # A line without a full stop is a heading or an option, unless it tells what was done.
+    candidates = [line for line in candidates if line.endswith((".", "!", "…")) or line in results]
     if not candidates:
         return None
     naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
+    naming.sort(key=lambda line: line not in results)  # what was done comes before how it looks
+    naming = naming or [line for line in candidates if not _VAGUE.match(line)]
+    if not naming and _describe_changes(facts, facts.actions_by_turn[number]).text:
+        return None  # "All green." says less than the changed files
     line = shorten_line((naming or candidates)[0], MAX_LINE_CHARS)
     return _quote_agent(facts, line, facts.exchanges[number : number + 1])
 
 
 def _unwrap_json(message: str) -> str:
-    """Return the longest text inside a JSON answer, which reviewers give; return other answers unchanged."""
+    """Return the longest text inside the last JSON answer, which reviewers give; other answers unchanged."""
     if not message.startswith("{"):
         return message
     try:
-        texts = [value for value in orjson.loads(message).values() if isinstance(value, str)]
+        texts = [value for value in orjson.loads(message.rpartition("\n\n")[2]).values() if isinstance(value, str)]
     except orjson.JSONDecodeError:
         return message
     return max(texts, key=len, default="")
@@ -444,17 +466,14 @@ def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement
 
 
 def list_causes(facts: SessionFacts) -> list[Statement]:
-    """List sentences in which the agent explains a cause."""
+    """List sentences in which the agent explains why something failed."""
     causes = [
         Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
         for exchange in facts.exchanges
         for step in exchange.steps
-        if step.kind == "agent" and _CAUSE_WORDS.search(step.text)
-        for line in split_sentences(step.text[:8_000])
-        if _CAUSE_WORDS.search(line)
-        and is_informative(line)
-        and not line.endswith("?")
-        and len(line.split()) >= _MIN_CAUSE_WORDS
+        if step.kind == "agent" and phrasing.is_failure_cause(step.text)
+        for line in phrasing.find_causes(step.text)
+        if phrasing.is_failure_cause(line)
     ]
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
@@ -481,7 +500,8 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
 
 def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:
     """Yield the person's answer to a question, or their words when they refused a call."""
-    if step.kind == "result" and step.refused.strip() and not step.refused.rstrip().endswith("?"):
+    is_reason = len(find_topic_words(step.refused)) >= _MIN_REASON_WORDS and not step.refused.rstrip().endswith("?")
+    if step.kind == "result" and is_reason:
         yield Statement(
             f"You refused a call: {quote_text(step.refused, MAX_LINE_CHARS)}", cite_step(facts, step, step.refused)
         )
@@ -496,7 +516,7 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
     """List failures and their fixes: another command, or edits after several attempts."""
     fixes_by_label = dict[str, list[FailureFix]]()
     for fix in facts.failure_fixes:
-        if fix.worked and not _is_retry(fix) and not _INLINE_SCRIPT.search(fix.failed_actions[0].label):
+        if fix.worked and not fix.is_retry and not is_inline_script(fix.failed_actions[0].label):
             fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
     # A failing test followed by an edit is normal work. It is worth listing after several attempts, or if an error says
     # why.
@@ -511,18 +531,15 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
     return [_describe_fix(facts, group) for group in selected]
 
 
-def _is_retry(fix: FailureFix) -> bool:
-    """Return whether the same command succeeded unchanged on the next run, which rules nothing out."""
-    last_failure = fix.failed_actions[-1]
-    return fix.worked is not None and not fix.edits and fix.worked.call.input == last_failure.call.input
-
-
 def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement:
-    failing, worked = group[0].failed_actions[0], group[-1].worked
+    failing, worked = group[0].told_failure, group[-1].worked
     assert worked, "only what was put right comes here"
     reason = _find_reason(failing)
     paths = phrasing.list_files_modified([action for fix in group for action in fix.edits])
-    count = sum(len(fix.failed_actions) for fix in group)
+    attempts = [action for fix in group for action in fix.failed_actions]
+    if failing.label != attempts[0].label:
+        attempts = [action for action in attempts if action.label == failing.label]
+    count = len(attempts)
     text = f"`{shorten_line(failing.label, 90)}` failed{format_times(count)}"
     text += f": {shorten_line(reason, 160)}" if reason else ""
     if paths:
@@ -551,7 +568,7 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
                 (transcript_story.quote_step(facts.story, step, task),),
                 is_next_step=True,
             )
-            for task, step in transcript_story.list_open_tasks(facts.story)[:3]
+            for task, step in _list_current_tasks(facts)[:3]
         ),
         *_list_unverified_steps(facts),
         *_list_failing_checks(facts),
@@ -559,6 +576,15 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
         *_list_uncommitted_changes(facts),
     ]
     return drop_near_duplicates(statements)[:MAX_OPEN_ENDS]
+
+
+def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
+    """List the open tasks of the agent's list; none after a later commit, because agents seldom tick off the last."""
+    tasks = transcript_story.list_open_tasks(facts.story)
+    last_commit = max(
+        (facts.calls[action.call.key][0].line for action, _ in phrasing.list_commits(facts.actions)), default=0
+    )
+    return [(task, step) for task, step in tasks if step.line > last_commit]
 
 
 def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
@@ -667,8 +693,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved:
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
-        prompt, commits = facts.exchanges[number].prompt, _list_commits(facts.actions_by_turn[number])
-        subjects = [subject for _, (_, _, subject, _) in commits]
+        prompt, commits = facts.exchanges[number].prompt, phrasing.list_commits(facts.actions_by_turn[number])
+        subjects = [commit.subject for _, commit in commits]
         later_stems |= _find_stems(" ".join([prompt.text if prompt else "", *subjects]))
         has_later_commit = has_later_commit or bool(commits)
     return statements[:_MAX_EARLIER_STEPS]
@@ -697,16 +723,15 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
     passed = [action for action in later_actions if action.kind == "check" and not action.failed]
     if any(action.label.split()[:2] == failing.label.split()[:2] for action in passed):
         return True
-    claims = {match[1].lower()[:4] for match in _CLAIMS_CLEAN.finditer(facts.turns[-1].final_message)}
-    if any(claim in failing.label.lower() for claim in claims):
+    if is_said_to_pass(failing.label, facts.turns[-1].final_message):
         return True
-    return bool(passed) and bool(_list_commits(later_actions))
+    return bool(passed) and bool(phrasing.list_commits(later_actions))
 
 
 def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     """List files changed after the last commit, in a session that commits."""
     saves = [index for index, action in enumerate(facts.actions) if action.kind == "saved" and not action.failed]
-    if not saves or not list_commits(facts):
+    if not saves or not phrasing.list_commits(facts.actions):
         return []
     later_edits = [
         action for action in facts.actions[saves[-1] + 1 :] if action.kind == "changed" and not action.failed

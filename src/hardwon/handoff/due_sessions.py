@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hardwon import claims
+from hardwon.agents import AGENT_PACKAGES, transcript_files
+from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue, transcript_story
 from hardwon.handoff.idle_sessions import (
@@ -16,11 +19,13 @@ from hardwon.handoff.idle_sessions import (
     is_handoff,
     select_due_sessions,
 )
-from hardwon.handoff.unrecorded_sessions import MAX_TRANSCRIPTS, find_unrecorded_transcripts
-from hardwon.privacy.sensitive_sessions import has_sensitive_word
+from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.store import reflections, sessions, set_up, turns
 from hardwon.store.db import Connection
 from hardwon.types import Turn, replace
+
+MAX_TRANSCRIPTS = 500  # only the latest are looked at
+_SUBAGENT_MARKS = ("/subagents/", "/agent-")
 
 
 class DueTranscript(NamedTuple):
@@ -182,3 +187,53 @@ def _find_unrecorded_sessions(
         is_sensitive = has_sensitive_word((turn.prompt for turn in session_turns), sensitive_words)
         activity = replace(activity, is_private=is_private, is_denied=is_denied(story.cwd), is_sensitive=is_sensitive)
         yield _ObservedSession(activity, path, agent, story.session, story.cwd)
+
+
+class UnrecordedTranscript(NamedTuple):
+    """A transcript that changed after its last reflection."""
+
+    agent: str
+    path: str
+    modified_at: float
+
+
+def find_unrecorded_transcripts(
+    connection: Connection, environment: Mapping[str, str], now: float
+) -> list[UnrecordedTranscript]:
+    """Return the unrecorded transcripts that changed since their last reflection, latest first."""
+    changed = _find_changed_transcripts(environment, now - MAX_AGE_SECONDS)
+    transcripts = sorted(changed, key=lambda transcript: -transcript.modified_at)[:MAX_TRANSCRIPTS]
+    if not transcripts:
+        return []
+    recorded_paths = {os.path.realpath(path) for path in sessions.list_transcript_paths(connection)}
+    reflection_times = reflections.read_reflection_times(connection)
+    unrecorded = list[UnrecordedTranscript]()
+    for transcript in transcripts:
+        name = os.path.basename(transcript.path)
+        is_reflected = any(session in name and at >= transcript.modified_at for session, at in reflection_times.items())
+        if os.path.realpath(transcript.path) not in recorded_paths and not is_reflected:
+            unrecorded.append(transcript)
+    return unrecorded
+
+
+def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
+    for agent in AGENT_PACKAGES:
+        for top in load_transcript_module(agent).find_transcript_folders(environment, os.path.expanduser("~")):
+            for folder, _, names in os.walk(top):
+                for name in names:
+                    yield from _list_changed_sessions(os.path.join(folder, name), agent, since)
+
+
+def _list_changed_sessions(path: str, agent: str, since: float) -> Iterator[UnrecordedTranscript]:
+    """Yield the sessions in a transcript file that changed since this time, without sub-agents."""
+    try:
+        entries = (
+            transcript_files.list_sessions(path, os.stat(path))
+            if transcript_files.is_agent_transcript_path(path, agent)
+            else ()
+        )
+    except OSError:
+        return
+    for session_path, stat in entries:
+        if stat.st_mtime > since and not any(part in session_path for part in _SUBAGENT_MARKS):
+            yield UnrecordedTranscript(agent, session_path, stat.st_mtime)

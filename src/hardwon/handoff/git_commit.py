@@ -79,6 +79,17 @@ def is_committed(path: str) -> bool:
         return False
 
 
+def has_commit(folder: str, commit_id: str) -> bool | None:
+    """Return whether the folder's repository has a commit; None if there is no repository or git cannot tell."""
+    top = projects.find_git_root(folder) if folder else ""
+    if not top or not os.path.lexists(os.path.join(top, ".git")):
+        return None
+    try:
+        return _is_success(top, "cat-file", "-e", f"{commit_id}^{{commit}}")
+    except UserError:
+        return None
+
+
 def _find_work_tree(files: Sequence[str]) -> str:
     """Return the work tree that contains all files; UserError if they are in several, or behind a link."""
     real_roots = {os.path.realpath(projects.find_git_root(os.path.dirname(os.path.realpath(file)))) for file in files}

@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from hashlib import sha256
 from time import localtime, strftime
+from typing import Any
 
+from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.handoff import memory_files
 from hardwon.paths import open_plain_file
@@ -19,11 +21,12 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, reflections
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED, Reflection
-from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.types import frozen
 
 MAX_FILE_BYTES = 200_000  # a larger file is not a handoff
 RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings", "Memories to approve"
+CONTRADICTIONS_HEADING = "Contradicted by the record"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
 LAST_LEAD, FIRST_LEAD = "Last: ", "First: "  # prefixes of lines in a resume prompt
@@ -111,13 +114,20 @@ def get_resume_lines(page: HandoffPage) -> list[str]:
     return [line.replace("\\<", "<") for line in lines if line]
 
 
+def get_contradictions(page: HandoffPage) -> list[str]:
+    """Return the lines that say what the record of the session contradicts."""
+    lines = page.sections.get(CONTRADICTIONS_HEADING, "").splitlines()
+    return [line.removeprefix("- ").replace("\\<", "<") for line in lines if line.startswith("- ")]
+
+
 def summarise_resume(page: HandoffPage) -> tuple[str, str]:
     """Return the last work and the first step from the resume prompt."""
     lines = get_resume_lines(page)
     step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
     last = next((line for line in lines if line.startswith(LAST_LEAD)), "").removeprefix(LAST_LEAD)
     if not last and not step:
-        step = next((line for line in lines if not line.startswith("Confidence: ")), "")
+        # A person or an agent wrote it in their own words.
+        step = " ".join(line for line in lines if not line.startswith("Confidence: "))
     return last or page.topic, step
 
 
@@ -140,6 +150,44 @@ def is_approved(connection: Connection, reflection: Reflection) -> bool:
     return (
         reflection.status == RATIFIED and approval is not None and approval.hash == fingerprint_file(reflection.draft)
     )
+
+
+def find_untold_reason(connection: Connection, reflection: Reflection, page: HandoffPage | None) -> str:
+    """Return why agents are not told a handoff, or why nobody can review a draft; empty if nothing is wrong."""
+    if reflection.status not in (DRAFT, RATIFIED):
+        return ""
+    if page is None:
+        return "its file is gone"
+    if page.is_edited:
+        return "edited since it was ratified"
+    return "not approved here" if reflection.status == RATIFIED and not is_approved(connection, reflection) else ""
+
+
+def to_json(connection: Connection, reflection: Reflection) -> dict[str, Any]:
+    """Build the record that `hardwon handoff list --json` prints."""
+    page = read_page(reflection)
+    contradictions = get_contradictions(page) if page else []
+    state = reflection.status
+    if reason := find_untold_reason(connection, reflection, page):
+        state = f"{reason}, not told"
+    elif contradictions:
+        state += f", {len(contradictions)} claim{'s' * (len(contradictions) > 1)} contradicted"
+    return {
+        "id": reflection.id,
+        "status": reflection.status,
+        "state": state,
+        "session": reflection.session,
+        "host": reflection.host,
+        "project": reflection.project,
+        "at": clock.format_iso(reflection.at),
+        "kind": reflection.kind,
+        "file": reflection.draft,
+        "topic": page.topic if page else reflection.topic,
+        "confidence": page.confidence if page else reflection.confidence,
+        "contradictions": contradictions,
+        "resume": get_resume_lines(page) if page else reflection.resume.splitlines(),
+        "decided_at": clock.format_iso(reflection.decided_at) if reflection.decided_at else None,
+    }
 
 
 def find_latest_page(connection: Connection, home: str, project: str | None) -> HandoffPage | None:

@@ -179,7 +179,11 @@ def find_handoff_time(turn: Turn) -> float | None:
 def changes_something(call: Call) -> bool:
     """Return whether a call edited a file or made a commit."""
     command = dict(_list_text_fields(call.input)).get("command", "")
-    return call.outcome == "fine" and (call.tool in EDIT_TOOLS or bool(_COMMIT.search(command)))
+    return call.outcome == "fine" and (call.tool in EDIT_TOOLS or is_commit(command))
+
+
+def is_commit(command: str) -> bool:
+    return bool(_COMMIT.search(command))
 
 
 def _is_handoff_call(call: Call) -> bool:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import Any
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
@@ -20,13 +21,14 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, rejections
 from hardwon.store import memories as memory_table
 from hardwon.store.db import Connection, transaction
-from hardwon.text.printable import make_printable
+from hardwon.text.characters import make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
 
 MAX_MEMORY_CHARS = 2_000  # longest memory
 SHORTEST = 4  # shorter text says nothing in any script
 MAX_WAITING = 200
+STATE_NAMES = {"candidate": "proposed", "active": "approved"}
 
 
 def propose(
@@ -232,6 +234,42 @@ def is_approved(connection: Connection, memory: Memory, page: memory_files.Memor
     approval = approvals.find_live(connection, approvals.MEMORY, str(memory.id))
     is_same = approval is not None and approval.hash == compute_approval_hash(memory.type, page.text)
     return memory.status == "active" and is_same
+
+
+def find_untold_reason(connection: Connection, memory: Memory, page: memory_files.MemoryPage | None) -> str:
+    """Return why agents are not told an approved memory; empty if they are, or if it is not approved."""
+    if memory.status != "active":
+        return ""
+    if page is None:
+        return "its file is gone"
+    if page.is_edited:
+        return "edited since it was approved"
+    return "" if is_approved(connection, memory, page) else "not approved here"
+
+
+def describe_state(connection: Connection, home: str, memory: Memory) -> str:
+    reason = find_untold_reason(connection, memory, read_page(home, memory))
+    return f"{reason}, not told" if reason else STATE_NAMES.get(memory.status, memory.status)
+
+
+def read_text(home: str, memory: Memory) -> str:
+    """Return the text of the memory's file, or the proposed text while it has none."""
+    page = read_page(home, memory)
+    return page.text if page else memory.text
+
+
+def to_json(home: str, memory: Memory) -> dict[str, Any]:
+    """Build the record that `hardwon memory list --json` prints."""
+    page = read_page(home, memory)
+    return {
+        **memory.__dict__,
+        "evidence": list(memory.evidence),
+        "at": clock.format_iso(memory.at),
+        "decided_at": clock.format_iso(memory.decided_at) if memory.decided_at else None,
+        "file": page.path if page else memory.file,
+        "text": page.text if page else memory.text,
+        "edited": page is not None and page.is_edited,
+    }
 
 
 def fingerprint_approved(connection: Connection, home: str) -> str:

@@ -11,8 +11,8 @@ from itertools import count
 
 from hardwon import clock, paths
 from hardwon.privacy.cleaning import clean_text
-from hardwon.text import slugs
-from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.text.characters import make_printable, to_printable_line
+from hardwon.text.excerpts import create_slug
 from hardwon.types import MEMORY_TYPES, Memory, frozen
 
 REPOSITORY_FOLDER = os.path.join(".claude", "memory")
@@ -51,7 +51,7 @@ def choose_file_name(folder: str, memory: Memory) -> str:
     def create_suffix() -> str:
         return sha256(f"{next(tries)} {memory.text}".encode("utf-8", "replace")).hexdigest()[:4]
 
-    return f"{memory.type}_{slugs.create_slug(stem, existing, create_suffix)}{MEMORY_SUFFIX}"
+    return f"{memory.type}_{create_slug(stem, existing, create_suffix)}{MEMORY_SUFFIX}"
 
 
 def get_memory_folder(home: str, memory: Memory) -> str:

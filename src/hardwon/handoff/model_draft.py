@@ -16,6 +16,7 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.distil.llm.exchange import Answer, Broken, Question
 from hardwon.distil.refinement import AskModel
 from hardwon.handoff import transcript_story
+from hardwon.handoff.claim_check import build_session_record, find_contradictions
 from hardwon.handoff.draft import (
     CONFIDENCE_NAMES,
     MAX_FINDINGS,
@@ -143,7 +144,11 @@ def _parse_answer(
         raise Broken(f"{claims.rejected_count} of its claims quote what is not there", outcome="untrue")
     if not sections["summary"] or not sections["resume"] or wire.get("confidence") not in CONFIDENCE_NAMES:
         raise _build_error("no summary, no resume or no confidence that holds")
+    done_texts = [statement.text for name in ("summary", "decisions") for statement in sections[name]]
+    other_texts = [statement.text for name in ("failed", "open", "resume") for statement in sections[name]]
+    record = build_session_record(transcript_story.build_turns(plain_draft.story))
     return plain_draft._replace(
+        contradictions=tuple(find_contradictions(record, done_texts, other_texts)),
         topic=shorten_line(_read_text(wire, "topic", 4 * MAX_TOPIC_CHARS), MAX_TOPIC_CHARS) or plain_draft.topic,
         workstream=_read_text(wire, "workstream", 80) or plain_draft.workstream,
         summary=sections["summary"],

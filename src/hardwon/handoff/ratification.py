@@ -10,18 +10,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from time import localtime, strftime
 from typing import Any
 
 from hardwon import clock, paths, projects
-from hardwon.data import backups
 from hardwon.errors import UserError
 from hardwon.handoff import git_commit, handoffs, memories, memory_files
 from hardwon.handoff.handoffs import (
     FINDINGS_HEADING,
     HEADING_PATTERN,
     MEMORIES_HEADING,
-    RESUME_HEADING,
     SAID_PATTERN,
     SOURCE_LINES_PATTERN,
     HandoffPage,
@@ -34,7 +31,7 @@ from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection, transaction
 from hardwon.store.memories import list_memories, record_decision, reword
 from hardwon.store.reflections import DISCARDED, DRAFT, MOOT, RATIFIED, Reflection, WrittenFile
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 from hardwon.text.similarity import is_same_statement
 from hardwon.types import MEMORY_TYPES, Memory, frozen, replace
 
@@ -332,123 +329,33 @@ def drop_session_drafts(connection: Connection, session: str, now: float) -> int
     drafts = [
         reflection
         for reflection in reflections.list_reflections(connection, DRAFT, session=session)
-        if reflection.kind != "person"
+        if reflection.kind in reflections.REFLECTED_KINDS
     ]
     for draft in drafts:
-        _retire_draft(connection, draft, now)
+        retire_draft(connection, draft, now)
     return len(drafts)
 
 
-def _retire_draft(connection: Connection, draft: Reflection, now: float) -> None:
+def retire_draft(connection: Connection, draft: Reflection, now: float) -> None:
+    """Mark a draft as superseded, and delete its file unless somebody edited it."""
     reflections.set_status(connection, draft.id, MOOT, now)
     if fingerprint_file(draft.draft) in {file.after for file in draft.files if file.path == draft.draft}:
         _remove_file(draft.draft)
 
 
-def save_session_handoff(
-    connection: Connection,
-    home: str,
-    text: str,
-    cwd: str,
-    *,
-    now: float,
-    is_ratified: bool,
-    name: str = "",
-    topic: str = "",
-) -> Reflection:
-    """Save a handoff for the named session, or for the last session in the project of `cwd`."""
-    project = projects.find_project_path(cwd)
-    matches = (
-        sessions.find_by_name(connection, name)
-        if name
-        else sessions.list_sessions(connection, limit=1, project=project)
-    )
-    if name and len(matches) != 1:
-        raise UserError(f"there is no session {name!r}, or more than one", "hardwon sessions list")
-    fallback = {"session": strftime("%Y-%m-%d-%H%M", localtime(now)), "host": "", "first_prompt": ""}
-    session_row = matches[0] if matches else fallback
-    return save_handoff(
-        connection,
-        home,
-        text,
-        session=session_row["session"],
-        agent=session_row["host"],
-        now=now,
-        is_ratified=is_ratified,
-        project=session_row.get("project_path") or project,
-        topic=topic or to_printable_line(session_row["first_prompt"], 90),
-        folder=projects.find_sessions_folder(cwd) if is_ratified else "",
-    )
-
-
-def save_handoff(
-    connection: Connection,
-    home: str,
-    text: str,
-    *,
-    folder: str,
-    session: str,
-    agent: str,
-    project: str,
-    topic: str,
-    now: float,
-    is_ratified: bool,
-) -> Reflection:
-    """Save a handoff that did not come from reflection, and retire the session's drafts.
-
-    It goes into `folder`, or into the home if that is empty.
-    """
-    name = session if folder else paths.build_draft_name(project, session)
-    path = _find_free_path(
-        folder or os.path.join(home, backups.DRAFTS_FOLDER), name, PAGE_SUFFIX if is_ratified else DRAFT_SUFFIX
-    )
-    status = RATIFIED if is_ratified else DRAFT
-    paths.write_document(
-        home, path, _build_handoff_text(clean_text(text), topic=topic, session=session, status=status, now=now)
-    )
-    files = (WrittenFile(path, None, fingerprint_file(path)),)
-    reflection = Reflection(
-        0, clock.create_ulid(now), agent, session, project, now, "person", status, path, topic, files=files
-    )
-    page = read_page(reflection)
-    resume = "\n".join(handoffs.get_resume_lines(page)) if page else ""
-    confidence = page.confidence if page else ""
-    earlier = reflections.list_reflections(connection, DRAFT, session=session)
-    try:
-        saved = reflections.insert(
-            connection,
-            replace(reflection, resume=resume, confidence=confidence, decided_at=now if is_ratified else None),
-        )
-    except BaseException:
-        os.unlink(path)
-        raise
-    for draft in earlier:
-        _retire_draft(connection, draft, now)
-    return saved
-
-
-def _build_handoff_text(text: str, *, topic: str, session: str, status: str, now: float) -> str:
-    """Build the file: plain text becomes the resume prompt, text with headings stays as it is."""
-    text = text.strip()
-    if text.startswith("---\n"):
-        return text + "\n"
-    fields = {"topic": topic, "session": session, "written": clock.format_iso(now), "status": status}
-    front = "\n".join(f"{name}: {memory_files.quote_yaml(value)}" for name, value in fields.items() if value)
-    body = text if any(map(HEADING_PATTERN.fullmatch, text.splitlines())) else f"## {RESUME_HEADING}\n\n{text}"
-    return f"---\n{front}\n---\n\n{body}\n"
-
-
 def find_overdue_drafts(connection: Connection, values: Mapping[str, Any], now: float) -> list[Reflection]:
     """Return drafts undecided for longer than `ratifyAfterDays`; none if that is 0.
 
-    A draft with a decision time is left to a person: ratifying it failed before, or an undo brought it back.
+    A draft with a decision time is left to a person: ratifying it failed before, or an undo brought it back. So is one
+    that the record contradicts.
     """
     days = float(values.get("ratifyAfterDays", 0))
     drafts = reflections.list_reflections(connection, DRAFT) if days else []
     return [
         draft
         for draft in drafts
-        if draft.at <= now - days * DAY_SECONDS and draft.decided_at is None and read_page(draft)
+        if draft.at <= now - days * DAY_SECONDS and draft.decided_at is None
+        if (page := read_page(draft)) and not handoffs.get_contradictions(page)
     ]
 
 
@@ -485,14 +392,6 @@ def retire_undone_memories(connection: Connection, home: str, reflection: Reflec
 def list_committed_files(reflection: Reflection) -> list[str]:
     """Return the handoff's files that the last commit contains in their current state."""
     return [file.path for file in reflection.files if file.after and git_commit.is_committed(file.path)]
-
-
-def _find_free_path(folder: str, name: str, end: str) -> str:
-    stem, number = paths.to_safe_name(name), 1
-    while any(os.path.lexists(os.path.join(folder, f"{stem}{end}")) for end in (PAGE_SUFFIX, DRAFT_SUFFIX)):
-        number += 1
-        stem = f"{paths.to_safe_name(name)}-{number}"
-    return os.path.join(folder, f"{stem}{end}")
 
 
 def _remove_file(path: str) -> None:

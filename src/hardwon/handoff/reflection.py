@@ -31,11 +31,11 @@ from hardwon.handoff.draft import (
 from hardwon.handoff.findings import MENU, detect_findings
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.handoff.transcript_story import Story
-from hardwon.privacy.sensitive_sessions import has_sensitive_word
+from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.store import reflections
 from hardwon.store.db import Connection, read_epoch, transaction
 from hardwon.store.memories import list_memories
-from hardwon.store.purge_lock import hold_write_lock
+from hardwon.store.purge import hold_write_lock
 from hardwon.store.reflection_types import Finding, SuggestedMemory
 from hardwon.store.reflections import Reflection, WrittenFile
 from hardwon.types import frozen, replace

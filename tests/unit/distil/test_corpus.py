@@ -14,9 +14,9 @@ from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
 from hardwon.distil.summaries import summarise_session
 from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions, turns
-from hardwon.text.token_estimate import estimate_tokens
+from hardwon.text.characters import estimate_tokens
 from hardwon.types import Observation, Summary, Turn
-from tests.support.transcripts import CORPUS
+from tests.support.session_steps import CORPUS
 
 
 class Expected(NamedTuple):

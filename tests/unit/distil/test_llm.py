@@ -300,7 +300,7 @@ def test_nothing_is_sent_again_uncounted(connection: db.Connection, serve: Serve
     assert len(server.requests) == len(ledger(connection)) == 3
 
 
-@pytest.mark.parametrize("header", ["30", formatdate(clock.now() + 600, usegmt=True)], ids=["seconds", "a date"])
+@pytest.mark.parametrize("header", ["30", formatdate(clock.now() + 86_400, usegmt=True)], ids=["seconds", "a date"])
 def test_a_long_wait_is_left_to_the_job(connection: db.Connection, serve: Serve, header: str) -> None:
     server = serve(Reply(status=429, headers={"retry-after": header}, error={}))
     with pytest.raises(Busy) as busy:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from hardwon.distil.observation_types import load_labels
 from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
+from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import ELLIPSIS, shorten_line
-from hardwon.text.token_estimate import estimate_tokens
 from hardwon.types import Observation, Turn, replace
 from tests.support.made_up_sessions import LONG_OUTPUT, Session, bash, call, edit, hooked, read, sessions, turn, write
 
@@ -41,7 +41,7 @@ def test_a_failure_that_is_the_whole_story_is_one_observation() -> None:
 def test_a_way_around_is_told_beside_the_work() -> None:
     made = [one for one in observe_turn(ALL[1].turns[0]) if one.type == "failure"]
     assert [one.title for one in made] == [
-        "`deploy --fast production` failed: error: unknown option --fast (exit code 2); `deploy --speed=fast production` worked"
+        "`deploy --fast …` failed: error: unknown option --fast (exit code 2); `deploy --speed=fast …` worked"
     ]
     assert "gotcha" in made[0].concepts
 
@@ -250,3 +250,32 @@ def test_words_are_cut_between_words_only(text: str, most: int) -> None:
 def test_a_created_file_is_told_with_its_length() -> None:
     (made,) = observe_turn(turn("write it", [write("src/new.py", "def one():\n    pass\n")]))
     assert made.facts == ("Wrote src/new.py (2 lines): one",)
+
+
+def test_a_failure_that_a_later_check_and_the_agents_last_words_contradict_is_not_left_failing() -> None:
+    calls = [
+        bash("pytest tests/wind", "2 failed in 0.1s", code=1),
+        edit("src/tail.py", "1", "2"),
+        bash("pytest tests/tail", "4 passed in 0.1s"),
+    ]
+    (unsaid,) = observe_turn(turn("make the tail longer", calls))
+    assert unsaid.title.startswith("`pytest tests/wind` left failing")
+    (claimed,) = observe_turn(
+        turn("make the tail longer", calls, "All tests pass. The tail in `src/tail.py` now keeps its length.")
+    )
+    assert claimed.title == "The tail in `src/tail.py` now keeps its length."
+
+
+def test_a_check_whose_output_was_filtered_did_not_work() -> None:
+    calls = [
+        bash("kitectl run test", "error: unrecognized subcommand 'run'", code=2),
+        bash("npm test | grep -E '^src'", "src/tail.test.ts\nsrc/wind.test.ts"),
+    ]
+    assert not [made for made in observe_turn(turn("test it", calls)) if "worked" in made.title]
+
+
+def test_a_script_typed_inline_and_a_change_of_branch_give_no_title() -> None:
+    script = bash('python -c "import tail"', "ImportError: cannot import name 'tail'", code=1)
+    made = observe_turn(turn("try it", [script, edit("src/tail.py", "1", "2")]))
+    made += observe_turn(turn("branch", [bash("git switch -c tail", "")], "Created and switched to `tail`."))
+    assert [one.title for one in made if one.title] == []

@@ -5,7 +5,7 @@ import pytest
 from hardwon.distil.check_results import CheckResult, parse_check_result
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import summarise_session
-from hardwon.text.token_estimate import estimate_tokens
+from hardwon.text.characters import estimate_tokens
 from hardwon.types import Summary, Turn, replace
 from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
 

@@ -21,7 +21,7 @@ from hardwon.handoff.draft import (
 from hardwon.handoff.findings import detect_findings
 from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
-from tests.support.written import Transcript, launch
+from tests.support.made_up_transcripts import Transcript, build_launch_session
 
 GOLDEN = Path(__file__).parent / "golden"
 WRITE = os.environ.get("WRITE_GOLDEN", "")  # to look at what changed with git, and keep it if it is better
@@ -36,11 +36,11 @@ def page(told: Transcript, folder: Path) -> str:
 
 
 def test_what_the_agent_left_out_is_told_once(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     told.agent("Next steps:\n\n- The cache is not yet implemented.")
     read = transcript_story.read_story(told.write(tmp_path))
     made = build_draft(read, detect_findings(read, EMPTY_CONTEXT))
-    assert len([one for one in made.open_ends if "cache is not yet implemented" in one.text]) == 1
+    assert len([end for end in made.open_ends if "cache is not yet implemented" in end.text]) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
@@ -74,26 +74,26 @@ def test_a_section_with_nothing_to_say_is_not_there(tmp_path: Path) -> None:
 
 
 def test_what_remains_is_still_known_when_only_thanks_followed(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     told.person("Thank you, that is all for today.")
     told.agent("You are welcome.")
     made = drafted(told, tmp_path)
-    assert [one.text for one in made.open_ends] == ["Change src/kite/landing.py, which still cuts at 40."]
+    assert [end.text for end in made.open_ends] == ["Change src/kite/landing.py, which still cuts at 40."]
     assert made.confidence == "H"
 
 
 def test_a_check_that_fails_at_the_end_is_open_and_one_that_was_mended_is_not(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     told.person("Run the linter as well.")
     told.bash("make lint", "src/kite/launch.py:2: error: unused import\nmake: *** [lint] Error 1", code=2)
     told.agent("The linter finds an unused import.")
     made = drafted(told, tmp_path)
     assert "`make lint` fails" in made.open_ends[0].text and "unused import" in made.open_ends[0].text
-    assert not any("pytest" in one.text for one in made.open_ends)
+    assert not any("pytest" in end.text for end in made.open_ends)
 
 
 def test_a_request_under_way_when_the_session_ends_comes_first(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     told.person("Now the landing, in the same way.")
     told.edit("src/kite/landing.py", "40", "LONGEST")
     made = drafted(told, tmp_path)
@@ -102,19 +102,19 @@ def test_a_request_under_way_when_the_session_ends_comes_first(tmp_path: Path) -
 
 
 def test_what_a_person_settled_is_a_decision_and_what_they_asked_is_not(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     told.person("Should we use threads? No. Let's not use threads here. Use asyncio instead.")
     told.agent("Fine.")
-    made = [one.text for one in drafted(told, tmp_path).decisions]
+    made = [decision.text for decision in drafted(told, tmp_path).decisions]
     assert made == ["You: “Let's not use threads here.”", "You: “Use asyncio instead.”"]
 
 
 def test_an_answer_to_the_agents_question_is_a_decision(tmp_path: Path) -> None:
-    told = launch()
+    told = build_launch_session()
     answered = 'User has answered your questions: "Which spool?"="The red one". You can now continue.'
     told.call("AskUserQuestion", {"questions": []}, answered)
     told.agent("Done.")
-    assert "Which spool? You: “The red one”" in [one.text for one in drafted(told, tmp_path).decisions]
+    assert "Which spool? You: “The red one”" in [decision.text for decision in drafted(told, tmp_path).decisions]
 
 
 def test_a_retry_that_changed_nothing_ruled_nothing_out(tmp_path: Path) -> None:

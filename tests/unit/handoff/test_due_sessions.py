@@ -15,7 +15,7 @@ from hardwon.privacy import event_filter
 from hardwon.sessions import transcript_import
 from hardwon.store import db
 from hardwon.types import Event
-from tests.support.written import SESSION, Transcript, launch
+from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
 
 ENDED = 1_772_614_900.0  # soon after the last line of what `launch` tells
 MINUTE = 60.0
@@ -60,7 +60,7 @@ def desk(own_home: str) -> Desk:
 
 
 def long() -> Transcript:
-    told = launch()
+    told = build_launch_session()
     told.person("Now the landing, in the same way.")
     told.agent("It cuts no more.")
     return told

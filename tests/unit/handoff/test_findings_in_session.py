@@ -10,15 +10,15 @@ from hardwon.errors import UserError
 from hardwon.handoff import findings, transcript_story
 from hardwon.privacy.private_tags import TAG_NAMES
 from hardwon.store.reflection_types import EMPTY_CONTEXT, FINDING_TARGETS, Evidence
-from tests.support.whole_session import ROOT, Session
+from tests.support.claude_session import ROOT, ClaudeSession
 
 
 @pytest.fixture
-def session(tmp_path: pathlib.Path) -> Session:
-    return Session(tmp_path)
+def session(tmp_path: pathlib.Path) -> ClaudeSession:
+    return ClaudeSession(tmp_path)
 
 
-def test_what_a_person_had_taken_back_is_a_failed_experiment(session: Session) -> None:
+def test_what_a_person_had_taken_back_is_a_failed_experiment(session: ClaudeSession) -> None:
     session.person("make the kite read its own ignore file")
     session.edit("kite/ignore.py")
     session.agent("Wrote a reader for ignore files in kite/ignore.py.")
@@ -29,7 +29,7 @@ def test_what_a_person_had_taken_back_is_a_failed_experiment(session: Session) -
     assert (found.target, found.evidence[0].quote) == ("learning", "Revert your file.")
 
 
-def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(session: Session) -> None:
+def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(session: ClaudeSession) -> None:
     session.person("make the string stronger")
     session.edit("kite/string.py")
     session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
@@ -47,7 +47,7 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
         ("Let me look at the history instead.", "git log --oneline"),
     ],
 )
-def test_tidying_up_is_no_failed_experiment(session: Session, words: str, command: str) -> None:
+def test_tidying_up_is_no_failed_experiment(session: ClaudeSession, words: str, command: str) -> None:
     session.person("make the string stronger")
     session.edit("kite/string.py")
     session.agent(words)
@@ -55,7 +55,7 @@ def test_tidying_up_is_no_failed_experiment(session: Session, words: str, comman
     assert session.found(findings.detect_failed_experiments) == []
 
 
-def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session) -> None:
+def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: ClaudeSession) -> None:
     session.person("why does it fall?")
     session.edit("kite/repro_test.py")
     session.agent("The repro is no longer needed.")
@@ -65,7 +65,7 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: Session
 
 @pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
 def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp_path: pathlib.Path, root: str) -> None:
-    session = Session(tmp_path, root)
+    session = ClaudeSession(tmp_path, root)
     session.person("make the string stronger")
     session.edit("kite/string.py")
     session.agent("Threading it twice was a mistake, so I take it out again.")
@@ -73,7 +73,7 @@ def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp
     assert len(session.found(findings.detect_failed_experiments)) == 1
 
 
-def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
+def test_a_removal_that_failed_took_nothing_back(session: ClaudeSession) -> None:
     session.person("make the string stronger")
     session.edit("kite/string.py")
     session.agent("That was a mistake.")
@@ -82,20 +82,20 @@ def test_a_removal_that_failed_took_nothing_back(session: Session) -> None:
 
 
 @pytest.mark.parametrize("accepted", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
-def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: Session, accepted: str) -> None:
+def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: ClaudeSession, accepted: str) -> None:
     session.person("how do we store the wind?")
     session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
     session.person(accepted)
     session.edit("kite/store.py")
     (found,) = session.found(findings.detect_implicit_decisions)
     assert "I'd recommend SQLite" in found.text and found.target == "adr"
-    assert [each.quote for each in found.evidence][1] == accepted
+    assert [evidence_item.quote for evidence_item in found.evidence][1] == accepted
 
 
 @pytest.mark.parametrize(
     "answer", ["yes, but in Postgres", "ok, option 2", "yes, commit and push", "no", "sounds good, but why one file?"]
 )
-def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Session, answer: str) -> None:
+def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: ClaudeSession, answer: str) -> None:
     session.person("how do we store the wind?")
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person(answer)
@@ -103,7 +103,7 @@ def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Sessi
     assert session.found(findings.detect_implicit_decisions) == []
 
 
-def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: Session) -> None:
+def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: ClaudeSession) -> None:
     session.person("how do we store the wind?")
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person("ok")
@@ -115,7 +115,7 @@ def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(sessio
     assert session.found(findings.detect_implicit_decisions) == []
 
 
-def test_what_a_person_put_off_is_not_done(session: Session) -> None:
+def test_what_a_person_put_off_is_not_done(session: ClaudeSession) -> None:
     session.person("could both kites share the string? fine to do it later")
     session.agent("They could.")
     session.person("let's leave the tail for a later PR")
@@ -124,7 +124,7 @@ def test_what_a_person_put_off_is_not_done(session: Session) -> None:
     assert [one.text.partition(":")[0] for one in found] == ["Put off by the person"] * 2
 
 
-def test_a_private_turn_is_in_no_story(session: Session) -> None:
+def test_a_private_turn_is_in_no_story(session: ClaudeSession) -> None:
     session.person(f"<{TAG_NAMES[0]}>the customer escalated</{TAG_NAMES[0]}>")
     session.agent("I assume the customer is right about that.")
     session.person("build the kite")
@@ -133,20 +133,20 @@ def test_a_private_turn_is_in_no_story(session: Session) -> None:
     assert [step.text for step in told.steps] == ["build the kite", "Built."]
 
 
-def test_a_private_part_of_a_long_text_stays_private(session: Session) -> None:
+def test_a_private_part_of_a_long_text_stays_private(session: ClaudeSession) -> None:
     session.person("read the log")
     session.bash("cat log", f"<{TAG_NAMES[0]}>{'wind ' * 9_000}</{TAG_NAMES[0]}> calm")
     assert session.story().steps[-1].text.strip() == "calm"
 
 
-def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: Session) -> None:
+def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: ClaudeSession) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     session.person(f"let's leave the {secret} in the log out of scope, we'll handle it later")
     (found,) = session.found(findings.detect_postponed_work)
     assert secret not in found.text and secret not in found.evidence[0].quote
 
 
-def test_a_quote_that_is_not_there_does_not_hold(session: Session) -> None:
+def test_a_quote_that_is_not_there_does_not_hold(session: ClaudeSession) -> None:
     session.person("build the kite")
     told = session.story()
     assert transcript_story.is_quote_in_source(Evidence(told.path, 1, "build  the\nkite"))
@@ -155,7 +155,7 @@ def test_a_quote_that_is_not_there_does_not_hold(session: Session) -> None:
     assert not transcript_story.is_quote_in_source(Evidence(told.path + "x", 1, "build the kite"))
 
 
-def test_a_story_is_told_in_turns(session: Session) -> None:
+def test_a_story_is_told_in_turns(session: ClaudeSession) -> None:
     session.person("build the kite")
     session.agent("First the frame.")
     session.edit("kite/kite.py")
@@ -178,7 +178,7 @@ def test_what_no_agent_wrote_is_no_story(tmp_path: pathlib.Path) -> None:
         transcript_story.read_story(str(tmp_path / "notes.jsonl"))
 
 
-def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: Session) -> None:
+def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: ClaudeSession) -> None:
     names, told = [item.name for item in findings.MENU], session.story()
     assert len(names) == len(set(names))
     assert [item for item in findings.MENU if item.detect and list(item.detect(told, EMPTY_CONTEXT))] == []
@@ -202,7 +202,7 @@ def test_what_has_no_exact_rule_is_for_a_model_only() -> None:
     }
 
 
-def test_findings_come_most_telling_first_and_name_a_target(session: Session) -> None:
+def test_findings_come_most_telling_first_and_name_a_target(session: ClaudeSession) -> None:
     session.person("make the string stronger, but leave the tail for a later PR")
     session.agent("Fine.")
     session.person("which string then?")

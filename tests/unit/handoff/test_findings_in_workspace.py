@@ -10,12 +10,12 @@ import pytest
 from hardwon.handoff import findings
 from hardwon.handoff.repository_context import add_repository_context
 from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext
-from tests.support.beside import KITE, is_shown, told
-from tests.support.story import Story
+from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
+from tests.support.step_builder import StepBuilder
 
 
-def writing(*paths: str) -> Story:
-    story = Story()
+def writing(*paths: str) -> StepBuilder:
+    story = StepBuilder()
     story.person("write the scripts")
     for path in paths:
         story.result(story.call("Write", path=f"{KITE}/{path}", content="x"), "written")
@@ -25,9 +25,9 @@ def writing(*paths: str) -> Story:
 
 def test_a_folder_that_was_changed_and_never_spoken_of_is_told() -> None:
     story = writing("scripts/a.py", "deploy/chart/values.yaml")
-    (found,) = findings.detect_unmentioned_files(told(story), EMPTY_CONTEXT)
+    (found,) = findings.detect_unmentioned_files(build_story(story), EMPTY_CONTEXT)
     assert found.text.startswith("Changed, but no one said so: deploy/chart (values.yaml)")
-    assert is_shown(story, found)
+    assert has_quoted_evidence(story, found)
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_a_folder_that_was_changed_and_never_spoken_of_is_told() -> None:
     ids=["one folder", "nothing to compare with", "named"],
 )
 def test_what_was_asked_for_or_named_is_noted(paths: list[str]) -> None:
-    assert not list(findings.detect_unmentioned_files(told(writing(*paths)), EMPTY_CONTEXT))
+    assert not list(findings.detect_unmentioned_files(build_story(writing(*paths)), EMPTY_CONTEXT))
 
 
 MEMORY = "Deploys go through Jenkins, from the release branch."
 
 
-def doubting(*said: str, read: bool = True) -> Story:
-    story = Story()
+def doubting(*said: str, read: bool = True) -> StepBuilder:
+    story = StepBuilder()
     story.person("deploy it")
     if read:
         story.result(story.call("Read", path=f"{KITE}/.claude/memory/project_deploy.md"), MEMORY)
@@ -56,26 +56,26 @@ def doubting(*said: str, read: bool = True) -> Story:
 @pytest.mark.parametrize("said", ["No, we moved the deploys off Jenkins.", "jenkins is outdated, use the new deploys"])
 def test_a_memory_that_a_person_speaks_against_may_be_wrong(said: str) -> None:
     story = doubting(said)
-    (found,) = findings.detect_doubted_memories(told(story), EMPTY_CONTEXT)
+    (found,) = findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT)
     assert (MEMORY in found.text, said in found.text) == (True, True)
-    assert (found.target, is_shown(story, found)) == ("memory", True)
+    assert (found.target, has_quoted_evidence(story, found)) == ("memory", True)
 
 
 def test_a_memory_that_the_session_opened_with_counts_as_read() -> None:
-    story = told(doubting("No, we moved the deploys off Jenkins.", read=False))
+    story = build_story(doubting("No, we moved the deploys off Jenkins.", read=False))
     assert len(list(findings.detect_doubted_memories(story, ReflectionContext(memories=(("project", MEMORY),))))) == 1
     assert not list(findings.detect_doubted_memories(story, EMPTY_CONTEXT))
 
 
 @pytest.mark.parametrize("said", ["thanks, the Jenkins deploys look fine", "no, make the button blue", "go on"])
 def test_other_words_and_other_corrections_say_nothing_of_a_memory(said: str) -> None:
-    assert not list(findings.detect_doubted_memories(told(doubting(said)), EMPTY_CONTEXT))
+    assert not list(findings.detect_doubted_memories(build_story(doubting(said)), EMPTY_CONTEXT))
 
 
 def test_a_memory_that_was_mended_at_once_is_not_doubted() -> None:
     story = doubting("No, we moved the deploys off Jenkins.")
     story.edit(f"{KITE}/.claude/memory/project_deploy.md", "Deploys go through Actions.")
-    assert not list(findings.detect_doubted_memories(told(story), EMPTY_CONTEXT))
+    assert not list(findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT))
 
 
 @pytest.fixture
@@ -108,11 +108,11 @@ NOON = 1_794_830_400.0
 
 def test_a_repository_says_what_its_pages_name_and_what_was_committed(repository: str) -> None:
     past = add_repository_context(EMPTY_CONTEXT, repository, NOON - 60, NOON + 60)
-    assert [(one.name, one.line, one.heading) for one in past.conventions] == [
+    assert [(convention.name, convention.line, convention.heading) for convention in past.conventions] == [
         ("CLAUDE", 1, "# Kite"),
         ("release", 4, "# Releasing"),
     ]
-    assert [one.quoted_code for one in past.conventions] == [("make check",), ("make release",)]
+    assert [convention.quoted_code for convention in past.conventions] == [("make check",), ("make release",)]
     assert [sorted(files) for files in past.commits] == [
         ["CLAUDE.md", "docs/conventions/release.md", "docs/workstreams/tail.md", "src/a.py"]
     ]

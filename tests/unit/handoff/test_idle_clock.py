@@ -17,7 +17,7 @@ from hardwon.store import db, jobs, reflections
 from hardwon.types import Event
 from hardwon.worker import job_process
 from hardwon.worker.reflection_job import drop_superseded_drafts
-from tests.support.written import Transcript
+from tests.support.made_up_transcripts import Transcript
 from tests.unit.handoff.test_idle_sessions import DAY, at
 
 MIDNIGHT = 1_772_582_400.0  # 4 March 2026

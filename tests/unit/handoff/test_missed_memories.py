@@ -8,15 +8,15 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.store.reflection_types import ReflectionContext
-from tests.support.whole_session import Session
+from tests.support.claude_session import ClaudeSession
 
 
 @pytest.fixture
-def session(tmp_path: pathlib.Path) -> Session:
-    return Session(tmp_path)
+def session(tmp_path: pathlib.Path) -> ClaudeSession:
+    return ClaudeSession(tmp_path)
 
 
-def asked(session: Session, *prompts: str) -> Session:
+def asked(session: ClaudeSession, *prompts: str) -> ClaudeSession:
     for words in prompts:
         session.person(words)
         session.agent("Done.")
@@ -32,7 +32,7 @@ def asked(session: Session, *prompts: str) -> Session:
         "add this to your memory please",
     ],
 )
-def test_a_wish_that_slipped_through_is_caught(session: Session, words: str) -> None:
+def test_a_wish_that_slipped_through_is_caught(session: ClaudeSession, words: str) -> None:
     (found,) = asked(session, words).found(findings.detect_missed_memories)
     assert (found.target, found.memory) == ("memory", "") and found.text.startswith("Asked to be kept")
 
@@ -48,10 +48,10 @@ def test_a_wish_that_slipped_through_is_caught(session: Session, words: str) -> 
         "> memorize the setup",
     ],
 )
-def test_what_is_caught_at_once_asked_or_for_now_was_not_missed(session: Session, words: str) -> None:
+def test_what_is_caught_at_once_asked_or_for_now_was_not_missed(session: ClaudeSession, words: str) -> None:
     assert asked(session, words).found(findings.detect_missed_memories) == []
 
 
-def test_a_wish_that_a_memory_holds_was_not_missed(session: Session) -> None:
+def test_a_wish_that_a_memory_holds_was_not_missed(session: ClaudeSession) -> None:
     past = ReflectionContext(memories=(("project", "The west field is closed"),))
     assert asked(session, "note to self: the west field is closed").found(findings.detect_missed_memories, past) == []

@@ -23,7 +23,7 @@ from hardwon.projects import find_project_path
 from hardwon.store import db, reflections
 from hardwon.store.reflection_types import SuggestedMemory
 from hardwon.types import Turn
-from tests.support.written import SESSION, Transcript, launch
+from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
 
 NOW = 1_772_620_000.0
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Place:
         (self.repository / "unknown.txt").write_text("mine\n")
 
     def told(self) -> Transcript:
-        return launch(str(self.repository))
+        return build_launch_session(str(self.repository))
 
     def reflect(self, told: Transcript | None = None, now: float = NOW, **how: Any) -> reflection.ReflectionResult:
         path = (told or self.told()).write(self.folder)
@@ -189,7 +189,7 @@ def test_the_queue_is_read_deduplicated_and_emptied(place: Place) -> None:
     ]
     assert all(files)
     done = place.reflect(told)
-    assert sorted(one.text for one in done.draft.memories) == [
+    assert sorted(memory.text for memory in done.draft.memories) == [
         "Always use pnpm, never npm.",
         "Always use uv to run tests.",
     ]
@@ -207,7 +207,7 @@ def test_a_queued_memory_leads_to_where_it_was_said_whichever_turn_that_was(plac
     told.person("Now add a rate limit, please.")
     queued(place, 3, "From now on always use pnpm,\nnever npm.")
     evidence = place.reflect(told).draft.memories[0].evidence
-    assert [one.line for one in evidence] == [said]
+    assert [evidence_item.line for evidence_item in evidence] == [said]
 
 
 def test_undoing_puts_every_file_back_once(place: Place) -> None:
@@ -256,7 +256,7 @@ def test_a_session_is_reflected_on_by_one_process_at_a_time(place: Place) -> Non
         assert other.stdout and other.stdout.readline() == "True\n"
         with pytest.raises(UserError, match="being reflected on already"):
             place.reflect()
-        assert place.reflect(launch(session="another-one")).record.session == "another-one"
+        assert place.reflect(build_launch_session(session="another-one")).record.session == "another-one"
         other.communicate()
     assert place.reflect().record.id
 
@@ -352,6 +352,16 @@ def test_a_models_words_take_the_place_of_the_plain_ones_where_each_quotes_its_l
     assert "still cuts at 40" in log["question"] and "height()" in log["answer"]
 
 
+def test_a_models_claim_that_the_session_contradicts_is_marked_on_the_page(place: Place) -> None:
+    place.begin()
+    quote = [{"line": 7, "quote": "12 passed"}]
+    untrue = {"text": "Committed as 1234abc; src/kite/sail.py was rewritten", "evidence": quote}
+    done = by_model(place, json.dumps(answer(decisions=[untrue])))
+    page = Path(done.record.draft).read_text()
+    assert "## Contradicted by the record\n\n- “Committed as 1234abc" in page
+    assert "no change to src/kite/sail.py was recorded" in page
+
+
 def test_the_next_step_is_the_one_that_a_models_resume_prompt_names(place: Place) -> None:
     assert next_step(by_model(place, json.dumps(answer())).draft) == "Change src/kite/landing.py"
 
@@ -437,7 +447,7 @@ def test_a_memory_that_waits_from_another_session_is_not_listed_again(
     told.person(f"From now on {rule.lower()}")
     told.agent("I will.")
     done = place.reflect(told)
-    assert (rule in [one.text for one in done.draft.memories]) is is_listed
+    assert (rule in [memory.text for memory in done.draft.memories]) is is_listed
     with open(done.record.draft) as file:
         assert (rule in file.read().partition("emories")[2]) is is_listed
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hardwon.distil.llm.exchange import Answer, Broken, Busy, Capped, Denied, Failed, Provider, Question, Refused
 from hardwon.errors import UserError
-from hardwon.privacy.limits import API_KEY_VARIABLES
+from hardwon.types import API_KEY_VARIABLES
 
 __all__ = [
     "Answer",

@@ -32,7 +32,7 @@ from hardwon.distil.llm.exchange import (
     build_timeout_error,
     clean_error_text,
 )
-from hardwon.privacy.limits import API_KEY_VARIABLES
+from hardwon.types import API_KEY_VARIABLES
 
 PROGRAM = "claude"
 TIMEOUT_SECONDS = 100.0  # including start-up; shorter than a job's lease
