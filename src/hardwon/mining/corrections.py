@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.diagnosis import MIN_NAME_SIMILARITY, ZSH_COMMAND_SIGN, Diagnosis, is_started_otherwise
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -26,7 +26,9 @@ from hardwon.shell.parsing import SimpleCommand
 from hardwon.text.similarity import tokenize
 from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 
-MIN_AIM_OVERLAP, MIN_NAME_SIMILARITY = 0.7, 0.6
+MIN_AIM_OVERLAP = 0.7
+_MIN_SHARED_CHARS = 5  # `typecheck`, `check-types`
+_MIN_QUERY_OVERLAP = 0.5  # between two queries, of which one has a wrong name
 # The error itself offers a name: "did you mean 'stash'?".
 _SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.I)
 # Getting past a check teaches nothing good: `--no-verify`, `push -f`.
@@ -36,7 +38,7 @@ _SKIPS_CHECK = re.compile(
 )
 # Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
-_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|\b(?:man|which|type|command -v)\s|\bhelp\b")
+_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
 _NUMBER_OR_PATH = re.compile(r"^\d|/")
 # A person answers these with the next request; nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
@@ -62,15 +64,17 @@ _REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]?")
 
 
-def is_cure(failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step, result: str) -> bool:
+def is_cure(
+    failing_call: Step, diagnosis: Diagnosis, error: Failure, call: Step, result: str, *, is_same_aim: bool
+) -> bool:
     """Return whether a successful call achieved the failing call's aim in another form.
 
     A word that the error calls unknown is not part of the aim: a call of the same program and subcommand without it
     counts. Reading the help does not count, nor a call whose failure would not show, nor one that skips a check.
     """
-    has_aim = _avoids_named_word(diagnosis, call, error) or (
-        not diagnosis.is_pattern and has_same_aim(failing_call, call, error)
-    )
+    has_aim = _avoids_named_word(diagnosis, call, error) or (is_same_aim and not diagnosis.is_pattern)
+    if diagnosis.command and not has_aim:
+        has_aim = call.tool == SHELL_TOOL and is_started_otherwise(diagnosis.command, call.command)
     if not has_aim and not _takes_suggestion(failing_call, call, error):
         return False
     if (
@@ -110,6 +114,10 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
         return True
     if diagnosis.word in words:
         return False
+    failed = diagnosis.command
+    if failed and not any(word.startswith(diagnosis.word) for word in failed.code.split()):  # a name inside a query
+        overlap = compute_overlap(tokenize(failed.full_text), tokenize(command.full_text))
+        return is_same_program and diagnosis.word not in command.full_text and overlap >= _MIN_QUERY_OVERLAP
     if len(aim_words) > 1 and aim_words <= words:
         return True
     if diagnosis.word in diagnosis.subcommand.split():
@@ -120,7 +128,8 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
 
 def _is_respelled(wrong: str, right: str, text: str) -> bool:
     """Return whether a name is close to the wrong one, or was suggested by the error."""
-    is_similar = SequenceMatcher(None, wrong, right).ratio() >= MIN_NAME_SIMILARITY
+    matcher = SequenceMatcher(None, wrong, right)
+    is_similar = matcher.ratio() >= MIN_NAME_SIMILARITY or matcher.find_longest_match().size >= _MIN_SHARED_CHARS
     return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
 
 
@@ -131,9 +140,17 @@ def _list_aim_words(words: Iterable[str]) -> set[str]:
 
 def _takes_suggestion(failing_call: Step, call: Step, error: Failure) -> bool:
     """Return whether a call uses the name that the error suggested."""
-    offered = _SUGGESTION.search(error.text)
+    if call.tool != failing_call.tool:
+        return False
+    suggested_name = _find_suggested_name(error.text)
     target = f"{call.path} {call.command} {call.content[:MAX_INSPECTED_CHARS]}"
-    return bool(offered and call.tool == failing_call.tool and offered[1] in target)
+    return bool(suggested_name) and suggested_name in target
+
+
+@lru_cache(maxsize=32)  # every later call is compared with the open episodes
+def _find_suggested_name(text: str) -> str:
+    suggestion = _SUGGESTION.search(text)
+    return suggestion[1] if suggestion else ""
 
 
 def skips_check(failing_call: Step, call: Step) -> bool:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
+    MAX_QUOTE_LENGTH,
     READ_ONLY_PROGRAMS,
+    FailureKind,
+    classify_line,
+    cut_middle,
+    extract_message,
+    get_command_code,
+    list_lines,
     list_simple_commands,
     list_working_commands,
 )
@@ -28,10 +38,38 @@ _MISSING_PROGRAM = re.compile(
     r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
     r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
 )
+# How programs call a word unknown. It counts only together with a word of the call.
+_BLAMES = re.compile(
+    r"\bun(?:known|recogni[sz]ed|expected|supported|defined)\b|\b(?:invalid|illegal|ambiguous|malformed|bad|missing)\b"
+    r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
+    r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
+    r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
+    r"|n't (?:find|have|exist|support|accept)|\bfailed to (?:spawn|find)|\breplaced by\b|\bdid you mean\b"
+    r"|\bnot running\b",
+    re.I,
+)
+# Every such line has one of these, which are found faster than the pattern.
+_BLAME_MARKS = (
+    *("unknown", "unrecogni", "unexpected", "unsupported", "undefined", "invalid", "illegal", "ambiguous", "malformed"),
+    *("bad", "missing", "no ", "none of", "has no", "not ", "n't ", "failed to", "replaced by", "did you mean"),
+)
+# A complaint about the code under work, also if it calls a name unknown.
+_ABOUT_CODE = re.compile(
+    r"^\S*\w\.\w{1,5}[:(]\d+|^\s*\d+:\d+\s|^E\s{2,}|\berror\[E\d+\]"
+    r"|\b(?:Name|Type|Attribute|Import|Syntax|Reference|Assertion|Key|Value|Index)Error\b"
+)
+# What a program offers stays as it is tomorrow; a branch, a pod or a file does not.
+_OFFERED = re.compile(
+    r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
+    r"|field|column|table|relation|property|key|variable|type|predicate|primary|preset|feature|service|database|module"
+    r"|config|named)s?\b",
+    re.I,
+)
+_MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
 _PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
-_USAGE = re.compile(r"^\s*usage:\s+(?:\$ )?(\S+)", re.I | re.M)
+_USAGE = re.compile(r"^\s*(?:error: )?usage:\s+(?:\$ )?(\S+)", re.I | re.M)
 _QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
-_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![\w-])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
+_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![^\s'\"`(:,=\[])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
 # The word after one of these is at fault, whatever else the error quotes.
 _AFTER_NOUN = re.compile(
     r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column|named)s?:? +\(?"
@@ -39,6 +77,9 @@ _AFTER_NOUN = re.compile(
     re.I,
 )
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+_COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
+_LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
+_PATH_WORD = re.compile(r"/|\.\w{1,5}$")
 _WILDCARD = re.compile(r"[*?\[]")
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
@@ -65,6 +106,8 @@ _HANG_WORDS = re.compile(
     r"\btimed out\b|\btimeout (?:of|after|exceeded|expired|reached)\b|deadline exceeded|ETIMEDOUT", re.I
 )
 _MAX_TAG_CHARS = 40
+MIN_NAME_SIMILARITY = 0.6
+_PACKAGE_MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))  # they run the same scripts
 
 
 @frozen
@@ -101,16 +144,58 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     if find_missing_program(line) == command.program:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line)
-    subcommand = find_subcommand(command)
+    subcommand = find_subcommand(command, word)
     return Diagnosis(command.program, subcommand, word, command=command)
 
 
+@lru_cache(maxsize=64)
 def find_missing_program(line: str) -> str:
     missing = _MISSING_PROGRAM.search(line)
     program = next(filter(None, missing.groups()), "") if missing else ""
     return program if _PROGRAM_NAME.fullmatch(program) else ""
 
 
+def find_blaming_line(command: str, text: str) -> str:
+    """Return the line of an output that calls a word of the command unknown; "" if there is none."""
+    lines = list(list_lines(cut_middle(text)))
+    if any(line.startswith("Traceback (most recent") for line in lines):
+        return ""  # the program started and failed in its code
+    if len(lines) > _MAX_BLAMING_LINES:
+        lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
+    names = {_fold_option(word.partition("=")[0]) for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])}
+    for index, raw_line in enumerate(lines):
+        start = raw_line[:MAX_QUOTE_LENGTH].lower()
+        if not any(mark in start for mark in _BLAME_MARKS) or not _BLAMES.search(start):
+            continue
+        nearby_text = _fold_option(" ".join([start, *lines[index + 1 : index + 2]]))
+        if not any(name in nearby_text for name in names):  # most lines are about something else
+            continue
+        line = extract_message(raw_line)
+        if _ABOUT_CODE.search(line) or _USAGE.match(line):
+            continue
+        # Some name the word in the next line: "Unknown switch." and then "Switch: --filtr".
+        next_lines = [next_line for next_line in lines[index + 1 : index + 2] if len(next_line) <= _MAX_WORD_CHARS]
+        for message in (line, " ".join([line, *next_lines])):
+            failed_command = find_failed_command(command, message, text)
+            if failed_command and find_named_word(failed_command, message):
+                return message
+    return ""
+
+
+def classify_blame(diagnosis: Diagnosis, line: str) -> FailureKind:
+    """Return the kind of a failure whose line calls a word of the call unknown."""
+    word = diagnosis.word
+    if diagnosis.is_argument or diagnosis.is_missing or word in diagnosis.subcommand.split():
+        return "interface"
+    line_kind = classify_line(line)
+    if line_kind in ("path", "interface", "precondition"):
+        return line_kind
+    if _PATH_WORD.search(word):
+        return "path"
+    return "interface" if _OFFERED.search(line) else "other"
+
+
+@lru_cache(maxsize=64)  # asked when the failure is classified, and again when its episode is diagnosed
 def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | None:
     """Return the simple command that failed; None if it could be one of several.
 
@@ -118,16 +203,19 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     call must have only one command that does work.
     """
     commands = list_simple_commands(command)
-    if missing_program := find_missing_program(line):
-        return next((part for part in commands if part.program == missing_program), None)
+    missing_program = find_missing_program(line)
     shell = _SHELL_SPEAKS.match(line)
     spoken = line[shell.end() :] if shell else line
-    speakers = [spoken.partition(":")[0].rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
+    speakers = [spoken.partition(":")[0].strip().rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
     if shell and shell["builtin"]:
         speakers.insert(0, shell["builtin"][1:])
+    if missing_program:
+        speakers = [missing_program]
     for speaker in speakers:
         if spoken_for := [part for part in commands if part.program == speaker]:
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
+        if wrapper := _find_wrapper(commands, speaker):
+            return wrapper
     working = list_working_commands(command)
     for parts in (working, commands):
         for part in parts:
@@ -136,11 +224,26 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     return working[0] if len({part.program for part in working}) == 1 else None
 
 
-def find_subcommand(command: SimpleCommand) -> str:
-    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`."""
+def _find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
+    """Return a wrapper with what it starts, as a command of its own: `timeout 5 make` is read as `make` otherwise."""
+    for part in commands:
+        if name in part.prefix_words:
+            words = (*part.prefix_words[part.prefix_words.index(name) :], *part.words)
+            code = " ".join([*words[: len(words) - len(part.words)], part.code])
+            return SimpleCommand(name, code, code, part.start, part.end, (), words)
+    return None
+
+
+def find_subcommand(command: SimpleCommand, wrong_option: str = "") -> str:
+    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`.
+
+    What directly follows the wrong option is taken for its value.
+    """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
-    bare_words = [word for word in _list_literal_words(command) if not word.startswith("-")]
+    words = _list_literal_words(command)
+    is_value = [False, *(word == wrong_option and word.startswith("-") for word in words)]
+    bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
     if not bare_words or not _SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     if bare_words[0] in _RUNNER_WORDS and len(bare_words) > 1 and _SUBCOMMAND.fullmatch(bare_words[1]):
@@ -148,23 +251,31 @@ def find_subcommand(command: SimpleCommand) -> str:
     return bare_words[0]
 
 
+@lru_cache(maxsize=64)
 def find_named_word(command: SimpleCommand, line: str) -> str:
     """Return the word of a command that the error names, an option without its value; "" if none."""
     words = [word for word in _list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
         return next((word for word in words if re.fullmatch(rf"-\w*{letter}\w*", word)), "")
-    for pattern in (_AFTER_NOUN, _NAMED):
-        tokens = _list_tokens(pattern, line)
-        for token in tokens:
-            if word := _find_word(words, token):
-                return word
-        # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
-        searched_text = command.full_text if pattern is _AFTER_NOUN else " ".join(words)
+    after_nouns, named = _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
+    for token in (*after_nouns, *named):
+        if word := _find_word(words, token):
+            return word
+    is_blame = bool(_BLAMES.search(line)) and not _ABOUT_CODE.search(line)
+    # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
+    for tokens, is_quoted in ((after_nouns, True), (named, is_blame)):
+        searched_text = command.full_text if is_quoted else " ".join(words)
         for token in tokens:
             is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
-            if is_name and re.search(_bound_word(token), searched_text):
+            if is_name and token in searched_text and re.search(_bound_word(token), searched_text):
                 return token
+    if is_blame:
+        for line_word in reversed(_LINE_WORD.findall(line)):  # programs name it last: `Invalid operation instal`
+            # Git and others start `git-comit` for `git comit`.
+            name: str = line_word.rstrip(":.").rpartition("/")[2].removeprefix(f"{command.program}-")
+            if len(name) >= _MIN_NAME_CHARS and name in words and name not in _EVERYDAY_SUBCOMMANDS:
+                return name
     return ""
 
 
@@ -185,7 +296,19 @@ def _find_word(words: Sequence[str], token: str) -> str:
             return token[: wildcard.end()] if wildcard else token
         if len(token) > 1 and word == f"={token}":
             return ZSH_COMMAND_SIGN
+    # Programs name an option without its dashes, or by the name of the variable it sets.
+    for word in words:
+        option = word.partition("=")[0]
+        is_option = option.startswith("-") or option != word
+        if is_option and _fold_option(option) == _fold_option(token.partition("=")[0]):
+            return option
+        if len(word) >= _MIN_NAME_CHARS and token.endswith(f"/{word.removeprefix('./')}"):  # the whole path of a file
+            return word
     return ""
+
+
+def _fold_option(name: str) -> str:
+    return name.replace("-", "").replace("_", "").lower()
 
 
 def _list_literal_words(command: SimpleCommand) -> list[str]:
@@ -197,7 +320,8 @@ def _find_argument(call: Step, line: str) -> str:
     """Return the argument name that a tool other than the shell does not know."""
     tokens = [*_list_tokens(_AFTER_NOUN, line), *_list_tokens(_NAMED, line)]
     for token in tokens:
-        if _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS and re.search(_bound_word(token), call.content):
+        is_name = _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS
+        if is_name and token in call.content and re.search(_bound_word(token), call.content):
             return token
     return ""
 
@@ -216,9 +340,15 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     if command is None or not is_seen_whole or not _PROGRAM_NAME.fullmatch(diagnosis.program):
         return {}
     if diagnosis.is_missing:
-        choices = [_build_command_triggers(f"^{_end_word(diagnosis.program)}")]
+        program = _end_word(diagnosis.program)
+        is_wrapper = all(part.program != diagnosis.program for part in list_simple_commands(call.command))
+        # Patterns see a wrapper such as `timeout` only in the whole command.
+        choices = [_build_command_triggers((r"(?:^|[|;&(\n]\s*)" if is_wrapper else "^") + program)]
     else:
         choices = _list_command_triggers(command, diagnosis, cure)
+    if cure and (option := _find_empty_value(command, cure)):
+        pattern = rf"\b{_escape(diagnosis.program)}\s(?:[^|;&]*\s)?{_escape(option)}\s+(?!''|\"\")"
+        choices.append(_build_command_triggers(pattern, target="full"))
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
             return triggers
@@ -248,8 +378,46 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     anchored = _build_command_triggers(f"^{program}{pattern}")
     if word:
         return [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
+        start, first_argument = _escape(command.words[0]), command.words[1]
+        if not pattern and _SUBCOMMAND.fullmatch(first_argument):
+            pattern = _OPTIONS_BETWEEN + _end_word(first_argument)
+        return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
     is_everyday = set(diagnosis.subcommand.split()) <= _EVERYDAY_SUBCOMMANDS
     return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def _find_empty_value(command: SimpleCommand, cure: Step) -> str:
+    """Return an option that the fix gives an empty value: BSD's `sed -i ''`."""
+    for part in list_simple_commands(cure.command):
+        if part.program != command.program:
+            continue
+        for option, value in pairwise(part.words):
+            if option.startswith("-") and not value and (option, value) not in pairwise(command.words):
+                return option if option in command.words else ""
+    return ""
+
+
+def is_started_otherwise(command: SimpleCommand, other_command: str) -> bool:
+    """Return whether another command runs the same arguments with another start: `uv run`, a path, `pnpm` for `npm`."""
+    arguments = command.words[1:]
+    if not arguments or command.program in READ_ONLY_PROGRAMS:
+        return False
+    for part in list_simple_commands(other_command):
+        if part.words[: len(command.words)] == command.words or part.words[-len(arguments) :] != arguments:
+            continue
+        starting_words = part.words[: -len(arguments)]
+        names = [word.rpartition("/")[2] for word in starting_words]
+        if command.program in names or any(_is_variant(command.program, name) for name in names):
+            return True
+    return False
+
+
+def _is_variant(program: str, other_program: str) -> bool:
+    """Return whether two programs do the same work: `python` and `python3`, `npm` and `yarn`."""
+    if {program, other_program} <= _PACKAGE_MANAGERS:
+        return True
+    return SequenceMatcher(None, program, other_program).ratio() >= MIN_NAME_SIMILARITY
 
 
 def _build_command_triggers(pattern: str, *, target: str = "") -> dict[str, Any]:
@@ -277,9 +445,10 @@ def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: b
 
 
 def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
-    """Return whether a trigger's pattern matches one of the simple commands of a call."""
+    """Return whether a trigger's pattern matches one of the simple commands of a call, or the whole."""
     is_full = triggers.get("commandMatchTarget") == "full"
     views = [part.full_text if is_full else " ".join(part.code.split()) for part in list_simple_commands(command)]
+    views.append(command if is_full else get_command_code(command))
     return any(re.search(pattern, view) for pattern in triggers.get("commandPatterns", ()) for view in views)
 
 

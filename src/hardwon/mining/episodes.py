@@ -12,7 +12,14 @@ from typing import Any, Literal
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining import corrections
-from hardwon.mining.diagnosis import Diagnosis, build_triggers, diagnose_failure, list_tags
+from hardwon.mining.diagnosis import (
+    Diagnosis,
+    build_triggers,
+    classify_blame,
+    diagnose_failure,
+    find_blaming_line,
+    list_tags,
+)
 from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
 from hardwon.shell import failures
@@ -32,6 +39,7 @@ _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
 # About how the agent's own tools work, so no lesson for a project.
 _MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
+NEVER_LESSONS: frozenset[FailureKind] = _MECHANICS | {"code"}  # so nothing is gained by diagnosing them
 
 
 @frozen
@@ -214,9 +222,11 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
     related = _find_related(thread, call)
     cured: list[OpenEpisode] = []
     for episode in thread.open_episodes:
-        if episode.is_refused or call.line <= episode.errors[-1].line:
+        error = episode.errors[-1]
+        if episode.is_refused or call.line <= error.line or error.kind in NEVER_LESSONS:
             continue
-        if corrections.is_cure(episode.failing_call, _diagnose(episode), episode.errors[-1], call, text):
+        is_related = episode in related
+        if corrections.is_cure(episode.failing_call, _diagnose(episode), error, call, text, is_same_aim=is_related):
             episode.cure = call
             cured.append(episode)
     ended = [episode for episode in thread.open_episodes if episode in related or episode in cured]
@@ -281,14 +291,24 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
 
 
 def _build_failure(call: Step, result: Step) -> Failure:
-    line = failures.find_failure_line(result.text, is_shell=call.tool == SHELL_TOOL)
-    kind = "refused" if result.refused else failures.classify_failure(result.text, line, call.command)
+    is_shell = call.tool == SHELL_TOOL
     text = failures.cut_middle(result.text)
-    diagnosis = diagnose_failure(call, line, text)
-    signature = failures.build_signature(call.tool, call.command, kind, line)
+    line = find_blaming_line(call.command, text) if is_shell else ""
+    kind: FailureKind = "refused"
+    if line:
+        diagnosis = diagnose_failure(call, line, text)
+        kind = classify_blame(diagnosis, line)
+    else:
+        line = failures.find_failure_line(text, is_shell=is_shell)
+        kind = failures.classify_failure(text, line, call.command)
+        diagnosis = diagnose_failure(call, line, text) if kind in ("interface", "path") else Diagnosis()
+    if result.refused:
+        kind = "refused"
     if diagnosis.word and kind in ("interface", "path"):
         # Programs word the error in many ways; the same word in the same place is the same mistake.
         signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, diagnosis.word)))
+    else:
+        signature = failures.build_signature(call.tool, call.command, kind, line)
     quote = line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0]
     return Failure(result.id, result.line, call.line, call.tool, call.command, call.path, text, quote, kind, signature)
 
@@ -297,7 +317,8 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     first, failing_call, cure = open_episode.errors[0], open_episode.failing_call, open_episode.cure
     working_call = cure or open_episode.working_call
     spoken_at, reason = next((entry for entry in open_episode.reasons if entry[1]), (0, ""))
-    diagnosis = _diagnose(open_episode)
+    is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
+    diagnosis = _diagnose(open_episode) if is_lesson else Diagnosis()
     removed: list[str] = []
     added: list[str] = []
     if working_call:
@@ -388,9 +409,9 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return 0.0
     if _get_correction(episode):
         return PERSON_SCORE
-    # A missing file may exist tomorrow.
-    is_file = episode.errors[0].kind == "path" and not diagnosis.is_argument
-    return NAMED_SCORE if diagnosis.word and not is_file else UNNAMED_SCORE
+    # A missing file or branch may exist tomorrow.
+    is_lasting = episode.errors[0].kind == "interface" or diagnosis.is_argument
+    return NAMED_SCORE if diagnosis.word and is_lasting else UNNAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:

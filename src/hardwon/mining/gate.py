@@ -6,6 +6,7 @@ it, so at least half of its firings must have failed before a person is asked ab
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,10 +27,12 @@ from hardwon.store import approvals, candidates, transcripts
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
-from hardwon.text.case_folding import fold_case
-from hardwon.types import Lesson, ManifestEntry
+from hardwon.text.characters import fold_case
+from hardwon.types import GLOB_TOOL, SHELL_TOOL, Lesson, ManifestEntry
 
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
+_WITHIN_COMMAND = "[^|;&]*"  # as mined triggers have it
+_MAX_ROUGH_CHARS = 1_000
 BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
 
@@ -68,6 +71,7 @@ def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
 
 def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
     figures = {entry.id: ReplayFigures() for entry in entries}
+    rough_patterns = {entry.id: _build_rough_pattern(entry) for entry in entries}
     literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
     entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:  # the longest literal is usually the rarest
@@ -77,19 +81,26 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
     for call in calls:
         is_fine = call.outcome == "fine"
         fine_counts[call.tool, call.cwd] += is_fine
-        event = to_event(call)
-        text = fold_case("\n".join(list_call_texts(event)))
+        # A word that a command writes with quotes inside is not found; that is rare, and only lowers a count.
+        text = call.command
+        if call.tool == GLOB_TOOL:
+            text = "\n".join(list_call_texts(to_event(call)))
+        elif call.tool != SHELL_TOOL:
+            text = f"{call.cwd}/{call.file}\n{call.content}"
+        text = fold_case(text)
         present = [entry for literal, group in entries_by_literal.items() if literal in text for entry in group]
         possible = [
             entry
             for entry in present
-            if call.tool in entry.tools and all(literal in text for literal in literals_by_entry[entry.id])
+            if call.tool in entry.tools
+            and all(literal in text for literal in literals_by_entry[entry.id])
+            and _has_rough_match(rough_patterns[entry.id], call.command)
         ]
         # A denied call did not run, so it says nothing about the trigger.
         if not possible or call.outcome == "denied":
             continue
         folders = list_folders(call.cwd)
-        matchable_call = prepare_call(event, project_root=find_root(call.cwd), equivalent_folders=folders)
+        matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
         for entry in possible:
             if match_entry(entry, matchable_call, search):
                 entry_figures = figures[entry.id]
@@ -119,6 +130,24 @@ def _list_literals(entry: ManifestEntry) -> list[str]:
     required = find_entry_literals(entry) or []
     patterns = [[next(iter(literals)) for literals in pattern if len(literals) == 1] for pattern in required]
     return patterns[0] if patterns and all(literals == patterns[0] for literals in patterns) else []
+
+
+def _build_rough_pattern(entry: ManifestEntry) -> re.Pattern[str] | None:
+    """Return a pattern that every matching command contains as it is written; None if that cannot be said.
+
+    Parsing removes the text in quotes, and keeps the quotes and everything else in order. So what stays within one
+    simple command may have any text in between before.
+    """
+    is_mined_form = entry.tools == (SHELL_TOOL,) and entry.target != "full" and len(entry.commands) == 1
+    source = entry.commands[0].source if is_mined_form else ""
+    if _WITHIN_COMMAND not in source:
+        return None
+    return re.compile(source.replace(_WITHIN_COMMAND, r"[\s\S]*"), entry.commands[0].flags)
+
+
+def _has_rough_match(pattern: re.Pattern[str] | None, command: str) -> bool:
+    # A long command could make it backtrack for longer than parsing takes.
+    return pattern is None or len(command) > _MAX_ROUGH_CHARS or pattern.search(command) is not None
 
 
 def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
@@ -163,7 +192,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:
     """Return whether a lesson still has the proposed trigger; a trigger that a person wrote is theirs to judge."""
-    if candidate.tier != 2:
+    if candidate.tier != 2 and not candidate.parts.get("cured"):  # the trigger of an agent's tag alone
         return False
     mined = _parse_record(lesson.id, candidate.record)
     return mined is not None and (mined.tools, mined.commands, mined.contents, mined.paths) == (

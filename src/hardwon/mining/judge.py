@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from hardwon.agents import transcript_files
+from hardwon.agents import AGENT_PACKAGES, transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, load_transcript_module
+from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.errors import UserError
 from hardwon.lessons import record, validation
 from hardwon.privacy.cleaning import clean_text
@@ -24,7 +24,7 @@ from hardwon.privacy.truncation import trim_text
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text import lesson_tags
 from hardwon.text.excerpts import collapse_spaces
-from hardwon.types import FILE_TOOLS, MinedEpisode, frozen, replace
+from hardwon.types import FILE_TOOLS, SHELL_TOOL, MinedEpisode, frozen, replace
 
 VERDICTS = ("lesson", "trivial", "none")
 ALLOWED_DELIVERY_MODES = ("note", "hold", "start")  # only a person may ask for a block
@@ -133,7 +133,7 @@ def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list
 def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]:
     """Return the visible steps of the episode's agent around the evidence."""
     lines = [evidence["line"] for evidence in episode.body["evidence"]]
-    if episode.host not in TRANSCRIPT_MODULES or not lines:
+    if episode.host not in AGENT_PACKAGES or not lines:
         return []
     first, last = min(lines) - _SEARCHED_LINES, max(lines) + _SEARCHED_LINES
     steps = list[Step]()
@@ -226,6 +226,8 @@ def _build_entry(
         "sessionCount": len(candidate.sessions),
         "projectCount": len(candidate.projects),
         "occurrenceCount": candidate.occurrences,
+        "isProposed": candidate.status == "candidate",
+        "whyNotProposed": body.get("rejection", "") if candidate.status == "open" else "",
         "episodes": [],
     }
     shown_episodes = episodes[:MAX_EPISODES]
@@ -292,20 +294,30 @@ def check_judgement(judgement: Judgement, episodes: Sequence[MinedEpisode], is_e
 
 def _find_faults(judgement: Judgement, episodes: Sequence[MinedEpisode]) -> str:
     """Return the faults of the proposed lesson, by the rules for every lesson."""
-    body, episode_body = judgement.body, episodes[0].body if episodes else {}
+    lesson = record.parse_lesson(build_judged_record(judgement.body, episodes))
+    return "; ".join(validation.find_lesson_faults(lesson))
+
+
+def build_judged_record(body: Mapping[str, Any], episodes: Sequence[MinedEpisode]) -> dict[str, Any]:
+    """Build the lesson that a reader proposes; what its trigger is tried on depends on the tool that failed."""
     problem, solution = body.get("problem", ""), body.get("solution", "")
-    tool = episode_body.get("tool", "")
-    is_command = episode_body.get("command", tool not in FILE_TOOLS)  # an episode from a tag does not say what failed
-    pattern_key = "commandPatterns" if is_command else "pathPatterns"
-    lesson_fields = {
+    tool = episodes[0].body.get("tool", "") if episodes else ""
+    pattern_key = "contentPatterns"
+    if tool in ("", SHELL_TOOL):  # an episode from a tag does not say what failed
+        pattern_key = "commandPatterns"
+    elif tool in FILE_TOOLS:
+        pattern_key = "pathPatterns"
+    triggers: dict[str, Any] = {"toolNames": [tool or SHELL_TOOL]}
+    if "trigger" in body:
+        triggers[pattern_key] = [body["trigger"]]
+    return {
         "summary": body.get("summary") or lesson_tags.build_summary(problem, solution),
         "problem": problem,
         "solution": solution,
         "delivery": body.get("delivery", "note"),
-        "triggers": {"toolNames": [tool] if tool else [], pattern_key: [body["trigger"]] if "trigger" in body else []},
+        "triggers": triggers,
         "tags": body.get("tags", []),
     }
-    return "; ".join(validation.find_lesson_faults(record.parse_lesson(lesson_fields)))
 
 
 def _find_missing_quote(quotes: Sequence[str], episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:

@@ -8,22 +8,27 @@ met without a lesson has the status `open`. Only a person approves.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hardwon import clock
 from hardwon.agents.fields import collect_strings
 from hardwon.agents.transcript_steps import Step
+from hardwon.lessons.decision import STOPPING_MODES
+from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
+from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode
 from hardwon.mining.gate import ReplayFigures
 from hardwon.mining.suggestions import suggest_summary
 from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import map_strings
 from hardwon.store import candidates, rejections
-from hardwon.store.candidates import Candidate
+from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection
-from hardwon.text import lesson_tags, slugs
+from hardwon.text import lesson_tags
+from hardwon.text.excerpts import create_slug
 from hardwon.text.similarity import normalize_text
 from hardwon.types import MinedEpisode, frozen, replace
 
@@ -86,6 +91,26 @@ def mine_block(
     )
 
 
+def build_judged_episode(record: Mapping[str, Any], episode: MinedEpisode, at: float) -> MinedEpisode:
+    """Build what a reader proposes about an episode, as if its agent had written a tag there."""
+    body = {
+        "tool": episode.body["tool"],
+        "problem": record["problem"],
+        "solution": record["solution"],
+        "trigger": _get_pattern(record["triggers"]),
+        "tags": list(record["tags"]),
+        "record": dict(record),
+        "faults": [],
+        "judged": True,
+        "confidence": _BLOCK_CONFIDENCE,
+        "person": "",
+        "parts": {},
+        "evidence": episode.body["evidence"],
+    }
+    key = f"judged:{clock.create_ulid(at)}#0"
+    return replace(episode, key=key, tier=1, score=_BLOCK_CONFIDENCE, body=body, errors=())
+
+
 def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
     """Convert an episode of error and fix, not redacted yet."""
     failing_call, cure = episode.failing_call, episode.cure
@@ -94,6 +119,7 @@ def mine_episode(episode: Episode, agent: str, path: str, project: str) -> Mined
         "tool": failing_call.tool,
         "about": episode.errors[0].kind,
         "command": failing_call.command,
+        "firstCommand": episode.errors[0].command,
         "file": failing_call.path,
         "worked": (cure.command or cure.path or cure.content) if cure else "",
         "removed": list(episode.removed_arguments),
@@ -178,12 +204,13 @@ def refresh_candidates(
 
     A scan lists at most `maxCandidatesPerScan`. The rest, and episodes of other tiers, stay fresh for the next scan.
     """
+    _attach_tags(connection)
     drafts: list[Candidate] = []
     weighed: list[str] = []
     used_slugs = candidates.list_slugs(connection)
     for signature in candidates.list_fresh_signatures(connection):
         mined_episodes = candidates.list_episodes(connection, signature, limit=_MAX_EPISODES)
-        if mined_episodes[0].tier not in tiers:
+        if find_wording_source(mined_episodes).tier not in tiers:
             continue
         weighed.append(signature)
         if rejections.is_rejected_candidate(connection, signature):
@@ -197,7 +224,7 @@ def refresh_candidates(
         candidate
         for status in (CANDIDATE, OPEN)
         for candidate in candidates.list_candidates(connection, status)
-        if candidate.tier == 2 and candidate.signature not in draft_signatures
+        if candidate.signature not in draft_signatures and not candidate.signature.startswith(PROPOSED_PREFIX)
     ]
     gated = _pass_gate(connection, [*drafts, *waiting], float(values["minTriggerPrecision"]))
     listed = [candidate for candidate in gated if not candidate.number and candidate.status == CANDIDATE]
@@ -213,19 +240,40 @@ def refresh_candidates(
     return [by_signature[signature] for signature in new_signatures]
 
 
+def _attach_tags(connection: Connection) -> None:
+    """Count an agent's tag under the episode that it is about, so that both make one candidate with the evidence."""
+    for tag in candidates.list_fresh_tags(connection):
+        episodes = candidates.list_session_episodes(connection, tag.host, tag.session)
+        about = next((episode for episode in episodes if episode.at <= tag.at and is_tag_about(tag, episode)), None)
+        if about and about.signature != tag.signature:
+            candidates.move_episode(connection, tag.key, about.signature)
+
+
+def is_tag_about(tag: MinedEpisode, episode: MinedEpisode) -> bool:
+    """Return whether a tag is about this episode: its trigger matches the failed call, or it names what failed."""
+    triggers = tag.body["record"].get("triggers", {})
+    command = episode.body["command"]
+    try:
+        if command and matches_command(triggers, command):
+            return True
+    except re.error:  # the agent's pattern; validation reports it
+        pass
+    named_words = episode.signature.split()[1:] if episode.signature.startswith("call ") else []
+    text = f"{tag.body['trigger']} {tag.body['problem']} {tag.body['solution']}"
+    return bool(named_words) and all(word in text for word in named_words)
+
+
 def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
     times, sessions, projects = candidates.read_occurrences(connection, signature)
     return Occurrences(times, tuple(sessions), tuple(projects))
 
 
 def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share: float) -> list[Candidate]:
-    """Replay each mined candidate and set its status, delivery and rank from the result."""
-    suggested = {item.signature: item.record for item in proposals if item.tier == 2 and item.parts.get("certainty")}
+    """Replay each candidate and set its status, delivery and rank from the result."""
+    suggested = {item.signature: item.record for item in proposals if _get_certainty(item)}
     figures = gate.replay_records(connection, suggested) if suggested else {}
     return [
-        candidate
-        if candidate.tier == 1
-        else _rate_candidate(candidate, figures.get(candidate.signature, ReplayFigures()), min_share)
+        _rate_candidate(candidate, figures.get(candidate.signature, ReplayFigures()), min_share)
         for candidate in proposals
     ]
 
@@ -233,7 +281,10 @@ def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share
 def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: float) -> Candidate:
     repeated_in = candidate.sessions[:-1]  # without the oldest session, which could not have known the lesson
     stopped = len(figures.failed_sessions.intersection(repeated_in))
-    certainty = candidate.parts.get("certainty", 0.0)  # missing in candidates of version 0.2
+    certainty = _get_certainty(candidate)
+    # A mistake that the error does not name may be chance, until a second session makes it.
+    is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
+    is_proven = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
     parts = {
         "certainty": certainty,
         "cured": candidate.parts.get("cured", 0.0),
@@ -242,21 +293,44 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
         "failed": figures.failed,
         "fine": figures.fine,
         "calls": figures.fine_calls,
+        "proven": float(is_proven),
+        "judged": candidate.parts.get("judged", 0.0),
     }
-    # A mistake that the error does not name may be chance, until a second session makes it.
-    is_known_well = certainty > UNNAMED_SCORE or bool(repeated_in)
-    is_listed = certainty > 0 and is_known_well and figures.failed > 0 and figures.share >= min_share
+    # A tag is listed even if no recorded call proves it: its agent wrote it on purpose. What a reader of transcripts
+    # proposes must be proven, unless it is told when a session starts and so has no trigger.
+    is_judged = bool(candidate.parts.get("judged"))
+    is_tag = candidate.tier == 1 and (not is_judged or candidate.record["delivery"] == "start")
+    is_listed = is_proven or is_tag
     record = dict(candidate.record)
     if is_listed and (not candidate.number or candidate.status == OPEN):
-        record["delivery"] = gate.choose_delivery(figures, has_cure=bool(candidate.parts.get("cured")))
+        record["delivery"] = _choose_delivery(candidate, figures, is_proven=is_proven)
         if record["delivery"] == "block":
             record["blockReason"] = record["solution"]
+        else:
+            record.pop("blockReason", None)
     weight = stopped + certainty  # certainty is below 1, so repeats come first
-    score = round(weight / (1 + weight), 3) if is_listed else 0.0
+    if not is_proven:
+        weight = UNPROVEN_WEIGHT * certainty if is_tag else 0.0
     status = candidate.status
     if status in (CANDIDATE, OPEN):
         status = CANDIDATE if is_listed else OPEN
-    return replace(candidate, status=status, score=score, parts=parts, record=record)
+    return replace(candidate, status=status, score=round(weight / (1 + weight), 3), parts=parts, record=record)
+
+
+def _get_certainty(candidate: Candidate) -> float:
+    """Return how certain the mistake is; 0 for mined candidates of version 0.2, which did not store it."""
+    return candidate.parts.get("certainty", candidate.parts.get("tag", 0.0))
+
+
+def _choose_delivery(candidate: Candidate, figures: ReplayFigures, *, is_proven: bool) -> str:
+    """Choose the delivery; an agent's tag may stop calls only if the recorded calls prove its trigger."""
+    has_cure = bool(candidate.parts.get("cured"))
+    written: str = candidate.record["delivery"]
+    if candidate.tier == 2 or (is_proven and (has_cure or candidate.parts.get("judged"))):
+        return gate.choose_delivery(figures, has_cure=has_cure)
+    if written not in STOPPING_MODES:
+        return written
+    return "hold" if is_proven else "note"
 
 
 def _build_candidate(
@@ -267,22 +341,24 @@ def _build_candidate(
     previous: Candidate | None,
     used_slugs: set[str],
 ) -> Candidate:
-    best = mined_episodes[0]
+    tag, episode = find_wording_source(mined_episodes), _find_episode(mined_episodes)
     record = build_suggested_record(mined_episodes, occurrences, values)
-    slug = previous.slug if previous else slugs.create_slug(record["summary"], used_slugs, clock.create_suffix)
+    slug = previous.slug if previous else create_slug(record["summary"], used_slugs, clock.create_suffix)
     used_slugs.add(slug)
-    parts = dict(best.body["parts"])
-    if best.tier == 2:
-        parts = {"certainty": best.score, "cured": float(bool(best.body["worked"] or best.body["person"]))}
+    best = episode or tag
+    is_judged = bool(tag.body.get("judged"))
+    cured = bool(episode and (episode.body["worked"] or episode.body["person"]))
+    # An agent's tag about a mined candidate brings other words, so it gets a new number, unless it was decided about.
+    is_reworded = previous is not None and (previous.tier, tag.tier) == (2, 1) and previous.status in (CANDIDATE, OPEN)
     return Candidate(
-        number=previous.number if previous else 0,
+        number=previous.number if previous and not is_reworded else 0,
         id=previous.id if previous else clock.create_ulid(now),
         slug=slug,
         signature=best.signature,
-        tier=best.tier,
+        tier=tag.tier,
         status=previous.status if previous else CANDIDATE,
         score=best.score,
-        parts=parts,
+        parts={"certainty": tag.score if is_judged else best.score, "cured": float(cured), "judged": float(is_judged)},
         occurrences=occurrences.count,
         sessions=occurrences.sessions,
         projects=occurrences.projects,
@@ -293,25 +369,44 @@ def _build_candidate(
     )
 
 
+def find_wording_source(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode:
+    """Return the episode whose words are proposed: the agent's own if it wrote a complete tag, else the best."""
+    for episode in mined_episodes:
+        if episode.tier == 1 and episode.body["problem"] and episode.body["solution"] and not episode.body["faults"]:
+            return episode
+    return mined_episodes[0]
+
+
+def _find_episode(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode | None:
+    """Return the best episode of failed calls, without tags."""
+    return next((episode for episode in mined_episodes if episode.tier == 2), None)
+
+
 def build_suggested_record(
     mined_episodes: Sequence[MinedEpisode], occurrences: Occurrences, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Build the record that a person may accept, from the best episode and the counts of all."""
-    best = mined_episodes[0].body
+    """Build the record that a person may accept, from the best episode and the counts of all.
+
+    An agent that wrote a tag about an episode words it best. The trigger is the episode's: it is known to match the
+    failed call and not the one that worked.
+    """
+    source, episode = find_wording_source(mined_episodes), _find_episode(mined_episodes)
+    best, episode_body = source.body, episode.body if episode else {}
     person = any(episode.body["person"] for episode in mined_episodes)
     block_record = dict(best.get("record") or {})
     problem, solution = best["problem"], best["solution"]
-    triggers = dict(block_record.get("triggers") or best.get("triggers") or {})
+    triggers = dict(episode_body.get("triggers") or block_record.get("triggers") or {})
+    if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
+        triggers = dict(block_record.get("triggers") or {})
     target = triggers.pop("commandMatchTarget", "")
-    is_mined = mined_episodes[0].tier == 2
-    summary = suggest_summary(problem) if is_mined else lesson_tags.build_summary(problem, solution)
+    summary = suggest_summary(problem) if source.tier == 2 else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
         "problem": problem,
         "solution": solution,
         "delivery": block_record.get("delivery") or "note",
         "triggers": triggers,
-        "scope": block_record.get("scope") or _choose_scope(occurrences, bool(best.get("machineWide"))),
+        "scope": block_record.get("scope") or _choose_scope(occurrences, bool(episode_body.get("machineWide"))),
         "priority": block_record.get("priority", compute_priority(best["tags"], person, occurrences, values)),
         "confidence": best["confidence"],
         "tags": list(best["tags"]),
@@ -339,7 +434,8 @@ def _choose_scope(occurrences: Occurrences, is_machine_wide: bool) -> dict[str, 
 
 def clean_episodes(mined_episodes: Sequence[MinedEpisode]) -> Sequence[MinedEpisode]:
     """Redact the episodes; one check of all texts suffices for most batches."""
-    texts = [text for episode in mined_episodes for text in collect_strings(episode.body)]
+    # A command stands several times in a body.
+    texts = list({text: None for episode in mined_episodes for text in collect_strings(episode.body)})
     return (
         mined_episodes
         if clean_texts(texts) == texts

@@ -16,14 +16,14 @@ from typing import Any
 import orjson
 
 from hardwon import clock, paths, projects
-from hardwon.agents import transcript_files
+from hardwon.agents import AGENT_PACKAGES, transcript_files
 from hardwon.agents.transcript_files import (
     PrivateTurnTracker,
     StepPredicate,
     build_step_exclusion,
     denied_or_deleted,
 )
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES, Step, TranscriptModule, load_transcript_module
+from hardwon.agents.transcript_steps import Step, TranscriptModule, load_transcript_module
 from hardwon.mining import gate, proposals
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
@@ -137,7 +137,7 @@ def find_transcript_folders(
         return {agent: list(scan_paths)}
     return {
         name: load_transcript_module(name).find_transcript_folders(environment, home)
-        for name in TRANSCRIPT_MODULES
+        for name in AGENT_PACKAGES
         if agent in ("", name)
     }
 
@@ -271,6 +271,7 @@ def _read_portions(
     is_excluded: StepPredicate,
 ) -> Iterator[Portion]:
     reader = module.Reader(_load_state(read_position.reader))
+    reader.usage = {}  # only the import of sessions needs the tokens
     watch_state = _load_state(read_position.watch) or {}
     tracker, private_turns = EpisodeTracker(watch_state, window=window), PrivateTurnTracker(file.path, watch_state)
     has_hidden_steps = private_turns.is_private
@@ -291,9 +292,7 @@ def _read_portions(
         state = {**tracker.dump_state(), **private_turns.dump_state()}
         # The reader also remembers commands of hidden steps, which must not be stored.
         reader_state = {
-            name: value
-            for name, value in reader.dump_state().items()
-            if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
+            name: value for name, value in vars(reader).items() if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
         }
         dumped_states = {"reader": _dump_state(clean_state(reader_state)), "watch": _dump_state(clean_state(state))}
         yield builder.build_portion(replace(next_position, malformed=reader.malformed, **dumped_states))
@@ -312,8 +311,17 @@ def is_hardwon_call(step: Step) -> bool:
 def _clean_steps(steps: Sequence[Step]) -> Sequence[Step]:
     """Redact calls and errors first, so that nothing derived from them contains a secret."""
     has_tags = has_possible_tag("\n".join([step.text for step in steps if step.kind in _SPEECH_KINDS]))
-    steps = [_trim_step(step, has_tags) for step in steps]
-    texts = [text for step in steps for text in _list_stored_texts(step) if text]
+    # Most steps are short and fine; they are told apart here because calling a function for each of them takes longer.
+    steps = [
+        _trim_step(step, has_tags)
+        if has_tags or step.failed or step.refused or len(step.content) > MAX_CONTENT_CHARS_READ
+        else step
+        for step in steps
+    ]
+    texts: list[str] = []
+    for step in steps:
+        if step.kind == "call" or step.failed or step.refused:
+            texts += filter(None, _list_stored_texts(step))
     cleaned = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
     return [_replace_texts(step, cleaned) for step in steps] if cleaned else steps
 

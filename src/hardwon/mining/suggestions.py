@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
@@ -16,6 +17,7 @@ _MAX_TEXT_CHARS, _MAX_WORD_CHARS = 160, 60
 _MAX_SUMMARY_CHARS = 112
 _REDIRECTION = re.compile(r"\s*(?:\d?>&?\d|\d?>>?\s*/dev/null|&>\s*\S+)")
 _VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text, which the next call will not repeat
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
@@ -88,13 +90,32 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         pattern = next((word for word in command.words if word.startswith(diagnosis.word)), diagnosis.word)
         return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
-        old_words = diagnosis.command.code.split() if diagnosis.command else []
-        new_words = [word for word in command.code.split() if word not in old_words and not _VALUE.search(word)]
-        if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
-            return f"Leave out `{diagnosis.word}`: the call worked without it"
-        subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
-        described = " ".join(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
+        return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"
+
+
+def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
+    """Name what the working call has in place of the wrong word."""
+    failed = diagnosis.command
+    old_words = failed.code.split() if failed else []
+    if failed and diagnosis.word not in failed.code:  # a name inside a query
+        names = [name for name in _NAME.findall(command.full_text) if name not in _NAME.findall(failed.full_text)]
+        nearest = get_close_matches(diagnosis.word, names, 1)
+        if nearest:
+            return f"Use `{nearest[0]}` instead of `{diagnosis.word}`"
+        return f"Leave out `{diagnosis.word}`: the call worked without it"
+    is_value = bool(_VALUE.search(diagnosis.word)) or "." in diagnosis.word
+    new_words = [word for word in command.code.split() if word not in old_words]
+    new_words = [word for word in new_words if is_value or not _VALUE.search(word)]
+    if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
+        return f"Leave out `{diagnosis.word}`: the call worked without it"
+    if diagnosis.word.startswith("-"):
+        subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
+        shown_words = list(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
+    else:  # all up to the new name: `git push origin master`
+        words = command.code.split()
+        shown_words = words[: words.index(new_words[-1]) + 1]
+    return f"Use `{shorten_text(' '.join(shown_words), _MAX_CALL_CHARS)}` instead"
 
 
 def _describe_start(command: SimpleCommand, program: str) -> str:

@@ -82,7 +82,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"cannot find module",
             r"no rule to make target",
             r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
-            r"^\(eval\):\d+: \S+ not found$",  # zsh takes a word that begins with = for a command
+            # A program that a script starts; and zsh takes a word that begins with = for a command.
+            r"^(?:\(eval\)|\S*sh):(?: ?(?:line )?\d+:)? \S+ not found$",
         ),
     ),
     (
@@ -215,9 +216,9 @@ def cut_middle(text: str) -> str:
 
 def find_failure_line(text: str, *, is_shell: bool) -> str:
     """Return the line that names the failure; tools other than a shell begin with it."""
-    lines = _list_lines(cut_middle(text))
+    lines = list_lines(cut_middle(text))
     if not is_shell:
-        return _extract_message(next(lines, ""))
+        return extract_message(next(lines, ""))
     text_lines = list(lines)
     if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
         text_lines.reverse()
@@ -227,12 +228,12 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
         if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH])
     ]
     if program_lines:  # the usage text names the program's options, and not what is wrong
-        return _extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
+        return extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
     failure_lines = (line for line in reversed(text_lines) if _NAMES_FAILURE.search(line[:MAX_QUOTE_LENGTH]))
-    return _extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
+    return extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
 
 
-def _list_lines(text: str) -> Iterator[str]:
+def list_lines(text: str) -> Iterator[str]:
     for raw_line in text.splitlines():
         # Every status mark contains one of these two texts, which are faster to find than the pattern.
         bare = _STATUS_MARKS.sub("", raw_line) if "_error>" in raw_line or " code " in raw_line else raw_line
@@ -240,7 +241,7 @@ def _list_lines(text: str) -> Iterator[str]:
             yield line
 
 
-def _extract_message(line: str) -> str:
+def extract_message(line: str) -> str:
     """Return the sentence in a line: without colours, and of a JSON object its message."""
     if line.startswith(("{", "[")) and (message := _JSON_MESSAGE.search(line)):
         line = message[1]
@@ -253,17 +254,21 @@ def has_failure_words(line: str) -> bool:
 
 def classify_failure(text: str, line: str, command: str) -> FailureKind:
     """Return the kind of a failure; a program that begins the line with its own name means the call, not the code."""
+    if kind := classify_line(line):
+        return kind
+    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
+    if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
+        return "code"
+    return "other" if has_failure_words(line) else "silent"
+
+
+def classify_line(line: str) -> FailureKind | None:
+    """Return the kind of a failure that the line alone shows; None if it does not."""
     if _SOURCE_LOCATION.match(line):
         return "code"
     # Rejected text may come back with other spaces or look-alike letters.
     normalized = " ".join(line.split()) if line.isascii() else normalize_text(line)
-    for kind, pattern in _KIND_PATTERNS:
-        if pattern.search(normalized):
-            return kind
-    speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
-    if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
-        return "code"
-    return "other" if has_failure_words(normalized) else "silent"
+    return next((kind for kind, pattern in _KIND_PATTERNS if pattern.search(normalized)), None)
 
 
 def _is_check_command(command: str) -> bool:
@@ -294,13 +299,18 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         return False
     if command and has_hidden_failure(command, text):
         return True
-    first = _COLOUR.sub("", text[:MAX_INSPECTED_CHARS].lstrip().partition("\n")[0]).strip()
+    first = text[:MAX_INSPECTED_CHARS].lstrip().partition("\n")[0].strip()
+    if "[" in first:  # most lines have no colours, and finding that out with the pattern takes longer
+        first = _COLOUR.sub("", first).strip()
     is_error = bool(_BEGINS_AS_ERROR.match(first) or (command and _MISUSE.match(first)))
     if not command:
         return is_error
-    last_lines = [line.strip() for line in text[-_MAX_END_CHARS:].splitlines() if line.strip()][-_LAST_LINES:]
-    is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
-    has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
+    end = text[-_MAX_END_CHARS:]
+    is_lost_connection = has_bad_exit = False
+    if not is_error and any(mark in end or mark in first for mark in ("ECONNREFUSED", "xit", "XIT")):
+        last_lines = [line.strip() for line in end.splitlines() if line.strip()][-_LAST_LINES:]
+        is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
+        has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
         return False
     programs = {part.program for part in list_simple_commands(command)}
@@ -331,6 +341,7 @@ def list_working_commands(command: str) -> list[SimpleCommand]:
     return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
 
 
+@lru_cache(maxsize=256)  # a call is compared with every open episode
 def is_read_only(command: str) -> bool:
     """Return whether all programs of the command only show what is there."""
     return all(part.program in READ_ONLY_PROGRAMS for part in list_simple_commands(command))

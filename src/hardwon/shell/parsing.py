@@ -344,6 +344,11 @@ def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int
     text, begin, level = scan.text, i, 0
     stops, escapes = _QUOTES[opening]
     cuts = scan.cuts if opening[-1] in "'\"" else []
+    # Scripts of thousands of characters stand in quotes: jump to the end if nothing before it has a meaning.
+    end = text.find(stops[0], i, scan.size)
+    if end > i and not any(text.find(stop, i, end) >= 0 for stop in stops[1:]):
+        parts.append(text[i:end])
+        i = end
     while i < scan.size:
         start = i
         while i < scan.size and text[i] not in stops:

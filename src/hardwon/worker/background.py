@@ -16,8 +16,8 @@ from hardwon import clock, paths, pauses, settings
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import build_environment
 from hardwon.handoff import ratification
+from hardwon.handoff.due_sessions import UnrecordedTranscript, find_unrecorded_transcripts
 from hardwon.handoff.idle_sessions import MAX_FACTOR, RECHECK_SECONDS, UNDER_WAY_FACTOR, LastCheck, plan_check
-from hardwon.handoff.unrecorded_sessions import UnrecordedTranscript, find_unrecorded_transcripts
 from hardwon.mining import scan
 from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
 from hardwon.types import Event
@@ -53,6 +53,7 @@ class JobRunner:
         self._max_documents = max_documents
         self._loop = asyncio.get_running_loop()
         self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
+        self._waiting_scans: dict[tuple[str, str], None] = {}  # of transcripts in which an agent reported a lesson
         self._timer: asyncio.TimerHandle | None = None
         self._last_published_id = observations.find_last_id(connection)
         self._unindexable_backlog = (0, 0)  # what the last process could not index, such as vectors without a model
@@ -68,8 +69,27 @@ class JobRunner:
     def handle_event(self, event: Event) -> None:
         if event.kind == "SessionStart":
             self._loop.call_soon_threadsafe(self.start_due_scan)
-        else:
-            self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
+            return
+        self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
+        if "#/lesson" in event.message.lower():
+            # An agent reported a lesson: read its transcript now, so that the person hears of it in this session.
+            source = ("--path", event.transcript) if event.transcript else ("--host", event.host)
+            self._loop.call_soon_threadsafe(
+                self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_report_scan, source
+            )
+
+    def start_report_scan(self, source: tuple[str, str]) -> None:
+        """Scan one transcript, or those of one agent, after the scan that is running if there is one."""
+        try:
+            values = settings.resolve_settings(settings.read_config(self.home))
+            if values["autoScanIntervalHours"] < 0:
+                return
+            if SCAN in self._running_jobs:
+                self._waiting_scans[source] = None
+            else:
+                self._start_process(SCAN, *source)
+        except (OSError, UserError) as error:
+            log.warning("a reported lesson waits for the next scan: %s", error)
 
     def start_due_scan(self) -> None:
         """Start a scan of the transcripts if one is due and none is running."""
@@ -172,12 +192,12 @@ class JobRunner:
     def _find_model_due(self, values: Mapping[str, Any]) -> float | None:
         return jobs.find_next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
 
-    def _start_process(self, kind: str) -> None:
+    def _start_process(self, kind: str, *arguments: str) -> None:
         path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(log_descriptor, "a") as log_file, lifecycle.open_jobs_lock(self.home) as jobs_lock:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._build_limit_arguments(kind)],
+                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._build_limit_arguments(kind), *arguments],
                 env=build_environment(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
@@ -207,6 +227,8 @@ class JobRunner:
         if has_failed or kind == SCAN:
             log.log(logging.WARNING if has_failed else logging.INFO, "%s: ended %s", kind, process.returncode)
         if kind == SCAN:
+            if self._waiting_scans:
+                self.start_report_scan(self._waiting_scans.popitem()[0])
             return
         try:
             jobs.release_leases(self.connection, f"{process.pid}.")

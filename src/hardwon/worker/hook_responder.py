@@ -15,20 +15,24 @@ from typing import Any
 from hardwon import claims, clock, paths, pauses, projects
 from hardwon.actions import approvals, prompts
 from hardwon.agents import AGENT_PACKAGES, bound_event, prompt_origin, read_event, write_reply
+from hardwon.efficacy import announcements
+from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
+from hardwon.handoff.written_handoffs import describe_unrecorded_work
 from hardwon.lessons import manifest
-from hardwon.lessons.delivery import is_answered_by_hardwon, open_index, reply_to_event
+from hardwon.lessons.decision import merge_replies
+from hardwon.lessons.delivery import AFTER_CALL_EVENTS, is_answered_by_hardwon, open_index, reply_to_event
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.pattern_search import PatternCache
 from hardwon.privacy import event_filter
-from hardwon.privacy.cleaning import clean_text
-from hardwon.privacy.identifiers import clean_ids
+from hardwon.privacy.cleaning import clean_ids, clean_text
 from hardwon.privacy.prompt_text import extract_agent_prompt
 from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
 from hardwon.text.brief_layout import BriefLine, RecalledItem
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
+from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
 
 PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
@@ -76,6 +80,17 @@ class WorkerSources:
     def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]:
         return file_memory.recall_for_prompt(self._responder.connection, self._responder.home, event)
 
+    def describe_unrecorded_work(self, event: Event) -> str:
+        try:
+            sensitive_words = self._index.settings.get("sensitiveWords", ())
+            return describe_unrecorded_work(self._responder.connection, event, sensitive_words)
+        except db.StoreError as error:
+            log.warning("no handoff is proposed: %s", error)
+            return ""
+
+    def check_code(self, lesson_id: str) -> str:
+        return self._responder.check_code(lesson_id)
+
     def announce_approvals(self) -> str:
         """Return a message about approvals since the last session start; empty while the database is busy."""
         try:
@@ -83,6 +98,18 @@ class WorkerSources:
         except db.StoreError as error:
             log.warning("approvals are listed at the next start: %s", error)
             return ""
+
+    def announce_efficacy(self) -> str:
+        """Return a message about how lessons do; empty while the database is busy or lessons.json is broken."""
+        try:
+            return announcements.announce(self._responder.connection, self._responder.home, clock.now())
+        except (db.StoreError, UserError) as error:
+            log.warning("the firings of lessons are judged at the next start: %s", error)
+            return ""
+
+    def announce_proposals(self) -> str:
+        """Return a message about lessons that agents reported and nobody was told about yet."""
+        return self._responder.announce_proposals()
 
 
 class HookResponder:
@@ -99,8 +126,10 @@ class HookResponder:
         self.viewer_url = ""
         # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
         self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=MAX_UNWRITTEN_EVENTS)
+        self._lesson_requests = LessonRequests(connection)
         self._index: ManifestIndex | None = None
         self._pattern_cache = PatternCache()
+        self._staleness_checker: StalenessChecker | None = None
         self._index_stamp: object = None
         self._built_source_stats: object = None
         self._retry_build_at = 0.0
@@ -141,10 +170,23 @@ class HookResponder:
         filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
         if is_answered_by_hardwon(event):
             filtered_event = None
+        if index is not None and index.settings.get("askForLessons"):
+            if event.kind == "PreToolUse":
+                self._lesson_requests.note_start(event)
+            elif event.kind in AFTER_CALL_EVENTS and filtered_event is not None:
+                reply = merge_replies(reply, self._build_lesson_request(filtered_event, index))
         if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
             return b""
         self._notify_listener(event)
         return write_reply(event, reply)
+
+    def _build_lesson_request(self, filtered_event: Event, index: ManifestIndex) -> HookReply:
+        """Return the request for a lesson if a call just cured a failed one."""
+        try:
+            return self._lesson_requests.build_reply(filtered_event, index, self.search_pattern)
+        except db.StoreError as error:
+            log.warning("a lesson was not asked for: %s", error)
+            return EMPTY_REPLY
 
     def record_event(self, event: Event) -> str:
         """Record an event from the API; return why it was not recorded, nothing if it was."""
@@ -175,8 +217,26 @@ class HookResponder:
             file_memory.preload_search()
         return reply_to_event(event, index, self.home, WorkerSources(self, index, sender_pid))
 
+    def announce_proposals(self) -> str:
+        """Return a message about lessons that agents reported and nobody was told about yet."""
+        try:
+            return announce_proposals(self.connection, self.home)
+        except (OSError, db.StoreError) as error:
+            log.warning("reported lessons are announced later: %s", error)
+            return ""
+
     def search_pattern(self, pattern: Pattern, text: str) -> bool:
         return self._pattern_cache.search(pattern, text)
+
+    def check_code(self, lesson_id: str) -> str:
+        """Return whether the code that a lesson names is fresh, changed or gone; fresh while the database is busy."""
+        try:
+            if self._staleness_checker is None:
+                self._staleness_checker = StalenessChecker(self.connection, LESSON)
+        except db.StoreError as error:
+            log.warning("the code that lessons name is not checked: %s", error)
+            return FRESH
+        return self._staleness_checker.check(lesson_id)
 
     def find_doubt(self, event: Event, sender_pid: int) -> str:
         """Return why a prompt may not be a person's; runs in a thread, because inspecting a hung process may hang."""
@@ -241,6 +301,7 @@ class HookResponder:
                 self._index_stamp = stamp
                 self._index = open_index(self.home)
                 self._pattern_cache = PatternCache()
+                self._staleness_checker = None  # lessons were approved or edited, so there may be other anchors
         except OSError as error:
             log.info("no manifest to open: %s", error)
             was_open = self._index_stamp is not None
@@ -305,6 +366,8 @@ class HookResponder:
                 {**message, "prompt": filtered_event.prompt[:MAX_LIVE_PROMPT_CHARS]},
             )
         for delivery in deliveries:
+            if delivery.arm in ("silent", "shadow"):
+                continue
             self._publish_message("delivery", dict(delivery.__dict__))
 
     @property

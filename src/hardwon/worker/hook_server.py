@@ -28,6 +28,7 @@ from hardwon.web.live import LiveFeed
 from hardwon.worker import lifecycle
 from hardwon.worker.background import JobRunner
 from hardwon.worker.hook_responder import FIRST_BUILD_SECONDS, HookResponder
+from hardwon.worker.team_sync import TeamSync
 
 TICK_SECONDS = 10.0
 PURGE_INTERVAL_SECONDS = 3600.0
@@ -97,6 +98,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
         asyncio.get_running_loop().add_signal_handler(signal_number, stop_event.set)
     hook_socket = HookSocket(home, responder, get_seconds)
     housekeeping = Housekeeping(home, get_seconds)
+    team_sync = TeamSync(home, get_seconds)
     http_server = HttpServer(home, responder, live_feed, get_seconds)
     responder.viewer_url = _reserve_port(http_server, _get_settings(responder)["apiPort"])
     await hook_socket.open()
@@ -116,6 +118,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
         values = _get_settings(responder)
         is_quiet = get_seconds() - hook_socket.last_message_at >= QUIET_SECONDS and not job_runner.is_busy()
         housekeeping.start(values, is_quiet=is_quiet)
+        team_sync.start_if_due()
         with suppress(TimeoutError):
             await asyncio.wait_for(stop_event.wait(), tick_seconds)
         has_work = (
@@ -336,13 +339,17 @@ class Housekeeping:
         if is_quiet and not retention.can_release_pages(connection) and self._has_disk_space():
             log.info("rewriting %s so that it can shrink", paths.DATABASE)
             retention.rebuild_database(connection)
-        days = values["retentionDays"]
         max_bytes = values["maxDbMb"] * 1024 * 1024
         has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
         if self._get_seconds() < self._next_purge_at and not has_grown:
             return
         deleted_counts, used_bytes = retention.enforce_limits(
-            connection, days=days, max_bytes=max_bytes, now=clock.now(), should_continue=self._pause_purge
+            connection,
+            days=values["retentionDays"],
+            message_days=values["messageRetentionDays"],
+            max_bytes=max_bytes,
+            now=clock.now(),
+            should_continue=self._pause_purge,
         )
         if deleted_counts:
             summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())

@@ -21,10 +21,12 @@ from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import refine_summary, refine_turn
 from hardwon.distil.summaries import has_work, summarise_session
+from hardwon.efficacy.history import record_past_firings
+from hardwon.efficacy.refresh import propose_retiring_gone, refresh_ledger
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
 from hardwon.handoff.reflection import ReflectionResult
-from hardwon.privacy.sensitive_sessions import has_sensitive_word
+from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.search import brief, indexing
 from hardwon.sessions import transcript_import
 from hardwon.store import db, jobs, memories, observations, sessions, turns
@@ -51,10 +53,20 @@ def main(home: str, kind: str, max_documents: int | None = None) -> int:
             if kind == jobs.DISTIL:
                 transcript_import.import_waiting_sessions(home, connection, values)
             is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
+            if kind == jobs.DISTIL:
+                _judge_firings(home, connection)
     except (UserError, OSError, db.StoreError) as error:
         _write_log_line(f"{kind}: {error}", level="WARNING")
         return 1
     return 0 if is_finished else jobs.EXIT_UNFINISHED
+
+
+def _judge_firings(home: str, connection: db.Connection) -> None:
+    """Bring the ledger of firings up to date, now that the session's calls are imported."""
+    with suppress(UserError):  # lessons.json is broken, and doctor says where; the sessions are distilled all the same
+        record_past_firings(connection, home)
+        propose_retiring_gone(connection, home, clock.now())
+        refresh_ledger(connection, home, clock.now())
 
 
 def run_due_jobs(

@@ -100,7 +100,9 @@ def reflect_on_due_sessions(
 
 def drop_superseded_drafts(connection: db.Connection, session: int, now: float) -> int:
     """Delete the drafts of a session that was handed off by hand since; return how many."""
-    drafts = [draft for draft in reflections.list_drafts(connection, session) if draft.kind != "person"]
+    drafts = [
+        draft for draft in reflections.list_drafts(connection, session) if draft.kind in reflections.REFLECTED_KINDS
+    ]
     session_turns = turns.list_turns(connection, session) if drafts else []
     drafted_at = min((draft.at for draft in drafts), default=now)
     if not any(

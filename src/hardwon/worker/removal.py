@@ -22,6 +22,7 @@ _DATA_FILES = (
     paths.LESSONS,
     paths.CONFIG,
     paths.TRUSTED_PROJECTS,
+    paths.TEAM_CONFIG,
     paths.DATABASE,
     f"{paths.DATABASE}-wal",
     f"{paths.DATABASE}-shm",

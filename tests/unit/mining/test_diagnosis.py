@@ -28,7 +28,7 @@ from hardwon.mining.episodes import find_episodes
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS
 from hardwon.types import Event, Pattern
-from tests.support.transcripts import corpus
+from tests.support.session_steps import list_corpus_sessions
 
 ROOT = "/home/dev/kite"
 KEPT = 4_000
@@ -160,7 +160,7 @@ def test_words_in_any_order_give_a_sound_trigger_or_none(command: str, quote: st
 
 def test_every_real_failing_command_is_matched_by_its_trigger() -> None:
     proposed = 0
-    for name, steps in corpus():
+    for name, steps in list_corpus_sessions():
         for episode in find_episodes(steps):
             if episode.failing_call.tool == "Bash" and not episode.rejection:
                 proposed += 1

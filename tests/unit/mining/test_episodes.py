@@ -10,14 +10,14 @@ import pytest
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import CORRECTION_WINDOW, Episode, EpisodeTracker, find_episodes
-from tests.support.story import NO_ANCHOR, UNKNOWN, Story, noise
+from tests.support.step_builder import NO_ANCHOR, UNKNOWN, StepBuilder, generate_noise
 
 
 def test_another_form_of_the_call_is_the_lesson() -> None:
-    story = Story()
+    story = StepBuilder()
     line = story.fails("kite fly --high 2>&1", UNKNOWN)
     story.works("kite launch --high 2>&1 | tail -5")
-    found = story.only()
+    found = story.find_only_episode()
     assert found.cure is not None and found.cure.command.startswith("kite launch")
     assert (found.removed_arguments, found.added_arguments) == (("fly",), ("launch",))
     assert [(each.line, each.kind) for each in found.errors] == [(line, "interface")]
@@ -28,54 +28,54 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
 
 
 def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
-    story = Story()
+    story = StepBuilder()
     line = story.fails("kite fly --high", UNKNOWN)
     story.deny("kite launch --high")
     story.works("kite start --high")
-    found = story.only()
+    found = story.find_only_episode()
     assert found.working_call is not None and found.working_call.command == "kite start --high"
     assert [each.line for each in found.errors] == [line]
 
 
 def test_every_failed_attempt_belongs_to_the_episode() -> None:
-    story = Story()
+    story = StepBuilder()
     for attempt in ("--height 5", "--up 5", "--metres 5"):
         story.fails(f"kite launch red {attempt}", "Exit code 1\nkite: string is too short")
     story.works("kite launch red --string 5")
-    assert len(story.only().errors) == 3
+    assert len(story.find_only_episode().errors) == 3
 
 
 def test_a_form_that_fails_in_another_way_got_past_the_first_error_but_is_no_cure() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
-    first, second = story.told()
+    first, second = story.find_episodes()
     assert first.working_call is not None and first.working_call.command == "kite test"
     assert (first.cure, second.cure) == (None, None)
     assert len(first.errors) == len(second.errors) == 1
 
 
 def test_no_edit_teaches_a_program_an_option() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite fly --high", UNKNOWN)
     story.edit("/home/dev/kite/README.md")
     story.works("kite launch --high")
-    assert story.only().rejection == ""
+    assert story.find_only_episode().rejection == ""
 
 
 def test_a_look_at_the_files_does_not_cure_a_command() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite launch src/wind.toml", "Exit code 1\nkite: unknown key in src/wind.toml")
     story.works("cat src/wind.toml")
-    assert story.only().working_call is None
+    assert story.find_only_episode().working_call is None
 
 
 def test_a_call_made_beside_the_failing_one_is_no_cure() -> None:
-    story = Story()
+    story = StepBuilder()
     first, second = story.call("Bash", command="kite fly a"), story.call("Bash", command="kite land a")
     story.result(first, UNKNOWN, failed=True)
     story.result(second, "landed")
-    assert story.only().working_call is None
+    assert story.find_only_episode().working_call is None
 
 
 SLIPS = (
@@ -89,11 +89,11 @@ SLIPS = (
 
 @pytest.mark.parametrize(("tool", "error"), SLIPS)
 def test_a_slip_with_the_files_is_no_lesson(tool: str, error: str) -> None:
-    story = Story()
+    story = StepBuilder()
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), error, failed=True)
     story.result(story.call("Read", path="/p/a.py"), "wind = 0")
     story.result(story.call(tool, path="/p/a.py", content="wind = 1"), "updated")
-    assert story.only().rejection
+    assert story.find_only_episode().rejection
 
 
 @pytest.mark.parametrize(
@@ -105,54 +105,54 @@ def test_a_slip_with_the_files_is_no_lesson(tool: str, error: str) -> None:
     ],
 )
 def test_a_wrong_path_is_no_lesson(command: str, error: str, then: str) -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails(command, error)
     story.works(then)
-    assert all(each.rejection for each in story.told())
+    assert all(episode.rejection for episode in story.find_episodes())
 
 
 def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
-    story = Story()
+    story = StepBuilder()
     story.edit("/p/a.py", error="<tool_use_error>Sibling tool call errored</tool_use_error>")
     story.fails("kite test", "Request interrupted by user")
-    assert story.told() == []
+    assert story.find_episodes() == []
 
 
 def test_the_words_that_follow_a_bare_refusal_are_its_reason() -> None:
-    story = Story()
+    story = StepBuilder()
     story.refuse("git push -u origin temp", " ")
     story.person("give the branch a better name than 'temp', never push it")
-    assert story.only().person_words == "give the branch a better name than 'temp', never push it"
-    assert story.only().rejection == ""
+    assert story.find_only_episode().person_words == "give the branch a better name than 'temp', never push it"
+    assert story.find_only_episode().rejection == ""
 
 
 @pytest.mark.parametrize("words", [" ", "commit", "please add the logo too first"])
 def test_a_refusal_that_only_names_the_next_task_is_no_lesson(words: str) -> None:
-    story = Story()
+    story = StepBuilder()
     story.refuse("git commit -m wip", words)
-    assert story.only().rejection
+    assert story.find_only_episode().rejection
 
 
 def test_feedback_on_a_plan_corrects_nothing_that_was_done() -> None:
-    story = Story()
+    story = StepBuilder()
     story.refuse("", "you should always use the other library instead", tool="ExitPlanMode")
-    assert story.only().rejection
+    assert story.find_only_episode().rejection
 
 
 def test_words_typed_after_something_worked_are_not_about_the_error() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite fly", "Exit code 1\nkite: the wind failed")
     story.works("ls /elsewhere")
     story.person("no, use another colour instead")
-    assert story.only().person_words == ""
+    assert story.find_only_episode().person_words == ""
 
 
 def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
-    story = Story()
+    story = StepBuilder()
     line = story.works("kite fly --high 2>&1 | tail -3", "error: unrecognized subcommand 'fly'\n\nUsage: kite")
     story.works("kite launch --high 2>&1 | tail -3")
-    assert [each.line for each in story.only().errors] == [line]
-    assert story.only().rejection == ""
+    assert [each.line for each in story.find_only_episode().errors] == [line]
+    assert story.find_only_episode().rejection == ""
 
 
 @pytest.mark.parametrize(
@@ -168,23 +168,23 @@ def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     ],
 )
 def test_a_text_that_only_speaks_of_errors_is_no_failure(command: str, text: str) -> None:
-    story = Story()
+    story = StepBuilder()
     story.works(command, text)
-    assert story.told() == []
+    assert story.find_episodes() == []
 
 
 def test_the_correction_may_come_within_the_window_only() -> None:
     for pause, cured in ((CORRECTION_WINDOW - 1, True), (CORRECTION_WINDOW, False)):
-        story = Story()
+        story = StepBuilder()
         story.fails("kite fly --high", UNKNOWN)
         story.pause(pause)
         story.works("kite launch --high")
-        assert (story.only().working_call is not None) is cured
+        assert (story.find_only_episode().working_call is not None) is cured
 
 
 def test_the_window_is_as_long_as_one_likes() -> None:
     for window, cured in ((3, False), (4, True), (40, True)):
-        story = Story()
+        story = StepBuilder()
         story.fails("kite fly --high", UNKNOWN)
         story.pause(3)
         story.works("kite launch --high")
@@ -193,21 +193,21 @@ def test_the_window_is_as_long_as_one_likes() -> None:
 
 
 def test_an_error_is_known_by_the_id_of_its_result() -> None:
-    story = Story()
+    story = StepBuilder()
     lines = [story.fails("kite fly --high", UNKNOWN) for _ in range(2)]
-    assert [error.id for error in story.only().errors] == [story.steps[line - 1].id for line in lines]
+    assert [error.id for error in story.find_only_episode().errors] == [story.steps[line - 1].id for line in lines]
 
 
 def test_an_episode_at_the_end_of_the_steps_is_still_open() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite fly --high", UNKNOWN)
-    assert story.only().is_open
+    assert story.find_only_episode().is_open
     story.pause(CORRECTION_WINDOW + 1)
-    assert not story.only().is_open
+    assert not story.find_only_episode().is_open
 
 
 def test_sub_agents_do_not_cure_each_other() -> None:
-    main, other = Story(), Story("a1")
+    main, other = StepBuilder(), StepBuilder("a1")
     main.fails("kite fly --high", UNKNOWN)
     other.works("kite launch --high")
     mixed = [*main.steps, *(step._replace(line=step.line + 9) for step in other.steps)]
@@ -216,9 +216,9 @@ def test_sub_agents_do_not_cure_each_other() -> None:
 
 def test_the_same_error_elsewhere_has_the_same_signature() -> None:
     def sign(command: str, text: str) -> str:
-        story = Story()
+        story = StepBuilder()
         story.fails(command, text)
-        return story.only().signature
+        return story.find_only_episode().signature
 
     one = sign("kite fly /home/dev/3.txt", "Exit code 1\nkite: cannot lift '/home/dev/3.txt' at line 12 of deadbeef1")
     two = sign("cd /x && kite fly 4 | head", "Exit code 2\nkite: cannot lift '/srv/bob/9.txt' at line 7 of 0123abcd99")
@@ -230,9 +230,9 @@ def test_the_same_error_elsewhere_has_the_same_signature() -> None:
 def test_refusals_are_told_apart_by_what_the_person_said() -> None:
     signs = set()
     for words in ("never push to main directly", "use the staging remote instead"):
-        story = Story()
+        story = StepBuilder()
         story.refuse("git push", words)
-        signs.add(story.only().signature)
+        signs.add(story.find_only_episode().signature)
     assert len(signs) == 2
 
 
@@ -240,7 +240,7 @@ def quotes_stand(steps: list[Step], found: Episode) -> bool:
     texts: dict[int, str] = {}
     for step in steps:
         texts[step.line] = "\n".join((texts.get(step.line, ""), step.text, step.command, step.path, step.content))
-    return all(each.quote in texts[each.line] for each in found.evidence)
+    return all(evidence_item.quote in texts[evidence_item.line] for evidence_item in found.evidence)
 
 
 def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
@@ -248,19 +248,23 @@ def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
         ("mcp__kite__fly", {"content": "red\n5"}, ["red"]),
         ("BashOutput", {"command": "kite fly --high"}, []),  # which stands on the line that started it
     ):
-        story = Story()
+        story = StepBuilder()
         story.result(story.call(tool, **given), "Error: no wind", failed=True)
         story.result(story.call(tool, **given), "up")
-        found = story.only()
-        assert found.working_call and [each.quote for each in found.evidence if each.kind == "correction"] == quotes
+        found = story.find_only_episode()
+        assert (
+            found.working_call
+            and [evidence_item.quote for evidence_item in found.evidence if evidence_item.kind == "correction"]
+            == quotes
+        )
 
 
 def test_a_reason_is_about_the_latest_of_several_errors() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite fly --high", UNKNOWN)
     story.fails("docker run --detached", "Exit code 1\nunknown flag: --detached")
     story.agent("The problem is that docker spells it --detach.")
-    assert {each.failing_call.command: bool(each.agent_words) for each in story.told()} == {
+    assert {episode.failing_call.command: bool(episode.agent_words) for episode in story.find_episodes()} == {
         "kite fly --high": False,
         "docker run --detached": True,
     }
@@ -268,7 +272,7 @@ def test_a_reason_is_about_the_latest_of_several_errors() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -> None:
-    steps = list(noise(seed, 120))
+    steps = list(generate_noise(seed, 120))
     found = find_episodes(steps)
     assert found and all(quotes_stand(steps, each) for each in found)
     lines = [error.line for each in found for error in each.errors]
@@ -282,14 +286,14 @@ def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -
 
 
 def test_the_same_steps_give_the_same_episodes() -> None:
-    assert find_episodes(noise(7, 200)) == find_episodes(iter(list(noise(7, 200))))
+    assert find_episodes(generate_noise(7, 200)) == find_episodes(iter(list(generate_noise(7, 200))))
 
 
 def test_memory_is_bounded_by_the_window() -> None:
-    tracemalloc.start()
-    sizes = [len(step.text) for step in noise(3, 4_000)]
+    sizes = [len(step.text) for step in generate_noise(3, 4_000)]
     watch = EpisodeTracker()
-    found = sum(len(watch.process_step(step)) for step in noise(3, 4_000))
+    tracemalloc.start()
+    found = sum(len(watch.process_step(step)) for step in generate_noise(3, 4_000))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found > 500
@@ -297,8 +301,8 @@ def test_memory_is_bounded_by_the_window() -> None:
 
 
 def test_calls_without_results_are_forgotten() -> None:
-    story = Story()
+    story = StepBuilder()
     for number in range(500):
         story.call("Bash", command=f"kite fly {number}")
     story.result("no such call", UNKNOWN, failed=True)
-    assert story.told() == []
+    assert story.find_episodes() == []

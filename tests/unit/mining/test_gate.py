@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.lessons.candidate_record import describe_figures
+from hardwon.lessons.review_queue import describe_figures
 from hardwon.mining import gate
 from hardwon.mining.episodes import find_episodes
 from hardwon.mining.gate import ReplayFigures, choose_delivery, replay_records
@@ -18,7 +18,7 @@ from hardwon.store import candidates, db
 from hardwon.store.candidates import Candidate
 from hardwon.store.transcripts import Portion, ScannedCall, store_portions
 from hardwon.types import ReadPosition
-from tests.support.story import UNKNOWN, Story
+from tests.support.step_builder import UNKNOWN, StepBuilder
 
 PROJECT = "/home/dev/kite"
 
@@ -33,7 +33,7 @@ class Archive:
     def tell(self, *calls: tuple[str, str]) -> None:
         """A session of commands, each with its error, or none if it went fine."""
         self._sessions += 1
-        session, story = f"s{self._sessions}", Story()
+        session, story = f"s{self._sessions}", StepBuilder()
         scanned: list[ScannedCall] = []
         for number, (command, error) in enumerate(calls):
             story.fails(command, error) if error else story.works(command)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import NAMED_SCORE, Episode
-from tests.support.story import NO_ANCHOR, TYPES, Story
+from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 
 
 def tell(*steps: tuple[str, str]) -> Episode:
     """Return the first episode of commands with their errors; a command without one works."""
-    story = Story()
+    story = StepBuilder()
     for command, error in steps:
         story.fails(command, f"Exit code 1\n{error}") if error else story.works(command)
-    return story.told()[0]
+    return story.find_episodes()[0]
 
 
 class Lesson(NamedTuple):
@@ -124,7 +124,7 @@ LESSONS = (
         'Unknown JSON field: "stars"\nAvailable fields:\n  title\n  likes',
         "kite view 7 --json title,likes",
         '`kite view` with `stars` fails: Unknown JSON field: "stars"',
-        "Use `kite view title,likes` instead.",
+        "Use `kite view 7 --json title,likes` instead.",
         "kite view 9 --json stars",
         "kite list --json stars",
     ),
@@ -148,19 +148,19 @@ def test_the_lesson_is_the_difference_between_the_two_calls() -> None:
 
 def test_it_takes_one_call_to_cure_whatever_numbers_and_reasons_stand_between() -> None:
     """As in a first use: `-n 2` directly after, and a sentence about something else."""
-    story = Story()
+    story = StepBuilder()
     story.fails("pytest --parallel 4 tests", f"Exit code 4\n{PYTEST_USAGE}")
     story.agent("Decided against a floating point value because HTTP wants whole seconds.")
     story.works("pytest -n 2 tests")
-    assert story.only().solution == "Use `pytest -n` instead."
+    assert story.find_only_episode().solution == "Use `pytest -n` instead."
 
 
 def test_a_sentence_of_the_agent_is_quoted_only_if_it_names_a_word_of_the_call() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("kite fly --loop 3", "Exit code 2\nerror: unexpected argument '--loop' found")
     story.agent("The --loop option was renamed because of the landing mode.")
     story.works("kite fly --times 3")
-    assert story.only().solution == (
+    assert story.find_only_episode().solution == (
         "Use `kite fly --times` instead. The --loop option was renamed because of the landing mode."
     )
 
@@ -176,6 +176,7 @@ SILENT = (
     ("cat wind.toml", "cat: wind.toml: No such file or directory", "cat src/wind.toml"),
     # no error to speak of
     ("kite count", "total: 1589", "kite count --all"),
+    ("gust run /tmp/a_test.g", "gust: cannot run *_test.g files", "mv /tmp/a_test.g /tmp/a.g && gust run /tmp/a.g"),
     # several commands could have failed
     ("kite prepare && gust prepare", "error: the wind failed", "kite prepare && gust prepare --now"),
     # everyday commands with nothing that tells them apart
@@ -201,23 +202,26 @@ def test_what_teaches_another_session_nothing_is_silent() -> None:
 
 
 def test_mechanics_of_the_agents_tools_stay_silent_however_they_were_got_around() -> None:
-    story = Story()
+    story = StepBuilder()
     for _ in range(3):
         story.edit("/p/a.tsx", "if wind: fly()", NO_ANCHOR)
     story.agent("Edit isn't matching because the file uses tabs.")
     story.works("sed -i 's/wind/breeze/' /p/a.tsx", "")
-    assert (story.only().rejection, dict(story.only().triggers)) == ("it is about how the agent's tools work", {})
+    assert (story.find_only_episode().rejection, dict(story.find_only_episode().triggers)) == (
+        "it is about how the agent's tools work",
+        {},
+    )
 
 
 def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None:
-    story = Story()
+    story = StepBuilder()
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.deny("kite test -q")
     story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
-    first = story.told()[0]
+    first = story.find_episodes()[0]
     assert (first.cure, first.solution, bool(first.rejection)) == (None, "", True)
     story.works("kite test -x")
-    cured = next(episode for episode in story.told() if episode.errors == first.errors)
+    cured = next(episode for episode in story.find_episodes() if episode.errors == first.errors)
     assert cured.cure is not None and cured.solution == "Use `kite test -x` instead."
 
 
@@ -237,10 +241,10 @@ def test_zsh_takes_a_word_with_an_equals_sign_for_a_command() -> None:
 
 
 def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() -> None:
-    story = Story()
+    story = StepBuilder()
     story.result(story.call("Skill", content="commit"), "Unknown skill: commit", failed=True)
     story.result(story.call("Skill", content="git:commit"), "done")
-    found = story.only()
+    found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
     assert (found.problem, found.solution) == (
         "Skill on commit fails: Unknown skill: commit",
@@ -249,25 +253,25 @@ def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() ->
 
 
 def test_the_name_that_the_error_offers_is_a_cure() -> None:
-    story = Story()
+    story = StepBuilder()
     error = "File does not exist. Did you mean .gustlint.yaml?"
     story.result(story.call("Read", path="/p/.gustlint.yml"), error, failed=True)
     story.result(story.call("Read", path="/p/.gustlint.yaml"), "wind: 3")
-    found = story.only()
+    found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
     assert found.solution == "Use Read on /p/.gustlint.yaml instead."
 
 
 def test_a_persons_words_count_if_they_name_a_word_of_the_call() -> None:
-    refused = Story()
+    refused = StepBuilder()
     refused.refuse("git add -A", "no, never use git add -A here, stage files by name")
-    found = refused.only()
+    found = refused.find_only_episode()
     assert (found.rejection, found.solution) == ("", "no, never use git add -A here, stage files by name")
     assert matches_command(found.triggers, "git add -A") and not matches_command(found.triggers, "git add src/a.py")
     for words in ("really? Can't we have a setting that makes it strict?", "commit", " "):
-        other = Story()
+        other = StepBuilder()
         other.refuse("git push origin", words)
-        assert other.only().rejection, words
+        assert other.find_only_episode().rejection, words
 
 
 def test_every_pattern_stays_within_one_simple_command() -> None:

@@ -1,0 +1,183 @@
+"""Ask an agent for a lesson when it has just found out what works.
+
+Nobody words a lesson better than the agent that found the cure. The worker follows the calls of live sessions with the
+rules that mine transcripts. When a call ends an episode that is worth a lesson and not known yet, the answer to its
+hook asks the agent for a `#lesson` block. A scan then finds the block with the episode, and gates both as one.
+
+Episodes are held in memory: one that spans a restart of the worker is not asked about, but a scan still finds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from hashlib import blake2b
+from itertools import count
+from typing import TYPE_CHECKING
+
+from hardwon import claims, clock
+from hardwon.agents.fields import get_call_fields
+from hardwon.agents.tool_results import get_result_text
+from hardwon.agents.transcript_steps import Step
+from hardwon.lessons.decision import REQUEST_SLUG, build_delivery
+from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.review_queue import diff_calls
+from hardwon.mining.episodes import UNNAMED_SCORE, Episode, EpisodeTracker
+from hardwon.mining.scan import is_hardwon_call
+from hardwon.mining.suggestions import shorten_text
+from hardwon.projects import find_git_root, list_equivalent_folders
+from hardwon.sessions.ingest import classify_outcome
+from hardwon.shell.failures import cut_middle
+from hardwon.store import candidates, injections, rejections
+from hardwon.store.db import Connection
+from hardwon.text.characters import to_printable_line
+from hardwon.text.fence import fence_text
+from hardwon.types import EMPTY_REPLY, Event, HookReply, replace
+
+if TYPE_CHECKING:
+    from hardwon.lessons.matching import PatternSearch
+
+MAX_REQUESTS_PER_SESSION = 2  # more would be nagging
+MAX_SESSIONS = 32  # followed at the same time; the one that was quiet longest is forgotten
+MAX_RUNNING_CALLS = 1_000
+MAX_CALL_CHARS, MAX_ERROR_CHARS = 160, 120
+# A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
+ANNOUNCED_FOLDER, ANNOUNCED_SECONDS = "announced-proposals", 7 * 86_400.0
+MAX_ANNOUNCED, MAX_SUMMARY_CHARS = 3, 110
+REQUEST = (
+    "If this will come up again here, end your reply with a #lesson block:"
+    " the lines `#lesson`, `problem: …`, `solution: …` and `#/lesson`."
+)
+
+
+class LessonRequests:
+    """Follow the calls of live sessions, and build the request for a lesson when an episode ends."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._trackers: OrderedDict[tuple[str, str], EpisodeTracker] = OrderedDict()
+        self._start_numbers: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._numbers = count(1)
+
+    def note_start(self, event: Event) -> None:
+        """Remember when a call began: one that ran beside the failed call is no cure of it."""
+        self._start_numbers[event.session, event.tool_use_id] = next(self._numbers)
+        if len(self._start_numbers) > MAX_RUNNING_CALLS:
+            self._start_numbers.popitem(last=False)
+
+    def build_reply(self, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> HookReply:
+        """Return the request if this call, redacted already, ends an episode that is worth a lesson."""
+        for episode in self._process_call(event):
+            if self._is_worth_asking(event, episode) and not _has_lesson(episode, event, index, search_pattern):
+                name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
+                # The words of the episode are not recorded here: the person may purge its session.
+                delivery = build_delivery(event, name, REQUEST_SLUG, "asked the agent for a lesson", "note")
+                return HookReply(context=fence_text(format_request(episode)), deliveries=(delivery,))
+        return EMPTY_REPLY
+
+    def _process_call(self, event: Event) -> list[Episode]:
+        text = get_result_text(event.response)
+        outcome = classify_outcome(event, text)
+        start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0) or next(self._numbers)
+        key = event.host, event.session
+        tracker = self._trackers.get(key)
+        if outcome == "interrupted" or (tracker is None and outcome == "fine"):
+            return []
+        _, path, content = get_call_fields(event.tool, event.input if isinstance(event.input, dict) else {})
+        call = Step(
+            "call",
+            start_number,
+            id=event.id,
+            session=event.session,
+            agent=event.agent,
+            cwd=event.cwd,
+            call=event.id,
+            tool=event.tool,
+            command=event.command,
+            path=path,
+            content=content,
+        )
+        if is_hardwon_call(call):
+            return []
+        if tracker is None:
+            tracker = self._trackers[key] = EpisodeTracker()
+            if len(self._trackers) > MAX_SESSIONS:
+                self._trackers.popitem(last=False)
+        self._trackers.move_to_end(key)
+        tracker.process_step(call)
+        is_failed = outcome == "failed"
+        result = call._replace(
+            kind="result",
+            line=next(self._numbers),
+            text=cut_middle(text) if is_failed else text,
+            failed=is_failed,
+        )
+        return [episode for episode in tracker.process_step(result) if episode.cure is not None]
+
+    def _is_worth_asking(self, event: Event, episode: Episode) -> bool:
+        """Return whether the rules would propose it, nobody decided about it, and it was not asked about before."""
+        if not episode.score or episode.is_refused:
+            return False
+        candidate = candidates.find_by_signature(self._connection, episode.signature)
+        if candidate and candidate.status != "open":
+            return False
+        # A mistake that the error does not name may be chance, until a second session makes it.
+        if episode.score <= UNNAMED_SCORE and not (candidate and set(candidate.sessions) - {event.session}):
+            return False
+        if rejections.is_rejected_candidate(self._connection, episode.signature):
+            return False
+        name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
+        in_session, of_episode = injections.count_requests(self._connection, event, REQUEST_SLUG, name)
+        return in_session < MAX_REQUESTS_PER_SESSION and not of_episode
+
+
+def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> bool:
+    """Return whether a lesson in force fires on the failed call, whoever wrote it."""
+    call = episode.failing_call
+    failed = replace(
+        event, kind="PreToolUse", tool=call.tool, command=call.command, path=call.path, content=call.content, parts=()
+    )
+    matchable_call = prepare_call(
+        failed, project_root=find_git_root(event.cwd), equivalent_folders=list_equivalent_folders(event.cwd)
+    )
+    numbers = index.find_possible_matches(failed.tool, list_call_texts(failed))
+    return any(match_entry(index.read_entry(number), matchable_call, search_pattern) for number in numbers)
+
+
+def _hash_signature(signature: str) -> str:
+    """Return a name for a signature without its words, which a person may purge."""
+    return blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def format_request(episode: Episode) -> str:
+    """Return the two lines for the agent: what failed and what worked, and what to do about it."""
+    first, cure = episode.errors[0], episode.cure
+    assert cure is not None
+    # The error is that of the first attempt, which is also the call that another session would make.
+    failed = first.command or first.path or episode.failing_call.content
+    worked = cure.command or cure.path or cure.content
+    failed, worked = ("".join(text for text, _ in segments) for segments in diff_calls(failed, worked))
+    tool = "" if first.command else f"{first.tool} "
+    error = shorten_text(first.quote, MAX_ERROR_CHARS)
+    cause = f" ({error})" if error else ""
+    return f"hardwon: {tool}{_quote_call(failed)} failed{cause}, then {_quote_call(worked)} worked.\n{REQUEST}"
+
+
+def _quote_call(text: str) -> str:
+    return f"`{shorten_text(text.replace('`', chr(39)), MAX_CALL_CHARS)}`"
+
+
+def announce_proposals(connection: Connection, home: str) -> str:
+    """Return a line for the person about each lesson that an agent reported, once."""
+    folder = claims.get_claim_folder(home, ANNOUNCED_FOLDER)
+    now, token = clock.now(), os.urandom(8).hex()
+    lines: list[str] = []
+    for candidate in candidates.list_reported(connection, since=now - ANNOUNCED_SECONDS):
+        if len(lines) < MAX_ANNOUNCED and claims.take(os.path.join(folder, candidate.id), token, now) is None:
+            summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
+            lines.append(
+                f"hardwon: the agent proposes a lesson: {summary}"
+                f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
+            )
+    return "\n".join(lines)
