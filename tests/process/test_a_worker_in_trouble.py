@@ -17,7 +17,7 @@ from hardwon.sessions import ingest
 from hardwon.store import db
 from hardwon.worker import lifecycle
 from hardwon.worker.hook_responder import HookResponder
-from tests.support.house_of_one import GIT_STASH, House, bash, used
+from tests.support.house import GIT_STASH, House, bash, used
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"pid": 1}'])
@@ -40,7 +40,7 @@ def test_a_worker_whose_papers_are_gone_is_found_all_the_same(house: House, text
 
 
 def test_a_worker_writes_its_papers_again_by_itself(house: House) -> None:
-    from tests.support.house_of_one import wait_for
+    from tests.support.house import wait_for
 
     house.start_with(tick=0.05)
     path = os.path.join(house.home, "worker.json")

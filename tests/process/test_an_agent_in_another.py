@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents import load_install_module, load_payload_module
-from hardwon.agents.settings_files import is_hardwon_hook
-from tests.support.house_of_one import GIT_STASH, House
+from tests.support.house import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")
 INHERITED = {"AI_AGENT": "claude-code_2-1-325_agent"}
@@ -21,7 +20,7 @@ CALLED = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
 def asked(house: House, name: str, event: str, **payload: Any) -> str:
     """What the installed command of an event prints where another agent's mark is inherited."""
     text = Path(load_install_module(name).get_settings_path()).read_text()
-    commands = [one for found in load_install_module(name).find_hooks(text, is_hardwon_hook).values() for one in found]
+    commands = [one for found in load_install_module(name).find_hooks(text).values() for one in found]
     (command,) = (one for one in commands if f" {event} " in one)
     wire = json.dumps({"session_id": "s1", "cwd": "/home/dev/project", "transcript_path": "", **payload})
     done = subprocess.run(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 SHARED = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "conformance", "hook_cases.json")
 PASSED_OVER = "Gemini CLI passes over what a hook says to the model before a call, so it is told after the call"

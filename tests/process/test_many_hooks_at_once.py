@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash
+from tests.support.house import GIT_STASH, House, bash
 
 HOOKS = 16
-ROUNDS = 50 if os.environ.get("HARDWON_LONG") == "1" else 6
+ROUNDS = 50 if os.environ.get("HARDWON_LONG") == "1" else 3
 
 
 def all_at_once(house: House, session: str, meanwhile: threading.Thread | None = None) -> list[bytes]:

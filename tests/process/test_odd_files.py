@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash
+from tests.support.house import GIT_STASH, House, bash
 
 FILES = ["lessons.json", "config.json", "paused", "trusted.json", "token", "hardwon.db"]
 COMMANDS = [["status"], ["brief"], ["config"], ["lessons", "check"], ["why", "git stash"]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house_of_one import wait_for
+from tests.support.house import wait_for
 
 DEMO = [sys.executable, "-m", "hardwon", "demo"]
 STORY = (

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from tests.support.house_of_one import GIT_STASH, House, bash, wait_for
+from tests.support.house import GIT_STASH, House, bash, wait_for
 
 
 def workers(house: House) -> list[int]:

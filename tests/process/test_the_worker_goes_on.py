@@ -18,18 +18,18 @@ from hardwon.store import db, reflections, set_up
 from hardwon.worker.background import JobRunner
 from tests.process.test_the_workers_life import Started, configure, started
 from tests.stories.test_retention import wait_until
-from tests.support.handed import Left, made_repository
-from tests.support.house_of_one import House, happened, prompt
-from tests.support.remembered import DAY
-from tests.support.written import launch
+from tests.support.distilled_store import DAY
+from tests.support.handoff_drafts import DraftWriter, create_repository
+from tests.support.house import House, happened, prompt
+from tests.support.made_up_transcripts import build_launch_session
 
 __all__ = ["started"]
 SAID = "no background jobs for now"
 
 
 @pytest.fixture
-def left(house: House, tmp_path: Path, own_home: str) -> Iterator[Left]:
-    owned = Left(house, made_repository(tmp_path / "kite", own_home))
+def left(house: House, tmp_path: Path, own_home: str) -> Iterator[DraftWriter]:
+    owned = DraftWriter(house, create_repository(tmp_path / "kite", own_home))
     yield owned
     owned.connection.close()
 
@@ -60,7 +60,7 @@ def test_a_store_that_fails_while_it_is_asked_what_to_reflect_on_ends_no_worker(
         assert (worker.poll(), started.log().count(SAID)) == (None, 1)
 
 
-def begins(left: Left) -> bool:
+def begins(left: DraftWriter) -> bool:
     """Whether the worker's clock would start a process now."""
 
     async def look() -> bool:
@@ -73,7 +73,7 @@ def begins(left: Left) -> bool:
     return asyncio.run(look())
 
 
-def test_a_draft_whose_file_is_gone_starts_no_process(house: House, left: Left) -> None:
+def test_a_draft_whose_file_is_gone_starts_no_process(house: House, left: DraftWriter) -> None:
     configure(house, ratifyAfterDays=7)
     paths.make_private_folder(os.path.join(left.home, "logs"))
     one = left.draft(at=clock.now() - 8 * DAY)
@@ -83,7 +83,7 @@ def test_a_draft_whose_file_is_gone_starts_no_process(house: House, left: Left) 
 
 
 def test_a_draft_that_cannot_be_ratified_by_itself_is_tried_once_and_waits_for_its_person(
-    house: House, left: Left
+    house: House, left: DraftWriter
 ) -> None:
     configure(house, ratifyAfterDays=7)
     now = clock.now()
@@ -106,7 +106,9 @@ def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
     folder = Path(own_home, ".claude", "projects", "-home-dev-kite")
     folder.mkdir(parents=True)
     for name in ("secret", "kite"):
-        told = launch(str(tmp_path / name), name, start=f"{datetime.fromtimestamp(then, UTC):%Y-%m-%dT%H:%M:%S}")
+        told = build_launch_session(
+            str(tmp_path / name), name, start=f"{datetime.fromtimestamp(then, UTC):%Y-%m-%dT%H:%M:%S}"
+        )
         told.person("Now the landing, in the same way.")
         told.agent("It cuts no more.")
         os.utime(told.write(folder), (then, then))

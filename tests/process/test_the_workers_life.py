@@ -22,7 +22,7 @@ from hardwon.store import db, retention
 from hardwon.worker.lifecycle import can_exit_idle
 from tests.stories.test_retention import made_before, put, wait_until
 from tests.stories.test_the_viewer import opened
-from tests.support.house_of_one import HOOK, House, call, running_for
+from tests.support.house import HOOK, House, call, find_processes_of
 
 PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
 
@@ -244,7 +244,7 @@ def test_a_database_newer_than_the_code_is_not_served_and_starts_no_storm(house:
     for number in range(4):
         assert house.session_start(f"s{number}").raw
         house.hook("PostToolUse", tell(f"s{number}", number))
-    assert wait_until(lambda: not running_for(house.home))
+    assert wait_until(lambda: not find_processes_of(house.home))
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         said = file.read().splitlines()
     assert len(said) == 1 and "written by a newer hardwon" in said[0]

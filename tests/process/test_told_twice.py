@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash, happened, lesson, prompt, used
+from tests.support.house import GIT_STASH, House, bash, happened, lesson, prompt, used
 
 LESSON = """\
 #lesson
@@ -36,7 +36,7 @@ def twice(house: House, payload: dict[str, Any], host: str = "claude-code") -> l
 
     def ask(stamp: str) -> None:
         wire = json.dumps({"session_id": "s1", **payload, "timestamp": f"2026-11-15T10:00:00.{stamp}Z"}).encode()
-        said.append(json.loads(house.hook(payload["hook_event_name"], wire, host=host)))
+        said.append(json.loads(house.hook(payload["hook_event_name"], wire, host=host).strip() or b"{}"))
 
     hooks = [threading.Thread(target=ask, args=(stamp,)) for stamp in ("100", "104")]
     for hook in hooks:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import agent_stand_in
-from tests.support.house_of_one import GIT_STASH, HOOK, House, bash, lesson, prompt, wait_for
+from tests.support.house import GIT_STASH, HOOK, House, bash, lesson, prompt, wait_for
 
 DECISION = "hardwon memory approve 1"
 LESSON = """#lesson

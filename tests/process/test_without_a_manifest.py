@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from hardwon import paths
-from tests.support.house_of_one import House, bash, lesson, prompt, wait_for
+from tests.support.house import House, bash, lesson, prompt, wait_for
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class Agent:
         return f"{self.name}-{self.version}"
 
 
-def claude_code(version: str) -> Agent:
+def describe_claude_code(version: str) -> Agent:
     return Agent("claude-code", version, "@anthropic-ai/claude-code", "@anthropic-ai/claude-code-*/claude")
 
 
@@ -46,44 +46,44 @@ GEMINI = Agent("gemini", "0.61.0", "@google/gemini-cli", "@google/gemini-cli/bun
 OPENCODE = Agent("opencode", "1.18.33", "opencode-ai", "opencode-*-*/bin/opencode")
 
 
-def program_of(agent: Agent) -> Path:
-    """The agent's program; skips the test where it cannot be had, and fails it in CI."""
-    found = _fetched(agent)
-    if isinstance(found, Path):
-        return found
+def find_program(agent: Agent) -> Path:
+    """Return the agent's program; without it skip the test, and in CI fail it."""
+    program = _fetch_program(agent)
+    if isinstance(program, Path):
+        return program
     if OWN_ENV.get("CI") == "true":
-        pytest.fail(found, pytrace=False)
-    pytest.skip(found)
+        pytest.fail(program, pytrace=False)
+    pytest.skip(program)
 
 
 @functools.cache
-def _fetched(agent: Agent) -> Path | str:
-    """The program, or why there is none. Cached: a refusal takes long, and every test would wait for it."""
+def _fetch_program(agent: Agent) -> Path | str:
+    """Return the program, or why there is none. Cached because a failed download takes long."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(f"{agent.folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         complete = agent.folder / "complete"
         if not complete.exists():
             shutil.rmtree(agent.folder, ignore_errors=True)
-            refused = _install(agent)
-            if refused:
+            failure = _install_package(agent)
+            if failure:
                 shutil.rmtree(agent.folder, ignore_errors=True)
-                return f"{agent} cannot be had: {refused}"
+                return f"{agent} cannot be installed: {failure}"
             complete.touch()
-    return _program(agent) or f"{agent} is not whole; delete {agent.folder} and run again"
+    return _find_installed(agent) or f"{agent} is incomplete; delete {agent.folder} and run again"
 
 
-def _install(agent: Agent) -> str:
-    """Why it could not be installed, or nothing."""
+def _install_package(agent: Agent) -> str:
+    """Install the package and return why that failed, or an empty string."""
     npm = shutil.which("npm", path=OWN_ENV.get("PATH"))
     if npm is None:
         return "there is no npm on this machine"
-    asked = [npm, "install", "--prefix", str(agent.folder), "--ignore-scripts", "--no-audit", "--no-fund"]
-    asked += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # offline, its own patience is minutes
+    command = [npm, "install", "--prefix", str(agent.folder), "--ignore-scripts", "--no-audit", "--no-fund"]
+    command += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # offline, its own patience is minutes
     agent.folder.mkdir()
     try:
-        done = subprocess.run(
-            [*asked, f"{agent.package}@{agent.version}"],
+        result = subprocess.run(
+            [*command, f"{agent.package}@{agent.version}"],
             cwd=agent.folder,
             env=OWN_ENV,
             stdin=subprocess.DEVNULL,
@@ -93,13 +93,13 @@ def _install(agent: Agent) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"npm did not finish in {PATIENCE} s"
-    if done.returncode:
+    if result.returncode:
         # Only the code: npm's sentences name the registry, which is nobody's business but the machine's.
-        code = re.search(r"npm (?:error|ERR!) code (\w+)", done.stderr)
-        return f"npm said {code[1] if code else f'exit code {done.returncode}'}"
-    return "" if _program(agent) else "npm has no build of it for this platform"
+        code = re.search(r"npm (?:error|ERR!) code (\w+)", result.stderr)
+        return f"npm said {code[1] if code else f'exit code {result.returncode}'}"
+    return "" if _find_installed(agent) else "npm has no build of it for this platform"
 
 
-def _program(agent: Agent) -> Path | None:
-    """Of several builds the last by name: npm brings a `-baseline` one beside that for newer processors."""
+def _find_installed(agent: Agent) -> Path | None:
+    """Return the last build by name: npm may install a `-baseline` one beside that for newer processors."""
     return max(agent.folder.glob(f"node_modules/{agent.program}"), default=None)

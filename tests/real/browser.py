@@ -33,11 +33,11 @@ FLAGS = [
 ]
 
 
-def program() -> str:
-    """Where Chromium is; skips the test where there is none, and fails it in CI."""
+def find_chromium() -> str:
+    """Return the path of Chromium; without it skip the test, and in CI fail it."""
     for name in PROGRAMS:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     missing = "there is no Chromium here; install it, on Debian with: apt-get install chromium"
     if os.environ.get("CI") == "true":
         pytest.fail(missing, pytrace=False)
@@ -45,9 +45,9 @@ def program() -> str:
 
 
 @contextmanager
-def opened() -> Iterator[Browser]:
-    """Chromium with a profile of its own, which is gone afterwards."""
-    path = program()
+def open_browser() -> Iterator[Browser]:
+    """Open Chromium with a temporary profile."""
+    path = find_chromium()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS, timeout=120_000)
         yield chromium
@@ -56,10 +56,10 @@ def opened() -> Iterator[Browser]:
 
 @contextmanager
 def new_page(browser: Browser) -> Iterator[Page]:
-    """A page without history or cookies; whatever it and what it opens asked for was asked of this machine."""
+    """Open a page without history or cookies, and check that every request went to this machine."""
     with browser.new_context() as context:
-        asked: list[str] = []
-        context.on("request", lambda request: asked.append(request.url))
+        requested_urls: list[str] = []
+        context.on("request", lambda request: requested_urls.append(request.url))
         yield context.new_page()
-        places = {urlsplit(url).hostname for url in asked if urlsplit(url).scheme.startswith(("http", "ws"))}
-        assert places <= {*OURS, REBOUND}, f"the browser asked elsewhere: {places}"
+        hosts = {urlsplit(url).hostname for url in requested_urls if urlsplit(url).scheme.startswith(("http", "ws"))}
+        assert hosts <= {*OURS, REBOUND}, f"the browser sent requests elsewhere: {hosts}"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from .conversation import HookRun, Line, Resident, Session, Talk, ToolResult, run
-from .scripted import MESSAGES
+from .conversation import AgentSetup, Conversation, HookRun, Line, Session, ToolResult, run_agent
+from .wire_formats import MESSAGES
 
 MODEL = "claude-sonnet-4-5"  # the default differs between versions
 
@@ -22,13 +22,13 @@ SETTINGS = """\
   "permissions": { "deny" : [ ] } }  \n\n"""
 
 
-def furnish(root: Path) -> None:
+def set_up(root: Path) -> None:
     settings = root / "home" / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(SETTINGS.replace("OTHER_LOG", str(root / "other.log")), encoding="utf-8")
 
 
-def environment(root: Path) -> dict[str, str]:
+def build_environment(root: Path) -> dict[str, str]:
     return {
         "CLAUDE_CONFIG_DIR": str(root / "home" / ".claude"),
         "CLAUDE_CODE_TMPDIR": str(root / "tmp"),
@@ -41,9 +41,9 @@ def environment(root: Path) -> dict[str, str]:
     }
 
 
-def converse(program: Path, talk: Talk) -> Session:
-    """One session in one process: each prompt is typed when the answer to the one before is there."""
-    asked = [
+def run_session(program: Path, conversation: Conversation) -> Session:
+    """Run one session in one process; type each prompt after the answer to the one before."""
+    command = [
         str(program),
         "--print",
         "--verbose",
@@ -56,48 +56,52 @@ def converse(program: Path, talk: Talk) -> Session:
         "bypassPermissions",
         "--model",
         MODEL,
-        *(("--resume", talk.resume) if talk.resume else ()),
-        *talk.more,
+        *(("--resume", conversation.resume) if conversation.resume else ()),
+        *conversation.more,
     ]
-    exit_code, requests, lines, stderr = run(talk, asked, MESSAGES, partial(_exchange, prompts=talk.prompts))
+    exit_code, requests, lines, stderr = run_agent(
+        conversation, command, MESSAGES, partial(_exchange_lines, prompts=conversation.prompts)
+    )
     return Session(
         exit_code,
         requests,
         lines,
         stderr,
         id=next((str(line["session_id"]) for line in lines if "session_id" in line), ""),
-        results=tuple(itertools.chain.from_iterable(_tool_results(line) for line in lines if line["type"] == "user")),
+        results=tuple(
+            itertools.chain.from_iterable(_read_tool_results(line) for line in lines if line["type"] == "user")
+        ),
         said=tuple(str(line.get("result")) for line in lines if line["type"] == "result"),
-        hooks=tuple(_hook_run(line) for line in lines if line.get("subtype") == "hook_response"),
+        hooks=tuple(_read_hook_run(line) for line in lines if line.get("subtype") == "hook_response"),
     )
 
 
-CLAUDE_CODE = Resident("claude-code", ".claude/settings.json", furnish, environment, converse)
+CLAUDE_CODE = AgentSetup("claude-code", ".claude/settings.json", set_up, build_environment, run_session)
 
 
-def _exchange(process: subprocess.Popen[str], prompts: Sequence[str]) -> Iterator[Line]:
-    """What the CLI prints, to its end. Prompts sent before a `result` would be merged into one."""
+def _exchange_lines(process: subprocess.Popen[str], prompts: Sequence[str]) -> Iterator[Line]:
+    """Yield what the CLI prints. Prompts sent before a `result` would be merged into one."""
     assert process.stdin and process.stdout
     waiting = [*prompts[1:]]
-    _type(process, prompts[0])
+    _type_prompt(process, prompts[0])
     for text in process.stdout:
         line = json.loads(text)
         yield line
         if line["type"] == "result":
             if waiting:
-                _type(process, waiting.pop(0))
+                _type_prompt(process, waiting.pop(0))
             else:
                 process.stdin.close()
 
 
-def _type(process: subprocess.Popen[str], prompt: str) -> None:
+def _type_prompt(process: subprocess.Popen[str], prompt: str) -> None:
     assert process.stdin
     message = {"role": "user", "content": [{"type": "text", "text": prompt}]}
     process.stdin.write(json.dumps({"type": "user", "message": message}) + "\n")
     process.stdin.flush()
 
 
-def _hook_run(line: Line) -> HookRun:
+def _read_hook_run(line: Line) -> HookRun:
     return HookRun(
         event=line["hook_event"],
         exit_code=line.get("exit_code", -1),
@@ -107,10 +111,14 @@ def _hook_run(line: Line) -> HookRun:
     )
 
 
-def _tool_results(line: Line) -> Iterator[ToolResult]:
+def _read_tool_results(line: Line) -> Iterator[ToolResult]:
     content = line["message"]["content"]
     for block in content if isinstance(content, list) else ():
         if block["type"] == "tool_result":
-            told = block["content"]
-            text = told if isinstance(told, str) else "\n".join(part.get("text", "") for part in told)
+            result_content = block["content"]
+            text = (
+                result_content
+                if isinstance(result_content, str)
+                else "\n".join(part.get("text", "") for part in result_content)
+            )
             yield ToolResult(text, bool(block.get("is_error")))

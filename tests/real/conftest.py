@@ -10,17 +10,17 @@ import pytest
 from . import agents, loopback
 from .house import House
 
-CLAUDE_CODES = [agents.claude_code("2.1.197"), agents.claude_code("2.1.325")]
+CLAUDE_CODES = [agents.describe_claude_code("2.1.197"), agents.describe_claude_code("2.1.325")]
 
 
 @pytest.fixture(scope="session")
 def own_network() -> bool:
-    return not loopback.refusal()
+    return not loopback.find_refusal()
 
 
 @pytest.fixture(params=CLAUDE_CODES, ids=str, scope="session")
 def claude(request: pytest.FixtureRequest) -> Path:
-    return agents.program_of(request.param)
+    return agents.find_program(request.param)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def bare_house(claude: Path, own_network: bool, tmp_path_factory: pytest.TempPat
     yield house
     house.hardwon("stop")
     house.wait_for_background()
-    assert house.processes() == []
+    assert house.list_processes() == []
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def house(bare_house: House) -> House:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if any("tests/real/" in report.nodeid for report in terminalreporter.getreports("passed")):
-        refused = loopback.refusal()
+        refused = loopback.find_refusal()
         where = "each in a network of its own, with nothing in it but loopback"
         if refused:
             where = f"told to use loopback only, since they get no network of their own here ({refused})"

@@ -1,4 +1,4 @@
-"""A real agent at work, once: its process in a network of its own, a scripted model on the other side."""
+"""One session of a real agent: its process in a network of its own, with a scripted model at the other end."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Talk:
-    """What a session is given, whichever agent has it: where it works, and what its model will say."""
+class Conversation:
+    """The input of a session, whichever agent runs it: where it works, and what its model answers."""
 
     script: Script
     prompts: Sequence[str]
@@ -72,20 +72,23 @@ class Talk:
     sub: Script = ()
     summary: str = SUMMARY
     resume: str = ""  # an earlier session
-    more: Sequence[str] = ()  # what else the CLI is given
+    more: Sequence[str] = ()  # further arguments of the CLI
 
 
-def run(
-    talk: Talk, command: Sequence[str], wire: Wire, exchange: Callable[[subprocess.Popen[str]], Iterable[Line]]
+def run_agent(
+    conversation: Conversation,
+    command: Sequence[str],
+    wire: Wire,
+    exchange: Callable[[subprocess.Popen[str]], Iterable[Line]],
 ) -> tuple[int, tuple[Request, ...], tuple[Line, ...], str]:
-    """Exit code, what the model was asked, what `exchange` read, standard error."""
-    network = "own" if talk.own_network else "shared"
+    """Return the exit code, the requests to the model, what `exchange` read, and standard error."""
+    network = "own" if conversation.own_network else "shared"
     ours, theirs = socket.socketpair()
-    with ours, theirs, open(talk.cwd.parent / "stderr.txt", "w+") as stderr:
+    with ours, theirs, open(conversation.cwd.parent / "stderr.txt", "w+") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", loopback.__file__, network, str(theirs.fileno()), *command],
-            cwd=talk.cwd,
-            env=dict(talk.env),
+            cwd=conversation.cwd,
+            env=dict(conversation.env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -94,8 +97,10 @@ def run(
             start_new_session=True,
         )
         theirs.close()
-        with process, _killed_after(PATIENCE, process):
-            server = ModelServer(_listener(ours), wire, talk.script, talk.sub, talk.summary)
+        with process, _kill_after(PATIENCE, process):
+            server = ModelServer(
+                _receive_listener(ours), wire, conversation.script, conversation.sub, conversation.summary
+            )
             try:
                 lines = tuple(exchange(process))
                 process.wait()
@@ -106,8 +111,8 @@ def run(
 
 
 @contextlib.contextmanager
-def _killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
-    """Ends the process and its children when the time is up, or when the test gives up on it."""
+def _kill_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill the process and its children when the time is up, or when the test gives up."""
 
     def end() -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -123,18 +128,18 @@ def _killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[No
             end()
 
 
-def _listener(door: socket.socket) -> socket.socket:
-    _, handles, _, _ = socket.recv_fds(door, 16, 1)
-    assert handles, "the launcher ended before it listened; stderr.txt in the house says why"
+def _receive_listener(channel: socket.socket) -> socket.socket:
+    _, handles, _, _ = socket.recv_fds(channel, 16, 1)
+    assert handles, "the launcher ended before it listened; see stderr.txt"
     return socket.socket(fileno=handles[0])
 
 
 @dataclass(frozen=True)
-class Resident:
-    """An agent as a house has it: what it is called, its files as the person left them, how it is talked to."""
+class AgentSetup:
+    """An agent: its name, how to write its settings as a person left them, and how to run a session."""
 
     name: str
     settings: str  # the file in the person's home that hardwon writes to
-    furnish: Callable[[Path], None]  # in the house's folder
+    set_up: Callable[[Path], None]  # writes its files below this folder
     environment: Callable[[Path], dict[str, str]]  # beyond what every program gets
-    converse: Callable[[Path, Talk], Session]  # by its program
+    run_session: Callable[[Path, Conversation], Session]  # with its program

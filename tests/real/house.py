@@ -19,32 +19,32 @@ from types import MappingProxyType
 from typing import Any
 
 from .claude_code import CLAUDE_CODE
-from .conversation import Resident, Session, Talk
+from .conversation import AgentSetup, Conversation, Session
 from .model_server import SUMMARY, Script
 
 Env = Mapping[str, str]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE = 30
+WAIT_SECONDS = 300  # generous, because two agents at once on two cores take their time
 HARDWON = (str(Path(sys.executable).with_name("hardwon")),)
 
 
-_BUDGET = re.compile(r'("timeout": |\|\| :",\s+)(\d+)')
+_TIMEOUT = re.compile(r'("timeout": |\|\| :",\s+)(\d+)')
 
 
 class House:
-    def __init__(self, root: Path, program: Path, *, own_network: bool, resident: Resident = CLAUDE_CODE) -> None:
+    def __init__(self, root: Path, program: Path, *, own_network: bool, agent_setup: AgentSetup = CLAUDE_CODE) -> None:
         self.root = root
         self.project = root / "project"
-        self.resident = resident
-        self.settings = root / "home" / resident.settings
+        self.agent_setup = agent_setup
+        self.settings = root / "home" / agent_setup.settings
         self._program = program
         self._own_network = own_network
         self._other_log = root / "other.log"
         for name in ("project", "home", "tmp", "bin"):
             (root / name).mkdir()
         (root / "bin" / "hardwon").symlink_to(HARDWON[0])
-        resident.furnish(root)
+        agent_setup.set_up(root)
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("config", "user.name", "nobody")
         self._git("config", "user.email", "nobody@example.invalid")
@@ -55,14 +55,16 @@ class House:
 
     @property
     def env(self) -> dict[str, str]:
-        """All the agent gets to see: nothing of this machine but the search path, and a key that opens nothing. It
-        does not know where hardwon's home is: an IDE would not either."""
+        """Return the agent's environment: of this machine only the search path, and a made-up key.
+
+        It does not say where hardwon's home is, because an IDE would not either.
+        """
         return {
             "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}",
             "HOME": str(self.root / "home"),
             "LANG": "C.UTF-8",
             "TERM": "dumb",
-            **self.resident.environment(self.root),
+            **self.agent_setup.environment(self.root),
         }
 
     # What the person types
@@ -70,31 +72,36 @@ class House:
     def hardwon(
         self, *arguments: str, program: Sequence[str] = HARDWON, home: str = "hardwon", ends: Sequence[int] = (0,)
     ) -> str:
-        told = {name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR") if name in self.env}
+        environment = {
+            name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR") if name in self.env
+        }
         done = subprocess.run(
             [*program, *arguments],
             cwd=self.project,
-            env=told | {"HARDWON_HOME": str(self.root / home)},
+            env=environment | {"HARDWON_HOME": str(self.root / home)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode in ends, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
         if arguments[0] == "install":
-            self._be_patient()
+            self._extend_timeouts()
         return done.stdout
 
-    def _be_patient(self) -> None:
-        """Two agents at once on two cores make a hook late now and then, and what comes late the agent does not hear.
-        What it would have heard is what is tested here; `make bench-hook` measures the time. Codex has time enough."""
-        file = self.root / "home" / self.resident.settings
-        if self.resident.name != "codex" and file.exists():
+    def _extend_timeouts(self) -> None:
+        """Multiply the timeouts of the installed hooks by ten.
+
+        Two agents at once on two cores make a hook late now and then, and the agent ignores a late answer. The answer is
+        what is tested here; `make bench-hook` measures the time. Codex has time enough.
+        """
+        file = self.root / "home" / self.agent_setup.settings
+        if self.agent_setup.name != "codex" and file.exists():
             text = file.read_text(encoding="utf-8")
-            file.write_text(_BUDGET.sub(lambda found: f"{found[1]}{int(found[2]) * 10}", text), encoding="utf-8")
+            file.write_text(_TIMEOUT.sub(lambda match: f"{match[1]}{int(match[2]) * 10}", text), encoding="utf-8")
 
     def add(self, delivery: str, solution: str, command: str = "", *more: str) -> None:
-        """A lesson for a shell command, or for the start of a session."""
+        """Add a lesson for a shell command, or for the start of a session."""
         about = f"what happened after {command or 'the session began'}"
         unlike = " ".join(f"{delivery}{number}" for number in range(12))  # a lesson much like another is refused
         triggers = ("--tool", "Bash", "--command", command) if command else ()
@@ -114,8 +121,8 @@ class House:
         )
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.hardwon("status", "--json"))
-        return found
+        status: dict[str, Any] = json.loads(self.hardwon("status", "--json"))
+        return status
 
     def kill_worker(self) -> int:
         pid: int | None = self.status()["pid"]
@@ -133,9 +140,11 @@ class House:
         resume: str = "",
         more: Sequence[str] = (),
     ) -> Session:
-        """The agent at work in the project, once; it must end by itself and well. `resume` is an earlier session, `more`
-        what else the CLI is given."""
-        talk = Talk(
+        """Run a session of the agent in the project; it must end by itself with exit code 0.
+
+        `resume` is an earlier session, `more` are further arguments of the CLI.
+        """
+        conversation = Conversation(
             script,
             prompts or ("go on",),
             self.project,
@@ -146,7 +155,7 @@ class House:
             resume=resume,
             more=more,
         )
-        session = self.resident.converse(self._program, talk)
+        session = self.agent_setup.run_session(self._program, conversation)
         assert session.exit_code == 0, f"{session.exit_code}: {session.stderr}\n{session.lines[-1:]}"
         return session
 
@@ -158,45 +167,49 @@ class House:
 
     @property
     def other_hook_runs(self) -> int:
-        """How often somebody else's hook was run."""
+        """Return how often the hook that is not ours was run."""
         written = self._other_log.read_text() if self._other_log.exists() else ""
         return len(list(filter(None, written.splitlines())))
 
     @property
     def spooled(self) -> int:
-        """How many deliveries were made without the worker and still wait for it."""
+        """Return how many events wait in the spool."""
         return len(list(self.root.glob("hardwon/spool/*")))
 
     @property
     def hook_commands(self) -> list[str]:
-        """hardwon's own lines in the agent's settings."""
+        """Return hardwon's commands in the agent's settings."""
         by_event = json.loads(self.settings.read_text())["hooks"].values()
         hooks = [hook for entries in by_event for entry in entries for hook in entry["hooks"]]
         return [hook["command"] for hook in hooks if "hook.py" in hook["command"]]
 
-    def processes(self) -> list[str]:
-        """What still runs and knows this folder, by its command line or its environment."""
-        mark, found = str(self.root).encode(), []
+    def list_processes(self) -> list[str]:
+        """Return the processes that have this folder in their command line or environment."""
+        folder, processes = str(self.root).encode(), []
         for pid in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
             try:
                 command = Path("/proc", pid, "cmdline").read_bytes()
-                if command and mark in command + Path("/proc", pid, "environ").read_bytes():
-                    found.append(f"{pid} {command.replace(bytes(1), b' ').decode()}")
+                if command and folder in command + Path("/proc", pid, "environ").read_bytes():
+                    processes.append(f"{pid} {command.replace(bytes(1), b' ').decode()}")
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
-        return found
+        return processes
 
-    def scans(self) -> list[str]:
-        return [one for one in self.in_the_background() if "scan --auto" in one]
+    def list_scans(self) -> list[str]:
+        return [process for process in self.list_background_processes() if "scan --auto" in process]
 
-    def in_the_background(self) -> list[str]:
-        """Scans and fillings are processes of their own: they outlive the session, and a worker that was killed."""
-        return [one for one in self.processes() if "scan --auto" in one or "hardwon.worker.job_process" in one]
+    def list_background_processes(self) -> list[str]:
+        """Return scans and jobs, which outlive the session and a killed worker."""
+        return [
+            process
+            for process in self.list_processes()
+            if "scan --auto" in process or "hardwon.worker.job_process" in process
+        ]
 
     def wait_for_background(self) -> None:
-        deadline = monotonic() + PATIENCE
-        while left := self.in_the_background():
-            assert monotonic() < deadline, f"these have not ended within {PATIENCE} s: {left}"
+        deadline = monotonic() + WAIT_SECONDS
+        while running := self.list_background_processes():
+            assert monotonic() < deadline, f"these have not ended within {WAIT_SECONDS} s: {running}"
             sleep(0.05)
 
     # Inside
@@ -229,8 +242,8 @@ class SeparateInstall:
         return str(self.python), "-m", "hardwon"
 
     @contextlib.contextmanager
-    def background_scans_held(self) -> Iterator[None]:
-        """A scan in the background that starts meanwhile waits before its first line, and goes on afterwards."""
+    def hold_background_scans(self) -> Iterator[None]:
+        """Make background scans that start meanwhile wait until the end of the block."""
         with open(self.root / "gate", "w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             waits = f"'--auto' in sys.orig_argv and fcntl.flock(open({gate.name!r}), fcntl.LOCK_SH)"

@@ -24,13 +24,13 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 NAMES = ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "MODEL_URL")
 
 
-def refusal() -> str:
-    """Why programs get no network of their own here, or nothing. A child tries: there is no way back."""
-    asked = subprocess.run([sys.executable, "-I", "-S", __file__, "own"], stderr=subprocess.PIPE, text=True)
-    return asked.stderr.strip().rpartition("\n")[2] if asked.returncode else ""
+def find_refusal() -> str:
+    """Return why programs get no network of their own here, or an empty string. A child tries, because leaving is final."""
+    attempt = subprocess.run([sys.executable, "-I", "-S", __file__, "own"], stderr=subprocess.PIPE, text=True)
+    return attempt.stderr.strip().rpartition("\n")[2] if attempt.returncode else ""
 
 
-def leave_the_network() -> None:
+def leave_network() -> None:
     """Root may simply leave; anyone else needs a user namespace, with the same ids inside as outside."""
     user, group, root = os.geteuid(), os.getegid(), os.geteuid() == 0
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET if root else CLONE_NEWNET | CLONE_NEWUSER):
@@ -44,13 +44,13 @@ def leave_the_network() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
 
 
-def main(network: str, door: str = "", *command: str) -> None:
+def main(network: str, channel: str = "", *command: str) -> None:
     if network == "own":
-        leave_the_network()
-    if not door:
+        leave_network()
+    if not channel:
         return
     listener = socket.create_server(("127.0.0.1", 0))
-    with socket.socket(fileno=int(door)) as out:
+    with socket.socket(fileno=int(channel)) as out:
         socket.send_fds(out, [b"listening"], [listener.fileno()])
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     os.environ.update(dict.fromkeys(NAMES, url))

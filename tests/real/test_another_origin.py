@@ -15,9 +15,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Frame, Page
 
-from tests.support.house_of_one import House
+from tests.support.house import House
 
-from .browser import REBOUND, new_page, opened
+from .browser import REBOUND, new_page, open_browser
 
 pytestmark = pytest.mark.real
 
@@ -124,7 +124,7 @@ class Careless(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with opened() as chromium:
+    with open_browser() as chromium:
         yield chromium
 
 

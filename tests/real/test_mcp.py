@@ -70,7 +70,7 @@ def test_the_agent_searches_and_reads_the_right_record_whole(house: House) -> No
 
     def read_the_last_word(request: Request) -> Reply:
         index = next(text for text in request.texts if "Recalled by hardwon" in text)
-        (id,) = re.findall(r"(?m)^  (E\d+) .* Stop ", index)
+        id = re.findall(r"(?m)^\s*(E\d+)\b.*\banswer\b", index)[0]
         return ask("get", ids=[id])
 
     script = connected(ask("search", query="why the lighthouse blinks", kind="event"), read_the_last_word)

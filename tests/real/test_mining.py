@@ -101,9 +101,9 @@ def test_what_speaks_for_a_candidate_stands_in_the_transcripts(house: House) -> 
     house.hardwon("scan")
     [found] = candidates(house)
     evidence = found["evidence"]
-    assert [each["kind"] for each in evidence] == ["error", "correction", "correction"] * 2
-    assert {Path(each["path"]).stem for each in evidence} == {session.id for session in sessions}
-    assert [each["quote"] for each in evidence if not stands_in_the_file(each)] == []
+    assert [evidence_item["kind"] for evidence_item in evidence] == ["error", "correction", "correction"] * 2
+    assert {Path(evidence_item["path"]).stem for evidence_item in evidence} == {session.id for session in sessions}
+    assert [evidence_item["quote"] for evidence_item in evidence if not stands_in_the_file(evidence_item)] == []
 
 
 def test_a_mistake_of_a_sub_agent_counts_for_its_session(house: House) -> None:
@@ -112,7 +112,9 @@ def test_a_mistake_of_a_sub_agent_counts_for_its_session(house: House) -> None:
     house.hardwon("scan")
     [found] = candidates(house)
     assert found["sessionCount"] == 2
-    assert len({Path(each["path"]).parent for each in found["evidence"]}) == 2, "sub-agents have files of their own"
+    assert len({Path(evidence_item["path"]).parent for evidence_item in found["evidence"]}) == 2, (
+        "sub-agents have files of their own"
+    )
     assert all(map(stands_in_the_file, found["evidence"]))
 
 
@@ -163,9 +165,11 @@ def test_a_session_starts_a_scan_in_the_background_and_does_not_wait_for_it(bare
     bare_house.hardwon("install", "claude-code", "--yes", program=install.program)
     bare_house.add("start", ADVICE)
     bare_house.hardwon("start", program=install.program)
-    with install.background_scans_held():
+    with install.hold_background_scans():
         session = bare_house.session([DONE])
-        assert (len(bare_house.scans()), files_read(bare_house)) == (1, set()), "no scan waits, so nothing is shown"
+        assert (len(bare_house.list_scans()), files_read(bare_house)) == (1, set()), (
+            "no scan waits, so nothing is shown"
+        )
         assert (session.turns_with(ADVICE), bare_house.spooled) == ([0], 0), "the worker did not answer the hook"
     bare_house.wait_for_background()
     assert before.id in files_read(bare_house)

@@ -9,13 +9,22 @@ from typing import Any
 
 import pytest
 
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
 
 from . import agents
 from .conversation import Session
-from .house import PATIENCE, House, SeparateInstall
+from .house import WAIT_SECONDS, House, SeparateInstall
 from .model_server import Reply, Request, Script
-from .other_house import INSTRUCTIONS, RESIDENTS, awaited, errand, read, recall, shell, write
+from .other_agents import (
+    AGENT_SETUPS,
+    INSTRUCTIONS,
+    call_mcp_tool,
+    read_file,
+    run_shell,
+    run_subagent,
+    wait_for_subagent,
+    write_file,
+)
 
 pytestmark = pytest.mark.real
 
@@ -25,17 +34,17 @@ ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
 DONE = Reply("done")
 
 
-@pytest.fixture(params=RESIDENTS, ids=lambda agent: agent.name)
+@pytest.fixture(params=AGENT_SETUPS, ids=lambda agent: agent.name)
 def bare(
     request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
     """Where one of the agents lives, without hardwon."""
-    root, resident = tmp_path_factory.mktemp("h"), RESIDENTS[request.param]
-    house = House(root, agents.program_of(request.param), own_network=own_network, resident=resident)
+    root, agent_setup = tmp_path_factory.mktemp("h"), AGENT_SETUPS[request.param]
+    house = House(root, agents.find_program(request.param), own_network=own_network, agent_setup=agent_setup)
     yield house
     house.hardwon("stop")
     house.wait_for_background()
-    assert house.processes() == []
+    assert house.list_processes() == []
 
 
 @pytest.fixture
@@ -46,13 +55,13 @@ def house(bare: House) -> House:
 
 def install(house: House, *more: str, program: tuple[str, ...] = ()) -> str:
     """As the person would; Codex runs no hook that nobody trusts."""
-    trust = ("--trust",) if house.resident.name == "codex" else ()
-    asked = ("install", house.resident.name, "--yes", *trust, *more)
+    trust = ("--trust",) if house.agent_setup.name == "codex" else ()
+    asked = ("install", house.agent_setup.name, "--yes", *trust, *more)
     return house.hardwon(*asked, program=program) if program else house.hardwon(*asked)
 
 
 def is_on(house: House, *names: str) -> bool:
-    return house.resident.name in names
+    return house.agent_setup.name in names
 
 
 def refused(session: Session) -> list[bool]:
@@ -73,14 +82,14 @@ def keep_worker_away(house: House) -> None:
 def test_the_agent_reaches_the_scripted_model_and_nothing_else(bare: House, own_network: bool) -> None:
     if not own_network:
         pytest.skip("this system gives programs no network of their own")
-    session = bare.session([shell("tail -n +3 /proc/net/dev | cut -d: -f1"), DONE])
+    session = bare.session([run_shell("tail -n +3 /proc/net/dev | cut -d: -f1"), DONE])
     assert session.results[0].text.split().count("lo") == 1 and "eth" not in session.results[0].text
     assert len(session.turns) == 2 and not session.turns_with("hardwon-context")  # the path of a clone may name us
 
 
 def test_a_note_comes_with_the_result_once_and_the_call_ran(house: House) -> None:
     house.add("note", ADVICE, r"\btouch\b")
-    session = house.session([shell("touch made"), shell("touch again"), DONE])
+    session = house.session([run_shell("touch made"), run_shell("touch again"), DONE])
     assert session.turns_with(ADVICE) == [1, 2]
     assert sum(text.count(ADVICE) for text in session.turns[-1].texts) == 1
     assert (house.project / "made").exists() and (house.project / "again").exists()
@@ -91,7 +100,7 @@ def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run_and_any_in
 ) -> None:
     house.add("hold", ADVICE, STASH)
     stashes: list[int] = []
-    replies = iter([shell("git stash"), shell("git stash", delay=A_MOMENT_LATER), DONE])
+    replies = iter([run_shell("git stash"), run_shell("git stash", delay=A_MOMENT_LATER), DONE])
 
     def script(_: Request) -> Reply:
         stashes.append(house.stashes)
@@ -102,20 +111,24 @@ def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run_and_any_in
     assert ADVICE in session.results[0].text and session.turns_with(ADVICE) == [1, 2]
 
     (house.project / "file.txt").write_text("changed once more")
-    again = house.session([shell("git stash"), DONE], resume=session.id)
+    again = house.session([run_shell("git stash"), DONE], resume=session.id)
     assert (again.id, refused(again), house.stashes) == (session.id, [False], 2)
+    house.wait_for_background()
+    assert "ran 1 call that hardwon had denied" not in house.hardwon("doctor", ends=(0, 1))
+    [record] = json.loads(house.hardwon("proof", "--json"))
+    assert (record["told"]["firings"], record["told"]["ignored"], record["told"]["repeatedAndFine"]) == (1, 0, 1)
 
 
 def test_a_block_never_runs_until_the_person_types_allow(house: House) -> None:
     house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
-    tries = [shell("touch forbidden"), shell("touch forbidden", delay=A_MOMENT_LATER)]
+    tries = [run_shell("touch forbidden"), run_shell("touch forbidden", delay=A_MOMENT_LATER)]
     session = house.session([*tries, DONE])
     assert refused(session) == [True, True]
     assert all("no touch forbidden in this house" in result.text for result in session.results)
     assert not (house.project / "forbidden").exists()
 
     typed = f"hardwon allow {slug_of_the_lesson(house)}"
-    allowed = house.session([shell("touch forbidden"), DONE], typed, resume=session.id)
+    allowed = house.session([run_shell("touch forbidden"), DONE], typed, resume=session.id)
     assert (refused(allowed), (house.project / "forbidden").exists()) == ([False], True)
 
 
@@ -148,7 +161,7 @@ def words(step: dict[str, Any]) -> str:
 
 def wait_recorded(house: House, session: str, count: int) -> list[dict[str, Any]]:
     """Until the worker has taken in what the session spooled, and what else its transcript tells."""
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + WAIT_SECONDS
     while house.spooled or len(steps := timeline(house, session)) < count:
         assert monotonic() < deadline, f"{house.spooled} in the spool: {[words(step) for step in steps]}"
         sleep(0.1)
@@ -158,9 +171,14 @@ def wait_recorded(house: House, session: str, count: int) -> list[dict[str, Any]
 
 def test_a_session_is_recorded_and_can_be_searched(house: House) -> None:
     house.hardwon("start")
-    script = [shell("echo lighthouse"), shell("ls nowhere"), write("keeper.txt", "asleep\n"), read("keeper.txt")]
+    script = [
+        run_shell("echo lighthouse"),
+        run_shell("ls nowhere"),
+        write_file("keeper.txt", "asleep\n"),
+        read_file("keeper.txt"),
+    ]
     session = house.session([*script, Reply("the keeper is asleep")], "why does the lighthouse blink twice")
-    expected = SEEN[house.resident.name]
+    expected = SEEN[house.agent_setup.name]
     steps = wait_recorded(house, session.id, len(expected))
     assert [words(step) for step in steps] == expected
     prompt, failed, stop = (steps[expected.index(name)] for name in ("prompt", "Bash failed", "Stop"))
@@ -169,7 +187,7 @@ def test_a_session_is_recorded_and_can_be_searched(house: House) -> None:
     assert "asleep" in stop["response"]
 
     [listed] = json.loads(house.hardwon("sessions", "list", "--json"))
-    assert (listed["session"], listed["host"], listed["prompts"]) == (session.id, house.resident.name, 1)
+    assert (listed["session"], listed["host"], listed["prompts"]) == (session.id, house.agent_setup.name, 1)
     assert "lighthouse" in house.hardwon("search", "why the lighthouse blinks")
     assert "lighthouse" in house.hardwon("timeline")
     assert house.status()["running"]
@@ -177,8 +195,8 @@ def test_a_session_is_recorded_and_can_be_searched(house: House) -> None:
 
 def test_a_sub_agent_is_held_as_its_parent_was(house: House) -> None:
     house.add("hold", ADVICE, STASH)
-    script = [shell("git stash"), errand("tidy up the shed"), awaited(), DONE]
-    session = house.session(script, sub=[shell("git stash"), DONE, DONE])
+    script = [run_shell("git stash"), run_subagent("tidy up the shed"), wait_for_subagent(), DONE]
+    session = house.session(script, sub=[run_shell("git stash"), DONE, DONE])
     opening, after_the_call, *_ = (request for request in session.requests if request.kind == "sub")
     assert (ADVICE in opening, ADVICE in after_the_call, house.stashes) == (False, True, 0)
 
@@ -187,24 +205,24 @@ def test_with_the_worker_away_holds_and_blocks_hold(house: House) -> None:
     house.add("hold", ADVICE, STASH)
     house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
     keep_worker_away(house)
-    tries = [shell("git stash"), shell("git stash", delay=A_MOMENT_LATER), shell("touch forbidden")]
+    tries = [run_shell("git stash"), run_shell("git stash", delay=A_MOMENT_LATER), run_shell("touch forbidden")]
     session = house.session([*tries, DONE])
     assert (refused(session), house.stashes) == ([True, False, True], 1)
     assert not (house.project / "forbidden").exists()
     assert house.spooled and not house.status()["running"], "a worker was there, so it was not cold"
     listed = json.loads(house.hardwon("deliveries", "--json"))
-    assert [one["delivery"] for one in listed if one["delivery"] in ("hold", "block")] == ["hold", "block"]
+    assert [item["delivery"] for item in listed if item["delivery"] in ("hold", "block")] == ["hold", "block"]
 
 
 def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(bare: House) -> None:
     separate = SeparateInstall(bare.root / "separate")
     install(bare, program=tuple(separate.program))
     bare.add("block", ADVICE, r"\btouch\b")
-    assert refused(bare.session([shell("touch before"), DONE])) == [True]
+    assert refused(bare.session([run_shell("touch before"), DONE])) == [True]
 
     bare.hardwon("stop")
     separate.root.rename(bare.root / "gone")
-    session = bare.session([shell("touch after"), DONE], "a prompt that must arrive")
+    session = bare.session([run_shell("touch after"), DONE], "a prompt that must arrive")
     assert (refused(session), (bare.project / "after").exists()) == ([False], True)
     assert session.turns_with("a prompt that must arrive") == [0, 1]
     assert not session.turns_with("can't open file") and not session.turns_with("not found")
@@ -226,11 +244,11 @@ def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_text(bare
     before = files(bare)
     install(bare, "--mcp")
     assert files(bare) != before
-    bare.hardwon("uninstall", bare.resident.name, "--yes")
+    bare.hardwon("uninstall", bare.agent_setup.name, "--yes")
     assert strip_ends(files(bare)) == strip_ends(before)  # tomlkit ends a file with a newline
     bare.add("start", ADVICE)
     bare.add("block", ADVICE, STASH)
-    gone = bare.session([shell("git stash"), DONE])
+    gone = bare.session([run_shell("git stash"), DONE])
     assert (refused(gone), bare.stashes, gone.turns_with("hardwon-context")) == ([False], 1, [])
     assert bare.other_hook_runs == (0 if is_on(bare, "codex") else 1), "nobody trusted that hook of Codex's"
 
@@ -238,11 +256,11 @@ def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_text(bare
 def test_a_lesson_mined_from_claude_code_holds_a_call(house: House) -> None:
     home, project = str(house.root / "home"), str(house.project)
     for _ in range(2):
-        Told(home, project=project).mistake().write()
+        TranscriptWriter(home, project=project).mistake().write()
     house.hardwon("scan")
     [found] = json.loads(house.hardwon("scan", "candidates", "--json"))["candidates"]
     house.hardwon("accept", str(found["index"]), "--delivery", "hold")
-    session = house.session([shell("git log --colour=always"), shell("git log --color=always"), DONE])
+    session = house.session([run_shell("git log --colour=always"), run_shell("git log --color=always"), DONE])
     assert refused(session) == [True, False]
     assert "Use `git log --color=always` instead" in session.results[0].text and "start" in session.results[1].text
 
@@ -265,10 +283,11 @@ def test_what_hardwon_said_itself_is_not_found_again(house: House) -> None:
     house.add("hold", wrong, r"\bgit stash --nothing\b")
     house.add("block", wrong, r"\btouch --nothing\b")
     commands = ("ls", "git stash --nothing", "git stash", "touch --nothing one two", "touch one two")
-    session = house.session(ending_with_an_echo(*map(shell, commands)))
+    session = house.session(ending_with_an_echo(*map(run_shell, commands)))
     assert refused(session) == [False, True, False, True, False]
     house.hardwon("stop")
-    assert json.loads(house.hardwon("scan", "--json"))["files"] >= 1, "the agent's transcript was not read"
+    house.hardwon("scan")  # the worker may have read it already, because the message ends with a lesson
+    assert json.loads(house.hardwon("scan", "state", "--json"))["files"], "the agent's transcript was not read"
     assert json.loads(house.hardwon("scan", "candidates", "--json", "--all"))["candidates"] == []
 
 
@@ -276,7 +295,7 @@ def test_the_agent_searches_over_mcp(bare: House) -> None:
     install(bare, "--mcp")
     said = "Relays for the lighthouse are ordered from the island, never from the mainland"
     bare.hardwon("memory", "add", "project", said)
-    session = bare.session(once_it_is_there(recall("search", query="where are relays ordered")))
+    session = bare.session(once_it_is_there(call_mcp_tool("search", query="where are relays ordered")))
     assert said in session.results[-1].text and not session.results[-1].refused
 
 
@@ -288,7 +307,7 @@ def once_it_is_there(reply: Reply) -> Script:
         tools = json.dumps(request.body["tools"])
         # As a part of a name: the folder in which somebody keeps us may be called so too.
         is_offered = "_hardwon" in tools or "hardwon_" in tools or INSTRUCTIONS in tools
-        return next(left) if is_offered else shell("sleep 0.3")
+        return next(left) if is_offered else run_shell("sleep 0.3")
 
     return script
 
@@ -298,10 +317,10 @@ def test_codex_runs_no_hook_that_nobody_trusted_and_doctor_says_so(bare: House) 
     bare.hardwon("install", "codex", "--yes")
     bare.add("block", ADVICE, STASH)
     assert trust(bare) == (False, "Codex leaves out untrusted")
-    assert refused(bare.session([shell("git stash"), DONE])) == [False]
+    assert refused(bare.session([run_shell("git stash"), DONE])) == [False]
     bare.hardwon("install", "codex", "--trust", "--yes")
     assert trust(bare)[0]
-    assert refused(bare.session([shell("git stash"), DONE])) == [True]
+    assert refused(bare.session([run_shell("git stash"), DONE])) == [True]
 
 
 def trust(house: House) -> tuple[bool, str]:

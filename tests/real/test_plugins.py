@@ -17,15 +17,15 @@ import pytest
 from . import agents, loopback
 from .conftest import CLAUDE_CODES
 from .conversation import Session
-from .house import CHECKOUT, PATIENCE, House
+from .house import CHECKOUT, WAIT_SECONDS, House
 from .model_server import Call, Reply, Request, Script
-from .other_house import CODEX, GEMINI, INSTRUCTIONS, recall, shell
+from .other_agents import CODEX, GEMINI, INSTRUCTIONS, call_mcp_tool, run_shell
 
 pytestmark = pytest.mark.real
 
 PLUGINS = str(CHECKOUT / "plugins")
 COMMANDS = {"lessons:manage", "lessons:review", "hardwon:search", "hardwon:handoff", "hardwon:resume"}
-SKILLS = {"hardwon:recall", "lessons:write"}
+SKILLS = {"hardwon:recall", "hardwon:handoff", "lessons:write"}
 ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
 STASH = r"\bgit stash\b"
 DONE = Reply("done")
@@ -38,8 +38,8 @@ def bare(
     request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
     """Where one of the agents lives. hardwon's home is where a plugin looks for it."""
-    root, program = tmp_path_factory.mktemp("h"), agents.program_of(request.param)
-    more = {"resident": CODEX} if request.param == agents.CODEX else {}
+    root, program = tmp_path_factory.mktemp("h"), agents.find_program(request.param)
+    more = {"agent_setup": CODEX} if request.param == agents.CODEX else {}
     house = House(root, program, own_network=own_network, **more)
     if is_codex(house):
         config = root / "home" / ".codex" / "config.toml"
@@ -53,9 +53,9 @@ def bare(
 
 def wait_until_alone(house: House) -> None:
     """An MCP server whose agent ended while it started sees that once it reads."""
-    deadline = monotonic() + PATIENCE
-    while left := house.processes():
-        assert monotonic() < deadline, f"these have not ended within {PATIENCE} s: {left}"
+    deadline = monotonic() + WAIT_SECONDS
+    while left := house.list_processes():
+        assert monotonic() < deadline, f"these have not ended within {WAIT_SECONDS} s: {left}"
         sleep(0.05)
 
 
@@ -67,7 +67,7 @@ def house(bare: House) -> House:
 
 
 def is_codex(house: House) -> bool:
-    return house.resident is CODEX
+    return house.agent_setup is CODEX
 
 
 def plugins(house: House) -> None:
@@ -104,7 +104,7 @@ def session(house: House, script: Script, **env: str) -> Session:
 
 
 def run(house: House, command: str) -> Reply:
-    return shell(command) if is_codex(house) else Reply(calls=(Call("Bash", {"command": command}),))
+    return run_shell(command) if is_codex(house) else Reply(calls=(Call("Bash", {"command": command}),))
 
 
 def recorded(house: House) -> list[tuple[str, str, str]]:
@@ -142,26 +142,26 @@ def test_hooks_fire_once(house: House) -> None:
 
 
 def test_hooks_fire_once_beside_those_that_were_installed(house: House) -> None:
-    house.hardwon("install", house.resident.name, "--yes")
+    house.hardwon("install", house.agent_setup.name, "--yes")
     assert_it_all_happens_once(house)
 
 
 def test_hooks_fire_once_though_nobody_knows_of_those_beside(house: House) -> None:
     """As when a settings file came from another machine: what the worker is told twice it keeps once."""
-    house.hardwon("install", house.resident.name, "--yes")
-    (house.root / "hardwon" / "hooked" / house.resident.name).write_text("")
+    house.hardwon("install", house.agent_setup.name, "--yes")
+    (house.root / "hardwon" / "hooked" / house.agent_setup.name).write_text("")
     assert_it_all_happens_once(house)
 
 
 def test_the_extension_holds_a_call_once_in_gemini(own_network: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("h")
-    house = House(root, agents.program_of(agents.GEMINI), own_network=own_network, resident=GEMINI)
+    house = House(root, agents.find_program(agents.GEMINI), own_network=own_network, agent_setup=GEMINI)
     (root / "hardwon").mkdir(mode=0o700)
     (root / "home" / ".hardwon").symlink_to(root / "hardwon")
     typed(house, "extensions", "link", f"{PLUGINS}/gemini", "--consent")
     house.hardwon("start")
     house.add("hold", "HOLD-3: commit to a branch instead", STASH)
-    done, delivered = house.session([shell("git stash"), DONE]), deliveries(house)
+    done, delivered = house.session([run_shell("git stash"), DONE]), deliveries(house)
     house.hardwon("stop")
     wait_until_alone(house)
     assert [result.text.count("HOLD-3") for result in done.results] == [1]
@@ -183,7 +183,7 @@ def test_the_mcp_server_answers(house: House) -> None:
     house.hardwon("memory", "add", "project", "The lighthouse blinks twice after midnight, ALBATROSS-9")
     given = {"query": "lighthouse"}
     plainly = Reply(calls=(Call("mcp__plugin_hardwon_hardwon__search", given),))
-    asked = recall("search", **given) if is_codex(house) else plainly
+    asked = call_mcp_tool("search", **given) if is_codex(house) else plainly
     done = session(house, once_connected(house, asked))
     assert "ALBATROSS-9" in "\n".join(result.text for result in done.results)
 
@@ -196,7 +196,7 @@ def once_connected(house: House, reply: Reply) -> Script:
         tools = json.dumps(request.body["tools"])
         if "_hardwon" in tools or INSTRUCTIONS in tools or (not is_codex(house) and "WaitForMcpServers" not in tools):
             return next(left)
-        return shell("sleep 0.3") if is_codex(house) else Reply(calls=(Call("WaitForMcpServers", {}),))
+        return run_shell("sleep 0.3") if is_codex(house) else Reply(calls=(Call("WaitForMcpServers", {}),))
 
     return script
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from .conversation import Session
-from .house import PATIENCE, House
+from .house import WAIT_SECONDS, House
 from .model_server import Call, Reply, Request, Script, bash
 
 pytestmark = pytest.mark.real
@@ -122,11 +122,13 @@ def transcripts(house: House, session: str) -> list[Path]:
 
 def wait_recorded(house: House, session: str) -> None:
     """Until the worker has taken in the spool and has read the session's transcripts to their ends."""
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + WAIT_SECONDS
     ends = {str(path.resolve()): path.stat().st_size for path in transcripts(house, session)}
     assert ends, "the agent wrote no transcript"
     while house.spooled or not (ends.items() <= _read_so_far(house)):
-        assert monotonic() < deadline, f"not all was taken in within {PATIENCE} s: {house.spooled} files in the spool"
+        assert monotonic() < deadline, (
+            f"not all was taken in within {WAIT_SECONDS} s: {house.spooled} files in the spool"
+        )
         sleep(0.05)
 
 

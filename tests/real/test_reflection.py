@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .house import PATIENCE, House
+from .house import WAIT_SECONDS, House
 from .model_server import Reply, bash
 
 pytestmark = pytest.mark.real
@@ -16,7 +16,7 @@ WISH = "from now on always use pnpm, never npm"
 
 
 def wait_for_draft(house: House) -> dict[str, Any]:
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + WAIT_SECONDS
     while not (found := json.loads(house.hardwon("handoff", "list", "--json"))):
         assert monotonic() < deadline, house.hardwon("logs")
         sleep(0.2)

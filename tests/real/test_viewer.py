@@ -15,10 +15,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.support import busy_home
-from tests.support.house_of_one import House, failed, happened, prompt, used
+from tests.support.house import House, failed, happened, prompt, used
 
-from .agents import Agent, program_of
-from .browser import opened
+from .agents import Agent, find_program
+from .browser import open_browser
 
 pytestmark = pytest.mark.real
 
@@ -67,7 +67,7 @@ class Visit:
 
     def __init__(self, context: BrowserContext, house: House) -> None:
         link = house.ok("view", "--print").out.strip()
-        self.known = busy_home.first_of(house.home)
+        self.known = busy_home.find_first_ids(house.home)
         self.origin, self.complaints = link.partition("/open")[0], list[str]()
         context.add_init_script(TELL_VIOLATIONS)
         self.page = context.new_page()
@@ -102,7 +102,7 @@ def visiting(browser: Browser, house: House, **look: Any) -> Iterator[Visit]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with opened() as chromium:
+    with open_browser() as chromium:
         yield chromium
 
 
@@ -133,7 +133,7 @@ def own(house: House) -> House:
 @pytest.mark.parametrize("look", LOOKS)
 def test_no_page_breaks_its_policy_or_hinders_anybody(browser: Browser, busy: House, look: str) -> None:
     """axe-core finds nothing serious: names, labels, landmarks, contrast, what a keyboard reaches."""
-    axe = program_of(AXE)
+    axe = find_program(AXE)
     with visiting(browser, busy, **LOOKS[look]) as visit:
         visit.page.context.add_init_script(path=axe)
         for path in PAGES:

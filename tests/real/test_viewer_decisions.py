@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support import busy_home
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 from .test_viewer import LOOKS, browser, house, own, visiting
 
@@ -42,7 +42,7 @@ def test_a_person_decides_about_memories_by_keyboard(browser: Browser, own: Hous
         page = visit.go("/memory/{approved}")
         page.get_by_role("button", name="Retire").click()
         expect(page.get_by_role("status")).to_contain_text("Its file stays")
-    states = {one["id"]: one["status"] for one in own.stored("memories")}
+    states = {row["id"]: row["status"] for row in own.stored("memories")}
     assert (states[6], states[5], states[4]) == ("active", "candidate", "rejected")
     assert any("merges-are-frozen" in name for name in os.listdir(os.path.join(own.home, "memory")))
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 import pytest
 
 from hardwon.agents import prompt_origin
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
 
 from . import agents
 from .conversation import Session
 from .house import CHECKOUT, House
 from .model_server import Reply, bash
-from .other_house import RESIDENTS, shell
+from .other_agents import AGENT_SETUPS, run_shell
 
 pytestmark = pytest.mark.real
 
@@ -45,23 +45,23 @@ def is_run_by_an_agent() -> bool:
 needs_a_person = pytest.mark.skipif(is_run_by_an_agent(), reason="an agent runs these tests, so nobody types in them")
 
 
-@pytest.fixture(params=RESIDENTS, ids=lambda agent: agent.name)
+@pytest.fixture(params=AGENT_SETUPS, ids=lambda agent: agent.name)
 def other(
     request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
-    root, resident = tmp_path_factory.mktemp("h"), RESIDENTS[request.param]
-    house = House(root, agents.program_of(request.param), own_network=own_network, resident=resident)
-    trust = ("--trust",) if resident.name == "codex" else ()
-    house.hardwon("install", resident.name, "--yes", *trust)
+    root, agent_setup = tmp_path_factory.mktemp("h"), AGENT_SETUPS[request.param]
+    house = House(root, agents.find_program(request.param), own_network=own_network, agent_setup=agent_setup)
+    trust = ("--trust",) if agent_setup.name == "codex" else ()
+    house.hardwon("install", agent_setup.name, "--yes", *trust)
     yield house
     house.hardwon("stop")
     house.wait_for_background()
-    assert house.processes() == []
+    assert house.list_processes() == []
 
 
 def propose(house: House) -> None:
     """A candidate with the number 1, found in a session of before."""
-    Told(str(house.root / "home")).mistake().write()
+    TranscriptWriter(str(house.root / "home")).mistake().write()
     house.hardwon("scan")
     assert len(candidates(house)) == 1
 
@@ -81,22 +81,24 @@ def hook_command(house: House) -> str:
         "-I",
         "-S",
         str(HOOK),
-        house.resident.name,
+        house.agent_setup.name,
         "UserPromptSubmit",
         str(house.root / "hardwon"),
     ]
     return shlex.join(words)
 
 
-def payload(text: str) -> bytes:
-    wire = {"session_id": "s1", "sessionID": "s1", "cwd": "/", "directory": "/", "prompt": text}
+def payload(text: str, agent: str) -> bytes:
+    wire = {"session_id": "s1", "cwd": "/", "prompt": text}
+    if agent == "opencode":
+        wire = {"sessionID": "s1", "directory": "/", "prompt": text}
     return json.dumps(wire).encode()
 
 
 def write_script(house: House, line: str) -> str:
     """A command that does not name the hook, since hardwon denies those that do before they run."""
     file, script = house.root / "payload.json", house.root / "run.sh"
-    file.write_bytes(payload(DECISION))
+    file.write_bytes(payload(DECISION, house.agent_setup.name))
     script.write_text(line.format(hook=hook_command(house), payload=file, log=house.root / "said.txt"))
     return f". {script}"
 
@@ -132,7 +134,7 @@ def test_a_typed_decision_takes_effect_on_the_other_agents(other: House) -> None
     after = other.session([DONE], "and on", resume=first.id)
     other.hardwon("stop")  # once it has done what took longer
     assert in_force(other) == 1
-    if other.resident.name == "opencode":  # an error there would be shown as one of the program's own
+    if other.agent_setup.name == "opencode":  # an error there would be shown as one of the program's own
         assert typed.turns_with("The user's message was a command to hardwon, which has answered it")
     else:
         assert not typed.requests and not after.turns_with(DECISION)
@@ -141,7 +143,7 @@ def test_a_typed_decision_takes_effect_on_the_other_agents(other: House) -> None
 def send(house: House) -> str:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(os.readlink(house.root / "hardwon" / "socket"))
-        connection.sendall(b"hardwon 1 claude-code UserPromptSubmit 00ff\n" + payload(DECISION))
+        connection.sendall(b"hardwon 1 claude-code UserPromptSubmit 00ff\n" + payload(DECISION, "claude-code"))
         connection.shutdown(socket.SHUT_WR)
         return connection.makefile().read()
 
@@ -165,7 +167,7 @@ def test_a_hook_run_by_the_agents_shell_tool_does_not_take_effect(house: House, 
 def test_a_hook_run_by_another_agents_shell_tool_does_not_take_effect(other: House, form: str) -> None:
     propose(other)
     other.hardwon("start")
-    session = other.session([shell(write_script(other, form)), DONE])
+    session = other.session([run_shell(write_script(other, form)), DONE])
     assert_refused(other, session, form)
 
 

@@ -73,7 +73,7 @@ def used_words(sources: Iterable[Source]) -> list[str]:
     names = " ".join(
         getattr(node, "name", "") or getattr(node, "id", "") or getattr(node, "arg", "") or ""
         for source in sources
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.arg | ast.Name)
     )
     said = set(re.findall(r"[a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", names).lower()))

@@ -15,6 +15,9 @@ ACTS = frozenset(
         *("lessons add", "lessons edit", "lessons build", "lessons retire", "lessons restore", "sessions delete"),
         *("memory add", "memory edit", "memory approve", "memory reject", "memory retire"),
         *("handoff write", "handoff amend", "handoff ratify", "handoff discard"),
+        *("team serve", "team join", "team leave", "team invite", "team role", "team revoke", "team policy"),
+        *("team share", "team review", "team mute", "team unmute", "team retire", "team erase", "team rollback"),
+        *("team sync", "team pull", "team token"),
     }
 )
 
@@ -38,7 +41,7 @@ def leaves() -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("path", leaves(), ids=" ".join)
 def test_what_reads_can_print_json(path: tuple[str, ...]) -> None:
     name = " ".join(path[1:])
-    options = {option for one in command_at(path).params for option in one.opts}
+    options = {option for param in command_at(path).params for option in param.opts}
     assert "--json" in options or name in ACTS, (
         f"rule: `hardwon {name}` reads, so it has --json\nto mend: add the option, or name it in ACTS if it only acts"
     )

@@ -28,7 +28,7 @@ def poorly_named(source: Source) -> list[str]:
     """Names we give (modules, classes, functions, arguments, variables) that say nothing, or say it twice."""
     wrong = []
     stem = source.module.rpartition(".")[2]
-    for name, line, kind in [(stem, 1, "module"), *given_names(source.tree)]:
+    for name, line, kind in [(stem, 1, "module"), *given_names(source.nodes)]:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
         plain = "_".join(word.lower().removesuffix("s") for word in words)
         vague = VAGUE & set(plain.split("_")) if kind in ("module", "class") else set()
@@ -43,8 +43,8 @@ def poorly_named(source: Source) -> list[str]:
     return wrong
 
 
-def given_names(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
-    for node in ast.walk(tree):
+def given_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, str]]:
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield node.name, node.lineno, "class"
         elif isinstance(node, Function):
@@ -61,7 +61,7 @@ def heirs(sources: Iterable[Source]) -> list[str]:
     places: dict[str, str] = {}
     for source in sources:
         known = origins(source)
-        classes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
+        classes = [node for node in source.nodes if isinstance(node, ast.ClassDef)]
         known.update({node.name: f"{source.module}.{node.name}" for node in classes})
         for node in classes:
             name = f"{source.module}.{node.name}"

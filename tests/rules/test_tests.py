@@ -15,16 +15,17 @@ from tests.rules.tree import Function, Source, full_name, origins, python_files,
 WAITING = "wait_"
 MOCKS = ("mock", "unittest.mock", "pytest_mock")
 PATCHES = frozenset({"setattr", "delattr", "setitem", "delitem"})
+NEWLINE = "\n"
 STOPWATCHES = frozenset({"time.perf_counter", "time.perf_counter_ns", "time.process_time", "timeit.timeit"})
 
 
 def sleeps(source: Source) -> list[str]:
     """Each sleep that is not in a function for waiting; what drives real agents may sleep."""
-    if source.place.startswith("tests/real/"):
+    if source.place.startswith("tests/real/") or "sleep" not in source.text:
         return []
     waiting = [
         range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, Function) and node.name.startswith(WAITING)
     ]
     return [
@@ -35,11 +36,15 @@ def sleeps(source: Source) -> list[str]:
 
 
 def stopwatches(source: Source) -> list[str]:
+    if not any(name.rpartition(".")[2] in source.text for name in STOPWATCHES):
+        return []
     return [f"{place} measures time with {name}" for place, name, _ in calls(source) if name in STOPWATCHES]
 
 
 def mocks(source: Source) -> list[str]:
     """Each mock, and each place where a part of hardwon is replaced."""
+    if "mock" not in source.text and "monkeypatch" not in source.text:
+        return []
     known = origins(source)
     wrong = [
         f"{source.place}: imports {full}"
@@ -48,7 +53,7 @@ def mocks(source: Source) -> list[str]:
     ]
     wrong += [
         f"{source.place}:{node.lineno}: uses the mocker fixture"
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.arg) and node.arg == "mocker"
     ]
     for place, name, call in calls(source):
@@ -62,17 +67,18 @@ def mocks(source: Source) -> list[str]:
 
 def calls(source: Source) -> Iterator[tuple[str, str, ast.Call]]:
     known = origins(source)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call):
             yield f"{source.place}:{node.lineno}:", full_name(node.func, known), node
 
 
 def no_sentences(source: Source) -> list[str]:
     """Test names of one or two words, which name a function instead of saying what happens."""
+    names = re.finditer(r"^ *(?:async )?def (test_\w*)", source.text, re.MULTILINE)
     return [
-        f"{source.place}:{node.lineno}: {node.name}"
-        for node in ast.walk(source.tree)
-        if isinstance(node, Function) and node.name.startswith("test_") and len(re.findall(r"[a-z0-9]+", node.name)) < 4
+        f"{source.place}:{source.text.count(NEWLINE, 0, match.start()) + 1}: {match[1]}"
+        for match in names
+        if len(re.findall(r"[a-z0-9]+", match[1])) < 4
     ]
 
 

@@ -31,6 +31,11 @@ class Source:
         return parsed(self.text, self.place)
 
     @property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree; several rules read the same file, and `ast.walk` is slow."""
+        return walked(self.text, self.place)
+
+    @property
     def package(self) -> str:
         """The package that a relative import starts from."""
         is_package = os.path.basename(self.place) == "__init__.py"
@@ -52,6 +57,11 @@ class Import:
 @cache
 def parsed(text: str, place: str) -> ast.Module:
     return ast.parse(text, place)
+
+
+@cache
+def walked(text: str, place: str) -> list[ast.AST]:
+    return list(ast.walk(parsed(text, place)))
 
 
 def uphold(rule: str, breaches: Iterable[str], mend: str) -> None:
@@ -181,7 +191,7 @@ def last_name(node: ast.AST | None) -> str:
 def origins(source: Source) -> dict[str, str]:
     """What each imported name of a source stands for: `Group` -> `click.Group`."""
     known: dict[str, str] = {}
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 full = alias.name if alias.asname else alias.name.split(".")[0]

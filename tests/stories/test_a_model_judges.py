@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.house_of_one import House
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House
 from tests.support.model_servers import ModelServer, Reply, Request
-from tests.support.told import Told
 
 KEY = "sk-made-up-Zx9Qv7Lm3Kp1Rt5Yw8"
 HINT = "error: unknown option `--colour'"
@@ -33,7 +33,7 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def scanned(house: House, own_home: str, server: ModelServer) -> House:
     """Two candidates, and a model that is turned on."""
-    told = Told(own_home).mistake()
+    told = TranscriptWriter(own_home).mistake()
     told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
     house.ok("scan")
     for name, value in (("provider", "openai"), ("baseUrl", f"{server.url}/v1"), ("apiKeyEnv", "MY_KEY")):

@@ -25,8 +25,8 @@ from hardwon.web.gate import BrowserSession
 from hardwon.web.page_request import PageRequest
 from hardwon.worker import job_process
 from hardwon.worker.hook_responder import HookResponder
-from tests.support.house_of_one import House, bash, failed, happened, lesson, prompt, used
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House, bash, failed, happened, lesson, prompt, used
 
 PARALLEL = {"command": "pytest --parallel 4 tests"}
 INSTEAD = {"command": "pytest -n 2 tests"}
@@ -52,7 +52,7 @@ class Memory:
             )
         return answers
 
-    def read(self, told: Told) -> None:
+    def read(self, told: TranscriptWriter) -> None:
         transcript_import.import_transcript(
             self.house.home, self.connection, "claude-code", told.write(), settings.resolve_settings({})
         )
@@ -83,7 +83,7 @@ def calls(memory: Memory) -> list[tuple[Any, ...]]:
     return memory.rows("select json_extract(input, '$.command'), outcome from events where kind = 'tool' order by at")
 
 
-def a_held_call(memory: Memory, told: Told | None = None) -> None:
+def a_held_call(memory: Memory, told: TranscriptWriter | None = None) -> None:
     """The agent runs into a hold, and then does as the lesson says."""
     memory.house.add(lesson(r"\bpytest\b.*--parallel", delivery="hold"))
     [asked, answer] = memory.hear(prompt("run the tests"), bash(PARALLEL["command"], tool_use_id="toolu_held"))
@@ -102,7 +102,7 @@ def a_held_call(memory: Memory, told: Told | None = None) -> None:
 
 @pytest.mark.parametrize("has_transcript", [False, True])
 def test_a_held_call_is_never_said_to_have_passed(memory: Memory, own_home: str, has_transcript: bool) -> None:
-    told = Told(own_home, session=SESSION) if has_transcript else None
+    told = TranscriptWriter(own_home, session=SESSION) if has_transcript else None
     a_held_call(memory, told)
     if told:
         memory.read(told)
@@ -207,7 +207,7 @@ def test_hardwon_does_not_remember_what_was_typed_to_it(memory: Memory) -> None:
 
 
 def test_a_transcript_tells_no_more_of_hardwon_than_hooks_do(memory: Memory, own_home: str) -> None:
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     told.person("mend the token test").agent("The token test passes.")
     told.person("<command-message>manage</command-message>\n<command-name>/lessons:manage</command-name>")
     told.result(told.call("Bash", {"command": "hardwon lessons list"}), "1  git-stash  hold")
@@ -220,7 +220,7 @@ def test_a_transcript_tells_no_more_of_hardwon_than_hooks_do(memory: Memory, own
 
 
 def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own_home: str) -> None:
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     told.person("mend the token test")
     told.result(told.call("Bash", INSTEAD), "12 passed in 0.31s")
     told.agent("The token test passes.")
@@ -252,7 +252,7 @@ def test_a_session_without_a_prompt_and_a_call_goes_once_it_is_over(memory: Memo
     memory.hear(start, happened("SessionEnd", reason="other"), session="looked-in")
     memory.hear(start, session="just-opened")
     memory.hear(start, prompt("mend it"), happened("SessionEnd", reason="other"), session="worked")
-    assert [one["session"] for one in sessions.list_sessions(memory.connection, limit=10)] == ["worked"]
+    assert [session["session"] for session in sessions.list_sessions(memory.connection, limit=10)] == ["worked"]
     memory.connection.execute("update sessions set to_fill = 0")
     now = time.time()
     assert sessions.delete_empty_sessions(memory.connection, now) == 0
@@ -306,7 +306,7 @@ def test_a_hold_shows_the_call_that_came_instead_and_how_it_ended(memory: Memory
 
 
 def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory, own_home: str) -> None:
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     a_held_call(memory, told)
     [delivery] = views.list_lesson_deliveries(memory.connection, limit=10)
     for line in told.lines:
@@ -338,7 +338,7 @@ def test_a_hold_after_which_nothing_came_says_so(memory: Memory) -> None:
 
 def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory, own_home: str) -> None:
     used_up = {"input_tokens": 10, "cache_read_input_tokens": 500, "output_tokens": 40}
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     told.person("mend it").agent("Done.")
     told.lines[-1]["message"] |= {"id": "msg_1", "usage": used_up}
     memory.read(told)
@@ -353,7 +353,7 @@ def test_tokens_are_those_of_the_transcript_and_are_counted_once(memory: Memory,
 
 
 def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory, own_home: str) -> None:
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     told.person("mend it").agent("Done.")
     memory.read(told)
     assert memory.rows("select tokens_in, tokens_out from sessions") == [(None, None)]
@@ -361,7 +361,7 @@ def test_a_transcript_without_tokens_has_no_guess_in_their_place(memory: Memory,
 
 
 def test_minutes_of_a_draft_leave_the_night_out(own_home: str) -> None:
-    told = Told(own_home, session=SESSION)
+    told = TranscriptWriter(own_home, session=SESSION)
     told.person("mend it").agent("Done.").person("and the other one").agent("Done as well.")
     clock = ("2026-11-01T22:00:00Z", "2026-11-01T22:02:00Z", "2026-11-02T08:00:00Z", "2026-11-02T08:01:00Z")
     for line, at in zip(told.lines, clock, strict=True):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.calls_on_our_files import HARMLESS, MCP_CALLS, UNHOOKING, WRITING
-from tests.support.house_of_one import GIT_STASH, House, bash, call
+from tests.support.house import GIT_STASH, House, bash, call
 
 
 class Owner:

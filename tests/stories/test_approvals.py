@@ -34,7 +34,7 @@ from hardwon.web import render
 from hardwon.web.gate import BrowserSession
 from hardwon.web.page_request import PageRequest
 from hardwon.worker.hook_responder import HookResponder
-from tests.support.house_of_one import GIT_STASH, lesson
+from tests.support.house import GIT_STASH, lesson
 
 AGENT = {"CLAUDECODE": "1"}
 DRAFT = """---
@@ -103,7 +103,7 @@ class Home:
     def approved(self) -> list[tuple[str, str]]:
         """Kind and path of every live approval, oldest first."""
         listed = json.loads(self.run("approvals", "--json"))
-        return [(one["kind"], one["path"]) for one in reversed(listed) if one["undoneAt"] is None]
+        return [(item["kind"], item["path"]) for item in reversed(listed) if item["undoneAt"] is None]
 
     def statuses(self) -> list[str]:
         return [one["status"] for one in json.loads(self.run("lessons", "list", "--json"))]
@@ -561,6 +561,8 @@ def as_made_by_the_version_before(home: Home) -> None:
         for words in reversed(added):
             if words[:2] == ["create", "table"]:
                 connection.execute(f"drop table {words[2]}")
+            elif words[:2] == ["create", "index"]:
+                connection.execute(f"drop index {words[2]}")
             elif words[:2] == ["alter", "table"]:
                 connection.execute(f"alter table {words[2]} drop column {words[5]}")
         connection.execute(f"pragma user_version = {STEPS[0][0]}")
@@ -656,7 +658,7 @@ def test_a_purged_text_leaves_the_approvals_and_the_lesson_in_force(home: Home) 
     slug = home.add({**GIT_STASH, "problem": "git stash only stashes tracked files, says walrus-hippo-4711"})
     CliRunner().invoke(hardwon, ["purge", "--text", "walrus-hippo-4711", "--yes"])
     with closing(db.connect(home.path)) as connection:
-        assert [one.body for one in rows.list_approvals(connection, 9)] == [""]
+        assert [approval.body for approval in rows.list_approvals(connection, 9)] == [""]
     assert b"walrus-hippo" not in Path(home.path, "hardwon.db").read_bytes()
     home.run("config", "set", "minPriority", "1")
     assert list(home.in_force()) == [slug]
@@ -666,6 +668,6 @@ def test_only_one_module_writes_approvals() -> None:
     root = Path(__file__).parents[2] / "src" / "hardwon"
     writes = ("insert into approvals", 'insert_row(connection, "approvals"', "approvals.insert(", "rows.insert(")
     found = [
-        str(path.relative_to(root)) for path in root.rglob("*.py") if any(one in path.read_text() for one in writes)
+        str(path.relative_to(root)) for path in root.rglob("*.py") if any(write in path.read_text() for write in writes)
     ]
     assert sorted(found) == ["actions/approvals.py", "store/approvals.py"]

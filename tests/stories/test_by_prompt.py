@@ -8,7 +8,7 @@ import os
 import pytest
 
 from hardwon.text import lesson_tags
-from tests.support.house_of_one import GIT_STASH, Answer, House, bash, lesson
+from tests.support.house import GIT_STASH, Answer, House, bash, lesson
 
 TYPED = """#lesson
 tool: Bash
@@ -73,7 +73,7 @@ def test_what_is_answered_here_is_no_prompt_of_the_session(manned: House) -> Non
     manned.add(lesson(r"\bmake\b"))
     for text in ("go on", "hardwon accept 77", TYPED, f"remember this:\n{TYPED}"):
         say(manned, text)
-    assert [one["prompt"].partition("\n")[0] for one in manned.stored("prompts")] == ["go on", "remember this:"]
+    assert [row["prompt"].partition("\n")[0] for row in manned.stored("prompts")] == ["go on", "remember this:"]
 
 
 def test_a_decision_typed_with_the_worker_away_starts_it(house: House) -> None:

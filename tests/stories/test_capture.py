@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import House, call, failed, happened, prompt, used
+from tests.support.house import House, call, failed, happened, prompt, used
 
 PAYLOADS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "payloads", "claude-code")
 SUB = {"agent_id": "a562ddf7c3caf6748", "agent_type": "general-purpose"}
@@ -158,7 +158,7 @@ def test_every_recorded_payload_leaves_what_it_tells_once_however_often_it_is_to
     calls = set()
     for name, payload in told.items():
         assert (
-            json.loads(house.hook(name.partition("-")[0].removesuffix(".json"), payload))
+            json.loads(house.hook(name.partition("-")[0].removesuffix(".json"), payload).strip() or b"{}")
             .get("hookSpecificOutput", {})
             .get("permissionDecision")
             is None

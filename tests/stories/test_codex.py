@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.support.house_of_one import House, lesson
+from tests.support.house import House, lesson
 
 PATCH = """*** Begin Patch
 *** Update File: notes.txt

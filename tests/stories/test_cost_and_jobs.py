@@ -12,7 +12,7 @@ import pytest
 from hardwon.store import db, jobs, observations, runs, turns
 from hardwon.types import Observation, Summary
 from tests.stories.test_purge import holding
-from tests.support.house_of_one import House, failed, prompt, used, wait_for
+from tests.support.house import House, failed, prompt, used, wait_for
 
 TEXT = "Wombat Ouagadougou-4417 pelican"
 CAPS = {"runsPerDay": 200, "tokensPerDay": 1_000_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 20}

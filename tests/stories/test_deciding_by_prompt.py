@@ -9,28 +9,28 @@ from pathlib import Path
 import pytest
 
 from hardwon.lessons.delivery import parse_decision
-from tests.support.handed import DRAFT, PNPM, Left, git, made_repository, remembered
-from tests.support.house_of_one import House, bash, lesson, prompt
+from tests.support.handoff_drafts import DRAFT, PNPM, DraftWriter, create_repository, list_memory_files, run_git
+from tests.support.house import House, bash, lesson, prompt
 
 
 @pytest.fixture
 def repository(tmp_path: Path, own_home: str) -> Path:
-    return made_repository(tmp_path / "kite", own_home)
+    return create_repository(tmp_path / "kite", own_home)
 
 
 @pytest.fixture(params=["worker up", "worker down"])
-def left(request: pytest.FixtureRequest, house: House, repository: Path) -> Iterator[Left]:
+def left(request: pytest.FixtureRequest, house: House, repository: Path) -> Iterator[DraftWriter]:
     house.add(lesson(r"\bmake\b"))
     if request.param == "worker up":
         house.ok("start")
     else:
         house.stay_cold()
-    owned = Left(house, repository)
+    owned = DraftWriter(house, repository)
     yield owned
     owned.connection.close()
 
 
-def say(house: House, left: Left, text: str) -> str:
+def say(house: House, left: DraftWriter, text: str) -> str:
     """What the person is told. With the worker away they start it and type it again, as they are told to; what takes
     longer than they wait is done by then."""
     said = house.ask("s2", prompt(text, cwd=str(left.folder))).notice
@@ -43,41 +43,41 @@ def say(house: House, left: Left, text: str) -> str:
     return said
 
 
-def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left: Left) -> None:
+def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left: DraftWriter) -> None:
     left.draft()
     said = say(house, left, " hardwon  handoff ratify H:1\n")
     page = left.folder / "docs" / "sessions" / "s1.md"
     assert any(words in said for words in (f"ratified: {page}", "still saving", "the worker is busy"))
-    assert page.exists() and left.get(1).status == "ratified" and len(remembered(left.folder)) == 2
+    assert page.exists() and left.get(1).status == "ratified" and len(list_memory_files(left.folder)) == 2
     opened = house.session_start("s3", cwd=str(left.folder)).context
     assert "H:1 Last asked" in opened and f"feedback: {PNPM}" in opened
 
 
-def test_it_is_committed_if_the_setting_says_so(house: House, left: Left) -> None:
+def test_it_is_committed_if_the_setting_says_so(house: House, left: DraftWriter) -> None:
     house.ok("config", "set", "handoffCommit", "true")
     left.draft()
     say(house, left, "hardwon ratify 1")
-    assert git(left.folder, "log", "-1", "--format=%s") == "Handoff: Move the kite to pnpm\n"
+    assert run_git(left.folder, "log", "-1", "--format=%s") == "Handoff: Move the kite to pnpm\n"
 
 
-def test_a_handoff_is_discarded(house: House, left: Left) -> None:
+def test_a_handoff_is_discarded(house: House, left: DraftWriter) -> None:
     one = left.draft("5b6a2f0e-11aa")
     say(house, left, "hardwon discard 5b6a2f0e-11aa")
     assert left.get(one.id).status == "discarded" and not os.path.exists(one.draft)
 
 
-def test_memories_are_approved_rejected_and_retired(house: House, left: Left) -> None:
+def test_memories_are_approved_rejected_and_retired(house: House, left: DraftWriter) -> None:
     for text in (PNPM, "the tide is high at noon", "mind the gap between boats"):
         left.propose(text)
     say(house, left, "hardwon approve 1 M:2")
     say(house, left, "hardwon reject M:3")
     say(house, left, "hardwon memory retire 2")
-    found = {one["id"]: one["status"] for one in house.stored("memories")}
+    found = {row["id"]: row["status"] for row in house.stored("memories")}
     assert found == {1: "active", 2: "retired", 3: "rejected"}
     assert f"feedback: {PNPM}" in house.session_start("s3", cwd=str(left.folder)).context
 
 
-def test_what_cannot_be_done_is_said(house: House, left: Left) -> None:
+def test_what_cannot_be_done_is_said(house: House, left: DraftWriter) -> None:
     left.draft()
     (left.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
     wrong = {
@@ -112,7 +112,7 @@ def test_a_sentence_is_no_decision() -> None:
         assert parse_decision(text.split()) is None, text
 
 
-def test_an_agent_cannot_type_it(house: House, left: Left) -> None:
+def test_an_agent_cannot_type_it(house: House, left: DraftWriter) -> None:
     left.draft()
     for words in ("ratify 1", "discard 1", "approve 1", "handoff ratify 1", "memory approve 1"):
         assert "Only the user can do this" in house.ask("s2", bash(f"hardwon {words}")).denied
@@ -122,7 +122,7 @@ def test_an_agent_cannot_type_it(house: House, left: Left) -> None:
     assert left.get(1).status == "draft"
 
 
-def test_a_draft_that_was_decided_about_is_not_decided_twice(house: House, left: Left) -> None:
+def test_a_draft_that_was_decided_about_is_not_decided_twice(house: House, left: DraftWriter) -> None:
     left.draft(text=DRAFT)
     say(house, left, "hardwon discard 1")
     say(house, left, "hardwon handoff discard 1")

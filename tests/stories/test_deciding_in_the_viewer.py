@@ -18,7 +18,7 @@ from hardwon.types import frozen
 from hardwon.web.app import FORM_ACTIONS
 from tests.stories.test_the_viewer import Browser, opened
 from tests.support import busy_home
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 PNPM = "Always use pnpm here, never npm"
 GUSTS = "Run the gust tests before every commit"
@@ -313,7 +313,7 @@ def test_a_discarded_draft_is_shown_before_it_goes(place: Place) -> None:
 def test_a_draft_is_shown_with_its_findings_and_what_shows_them(house: House) -> None:
     busy_home.fill(house.home, time.time(), count=2)
     house.ok("config", "set", "apiPort", "0")
-    browser, known = opened(house), busy_home.first_of(house.home)
+    browser, known = opened(house), busy_home.find_first_ids(house.home)
     page = browser.get(f"/handoffs/{known['draft']}").text
     assert "<code>npm test</code> fails" in page and "<strong>failed experiments</strong>" in page
     assert "<blockquote>Use spans, not metres.</blockquote>" in page and "1.jsonl:8" in page

@@ -16,7 +16,7 @@ import pytest
 from hardwon import settings
 from hardwon.store import db, documents, jobs
 from hardwon.worker import job_process
-from tests.support.house_of_one import House, failed, happened, prompt, used
+from tests.support.house import House, failed, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
 TEST = {"command": "pytest tests/test_token.py"}
@@ -168,7 +168,9 @@ def labour_in(home: str, *, kill_at: int, later: float = 0.0, kind: str = "disti
     with open(reading) as said:
         told = said.read()
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == (-signal.SIGKILL if kill_at else 0)
+    # A slow machine renews leases more often, so one run may have fewer statements than another and end first.
+    has_ended_first = told != "" and int(told) < kill_at
+    assert os.waitstatus_to_exitcode(status) == (-signal.SIGKILL if kill_at and not has_ended_first else 0)
     return int(told or 0)
 
 

@@ -22,7 +22,7 @@ from tests.stories.test_distilling import (
     shown,
     wait_until,
 )
-from tests.support.house_of_one import House, failed, happened, prompt, used
+from tests.support.house import House, failed, happened, prompt, used
 from tests.support.model_servers import ModelServer, Reply, Request
 
 KEY = "sk-made-up-Zx9Qv7Lm3Kp1Rt5Yw8"
@@ -64,7 +64,7 @@ def test_plain_words_come_first_and_the_models_take_their_place(modelled: House,
     assert all("tools" not in request.body for request in server.requests)
     files = [path for path in Path(modelled.home).rglob("*") if path.is_file()]
     assert files and not [path for path in files if KEY.encode() in path.read_bytes()]
-    assert [(one["purpose"], one["outcome"]) for one in modelled.stored("runs")] == [
+    assert [(row["purpose"], row["outcome"]) for row in modelled.stored("runs")] == [
         ("observation", "fine"),
         ("summary", "fine"),
     ]

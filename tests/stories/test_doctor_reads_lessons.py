@@ -10,7 +10,7 @@ from hardwon import clock
 from hardwon.store import db, injections, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, ReadPosition
-from tests.support.house_of_one import GIT_STASH, House, bash, lesson
+from tests.support.house import GIT_STASH, House, bash, lesson
 
 DAY = 86_400
 KINDS = ("too broad", "never fires", "stale", "alike")
@@ -88,7 +88,7 @@ def test_a_lesson_that_reaches_an_agent_is_not_said_to_be_silent(house: House) -
     assert list(advice(house)) == ["never fires"]
     house.ok("lessons", "build")
     assert house.ask("s1", bash("frobnicate")).context
-    assert [one["slug"] for one in house.deliveries()] == [slug]
+    assert [delivery["slug"] for delivery in house.deliveries()] == [slug]
     assert advice(house) == {}
 
 

@@ -14,7 +14,7 @@ import pytest
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on
 from hardwon.agents.diagnosis import try_hook
 from hardwon.agents.prompt_origin import HOOK_PATH
-from tests.support.house_of_one import House, happened, prompt, used
+from tests.support.house import House, happened, prompt, used
 
 SESSION = "5e551017-0000-4000-8000-000000000001"
 
@@ -112,7 +112,7 @@ def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
     shapes: list[Any] = [None, [], 3, {"hooks": 1}, {"hooks": {"Stop": [None, {"hooks": [1, {}]}]}}]
     for shape in [*shapes, {"enabledPlugins": ["x"], "hooks": {"Stop": {"a": 1}}}]:
-        assert find_memory_tools(shape, lambda command: False) == {}
+        assert find_memory_tools(shape) == {}
         assert is_auto_memory_on([shape], {})
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from hardwon.agents.settings_files import get_value
 from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
-from tests.support.files import content, put
-from tests.support.house_of_one import GIT_STASH, House, lesson, wait_for
+from tests.support.house import GIT_STASH, House, lesson, wait_for
+from tests.support.text_files import read_text, write_text
 
 SOMEBODY_ELSES = """{
 \t"theme": "dark",   "maxSessionTurns": 1e2,
@@ -33,7 +33,7 @@ def settings(own_home: str) -> str:
 
 
 def hooks(path: str, event: str) -> list[dict[str, Any]]:
-    return [hook for entry in json.loads(content(path))["hooks"][event] for hook in entry["hooks"]]
+    return [hook for entry in json.loads(read_text(path))["hooks"][event] for hook in entry["hooks"]]
 
 
 # Installing
@@ -52,14 +52,14 @@ def hooks(path: str, event: str) -> list[dict[str, Any]]:
     ],
 )
 def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str, more: tuple[str]) -> None:
-    put(settings, before)
+    write_text(settings, before)
     house.ok("install", "gemini", *more, "--yes")
-    once = content(settings)
+    once = read_text(settings)
     assert ("hardwon" in get_value(once).get("mcpServers", {})) == bool(more)
     assert "already installed" in house.ok("install", "gemini", *more, "--yes").out
-    assert content(settings) == once
+    assert read_text(settings) == once
     house.ok("uninstall", "gemini", "--yes")
-    assert content(settings) == before
+    assert read_text(settings) == before
 
 
 def test_each_hook_has_a_name_and_its_time_in_milliseconds(house: House, settings: str) -> None:
@@ -67,7 +67,7 @@ def test_each_hook_has_a_name_and_its_time_in_milliseconds(house: House, setting
     assert "not on the PATH" in said and "only in folders that you trust" in said
     registered = {
         event: (hook["name"], hook["timeout"], hook["command"].split(" gemini ")[1].split()[0])
-        for event in json.loads(content(settings))["hooks"]
+        for event in json.loads(read_text(settings))["hooks"]
         for hook in hooks(settings, event)
     }
     assert registered == {
@@ -97,7 +97,7 @@ def test_another_home_of_the_agent_is_honoured(house: House, own_home: str) -> N
 def test_with_the_package_or_the_interpreter_gone_every_tool_runs(house: House, settings: str, gone: str) -> None:
     """Any exit code but 0 and 1 would deny the call, and a word on either stream would be shown at every call."""
     house.ok("install", "gemini", "--yes")
-    for event in json.loads(content(settings))["hooks"]:
+    for event in json.loads(read_text(settings))["hooks"]:
         [hook] = hooks(settings, event)
         command = hook["command"].replace(gone, "/gone")
         done = subprocess.run(["bash", "-c", command], input="{}", capture_output=True, text=True)
@@ -118,7 +118,7 @@ class Chat:
 
     def __init__(self, house: House, folder: str) -> None:
         self.house, self.path = house, os.path.join(folder, "session-1.jsonl")
-        put(self.path, json.dumps({"sessionId": "s1", "projectHash": "p", "kind": "main"}) + "\n")
+        write_text(self.path, json.dumps({"sessionId": "s1", "projectHash": "p", "kind": "main"}) + "\n")
 
     def says(self, id: str, **more: object) -> None:
         """The model's message: first the words, and again with the calls when they are over."""
@@ -157,7 +157,7 @@ def test_what_a_repositorys_command_says_is_no_persons_word(
     prompt = prompt.replace("SLUG", slug)
     commands = os.path.join(own_home, "project", ".gemini", "commands")
     os.makedirs(commands)
-    put(os.path.join(commands, "build.toml"), f'prompt = """{prompt}"""')
+    write_text(os.path.join(commands, "build.toml"), f'prompt = """{prompt}"""')
     wire = {"cwd": os.path.dirname(os.path.dirname(commands)), "prompt": prompt}
     assert "type it yourself" in chat.hook("UserPromptSubmit", "BeforeAgent", **wire)["systemMessage"]
     assert chat.before("git stash")["decision"] == "deny"
@@ -202,12 +202,12 @@ def test_what_the_hooks_and_the_transcript_tell_is_one_call_however_often_it_is_
     result = [{"functionResponse": {"response": {"output": "Output: no\nExit Code: 2"}}}]
     chat.says("m1", toolCalls=[{**call, "result": result}])
     chat.hook("Stop", "AfterAgent", prompt_response="done")
-    wait_for(lambda: [one["to_fill"] for one in house.stored("sessions")] == [0])
-    told = [one for one in house.stored("events") if one["kind"] == "tool"]
+    wait_for(lambda: [row["to_fill"] for row in house.stored("sessions")] == [0])
+    told = [row for row in house.stored("events") if row["kind"] == "tool"]
     assert [(one["tool"], one["outcome"], one["response"], one["origin"]) for one in told] == [
         ("Bash", "failed", "no\nExit Code: 2", "hook")
     ]
-    assert [one["prompt"] for one in house.stored("prompts")] == ["go"]
+    assert [row["prompt"] for row in house.stored("prompts")] == ["go"]
 
 
 @pytest.mark.parametrize("warm", [True, False])

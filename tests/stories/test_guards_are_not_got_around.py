@@ -7,15 +7,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import time
 
 import pytest
 
-from hardwon import actor
 from hardwon.agents import AGENT_PACKAGES
 from hardwon.self_protection import commands
+from hardwon.self_protection.commands import find_agent_variable
 from hardwon.worker import lifecycle
-from tests.support.house_of_one import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
+from tests.support.house import GIT_STASH, House, bash, call, happened, lesson, used, wait_for
 
 
 @pytest.fixture(params=["worker up", "worker down"])
@@ -67,6 +68,11 @@ def test_a_pattern_that_is_slow_on_one_text_still_guards_others(guarded: House) 
     assert guarded.ask("s1", bash("git push --force")).denied
 
 
+def is_worker_gone(house: House, pid: int) -> bool:
+    """Return whether this worker has ended; a hook may have started the next one already."""
+    return not lifecycle.is_lock_held(house.home) or house.status()["pid"] != pid
+
+
 @pytest.mark.parametrize("worker", ["up", "down", "killed between"])
 def test_all_of_many_twins_are_held(house: House, worker: str) -> None:
     """They race for one claim; by the clock it is one instant, so that a busy machine cannot make them late."""
@@ -80,7 +86,7 @@ def test_all_of_many_twins_are_held(house: House, worker: str) -> None:
         said = house.ask_at_once(f"s{number}", [bash("git stash") for _ in range(6)], killer, clock=at)
         assert [b'"deny"' in one for one in said] == [True] * 6
         if killer:
-            wait_for(lambda: not lifecycle.is_lock_held(house.home))
+            wait_for(partial(is_worker_gone, house, pid))
 
 
 @pytest.mark.parametrize("cut", [50, 1])
@@ -159,7 +165,7 @@ def test_what_is_told_while_there_is_no_manifest_is_kept(house: House) -> None:
     house.stop_building()
     house.ask("s1", happened("UserPromptSubmit", prompt="tidy up"))
     house.ask("s1", used("Bash", {"command": "ls"}, "a b c"))
-    assert ([one["prompt"] for one in house.stored("prompts")], len(house.stored("events"))) == (["tidy up"], 1)
+    assert ([row["prompt"] for row in house.stored("prompts")], len(house.stored("events"))) == (["tidy up"], 1)
 
 
 def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded: House) -> None:
@@ -248,13 +254,11 @@ def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
 
 def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
     assert (
-        actor.find_agent_variable(
-            {"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""}
-        )
+        find_agent_variable({"CODEX_API_KEY": "x", "CODEX_HOME": "/x", "CLAUDE_CONFIG_DIR": "/y", "CODEX_SANDBOX": ""})
         == ""
     )
     for mark in ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX_NETWORK_DISABLED", "CLAUDECODE"):
-        assert actor.find_agent_variable({"CODEX_API_KEY": "x", mark: "1"}) == mark
+        assert find_agent_variable({"CODEX_API_KEY": "x", mark: "1"}) == mark
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from hardwon import clock
 from hardwon.store import db, retention
 from tests.stories.test_retention import put
-from tests.support.house_of_one import House
-from tests.support.written import SESSION, Transcript
+from tests.support.house import House
+from tests.support.made_up_transcripts import SESSION, Transcript
 
 DAY = 86_400.0
 

@@ -13,8 +13,8 @@ import pytest
 from hardwon import paths
 from hardwon.store import db, documents, sessions
 from hardwon.worker.background import JobRunner
-from tests.support.house_of_one import House
-from tests.support.remembered import Remembered
+from tests.support.distilled_store import DistilledStore
+from tests.support.house import House
 
 SHIFT = 300  # documents and vectors
 PROJECT = "/home/dev/kite"
@@ -23,7 +23,7 @@ PROJECT = "/home/dev/kite"
 @pytest.fixture
 def connection(house: House) -> Iterator[db.Connection]:
     """A store with 500 observations and 50 summaries, and as many calls as two more shifts index."""
-    remembered = Remembered(house.home, PROJECT)
+    remembered = DistilledStore(house.home, PROJECT)
     remembered.many(500)
     remembered.close()
     paths.make_private_folder(os.path.join(house.home, "logs"))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.files import content, put
-from tests.support.house_of_one import GIT_STASH, House, at_terminal, bash
+from tests.support.house import GIT_STASH, House, bash, run_at_terminal
+from tests.support.text_files import read_text, write_text
 
 SOMEBODY_ELSES = """{
 \t"model": "opus",   "cleanupPeriodDays": 1e2,
@@ -30,85 +30,85 @@ def settings(own_home: str) -> str:
 
 
 def commands(path: str, event: str) -> list[str]:
-    hooks: list[dict[str, Any]] = json.loads(content(path))["hooks"][event]
+    hooks: list[dict[str, Any]] = json.loads(read_text(path))["hooks"][event]
     return [hook["command"] for entry in hooks for hook in entry["hooks"]]
 
 
 @pytest.mark.parametrize("before", [SOMEBODY_ELSES, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
 def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str) -> None:
-    put(settings, before)
+    write_text(settings, before)
     house.ok("install", "claude-code", "--yes")
     assert commands(settings, "SessionStart")[-1].endswith(f"claude-code SessionStart {house.home} || :")
     house.ok("uninstall", "claude-code", "--yes")
-    assert content(settings) == before
+    assert read_text(settings) == before
 
 
 def test_without_a_settings_file_one_is_made_and_taken_away_again(house: House, settings: str) -> None:
     house.ok("install", "claude-code", "--yes")
-    assert set(json.loads(content(settings))) == {"hooks"}
+    assert set(json.loads(read_text(settings))) == {"hooks"}
     house.ok("uninstall", "claude-code", "--yes")
     assert not os.path.exists(settings)
 
 
 def test_what_the_person_edits_meanwhile_stays(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     house.ok("install", "claude-code", "--yes")
-    put(settings, content(settings).replace('"opus"', '"sonnet"'))
+    write_text(settings, read_text(settings).replace('"opus"', '"sonnet"'))
     house.ok("uninstall", "claude-code", "--yes")
-    assert content(settings) == SOMEBODY_ELSES.replace('"opus"', '"sonnet"')
+    assert read_text(settings) == SOMEBODY_ELSES.replace('"opus"', '"sonnet"')
 
 
 def test_installing_twice_changes_nothing_the_second_time(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     house.ok("install", "claude-code", "--yes")
-    once = content(settings)
+    once = read_text(settings)
     assert "already installed" in house.ok("install", "claude-code", "--yes").out
-    assert content(settings) == once
+    assert read_text(settings) == once
 
 
 def test_another_versions_hooks_are_replaced_not_doubled(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     house.ok("install", "claude-code", "--yes")
-    put(settings, content(settings).replace(" -I -S ", " -I -S -u "))
+    write_text(settings, read_text(settings).replace(" -I -S ", " -I -S -u "))
     house.ok("install", "claude-code", "--yes")
-    assert len(commands(settings, "PreToolUse")) == 2 and " -u " not in content(settings)
+    assert len(commands(settings, "PreToolUse")) == 2 and " -u " not in read_text(settings)
     house.ok("uninstall", "claude-code", "--yes")
-    assert content(settings) == SOMEBODY_ELSES
+    assert read_text(settings) == SOMEBODY_ELSES
 
 
 def test_an_agent_may_not_point_the_hooks_at_another_home(house: House, settings: str, own_home: str) -> None:
     house.ok("install", "claude-code", "--yes")
-    before = content(settings)
+    before = read_text(settings)
     env = {"CLAUDECODE": "1", "HARDWON_HOME": os.path.join(own_home, "empty")}
     refused = house.cli("install", "claude-code", "--yes", env=env)
-    assert (refused.code, "for a person" in refused.err, content(settings)) == (1, True, before)
+    assert (refused.code, "for a person" in refused.err, read_text(settings)) == (1, True, before)
     assert "already installed" in house.ok("install", "claude-code", "--yes", env={"CLAUDECODE": "1"}).out
 
 
 def test_an_agent_may_install_where_nothing_of_ours_is(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     house.ok("install", "claude-code", "--yes", env={"CLAUDECODE": "1"})
-    assert "hook.py claude-code PreToolUse" in content(settings)
+    assert "hook.py claude-code PreToolUse" in read_text(settings)
 
 
 def test_the_change_is_shown_and_a_copy_is_kept(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     said = house.ok("install", "claude-code", "--yes").out
     assert "+" in said and "hook.py claude-code PreToolUse" in said
     [copy] = os.listdir(os.path.join(house.home, "backups"))
-    assert content(os.path.join(house.home, "backups", copy)) == SOMEBODY_ELSES
+    assert read_text(os.path.join(house.home, "backups", copy)) == SOMEBODY_ELSES
 
 
 def test_print_changes_nothing(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     assert "hook.py claude-code PreToolUse" in house.ok("install", "claude-code", "--print").out
-    assert content(settings) == SOMEBODY_ELSES
+    assert read_text(settings) == SOMEBODY_ELSES
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_changed(house: House, settings: str) -> None:
-    put(settings, SOMEBODY_ELSES)
+    write_text(settings, SOMEBODY_ELSES)
     refused = house.cli("install", "claude-code")
-    assert (refused.code, "--yes" in refused.err, content(settings)) == (1, True, SOMEBODY_ELSES)
+    assert (refused.code, "--yes" in refused.err, read_text(settings)) == (1, True, SOMEBODY_ELSES)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(house: House, set
 def test_settings_that_cannot_be_read_are_refused_and_left_alone(
     house: House, settings: str, broken: str, where: str
 ) -> None:
-    put(settings, broken)
+    write_text(settings, broken)
     refused = house.cli("install", "claude-code", "--yes")
-    assert (refused.code, content(settings)) == (1, broken)
+    assert (refused.code, read_text(settings)) == (1, broken)
     assert settings in refused.err and where in refused.err and "fix:" in refused.err
 
 
@@ -148,10 +148,10 @@ def test_the_agents_own_folder_setting_is_honoured(house: House, own_home: str) 
 
 def test_a_linked_settings_file_stays_a_link(house: House, settings: str, own_home: str) -> None:
     kept = os.path.join(own_home, "dotfiles.json")
-    put(kept, "{}")
+    write_text(kept, "{}")
     os.symlink(kept, settings)
     house.ok("install", "claude-code", "--yes")
-    assert os.path.islink(settings) and "hook.py" in content(kept)
+    assert os.path.islink(settings) and "hook.py" in read_text(kept)
 
 
 def test_with_the_program_absent_it_says_so_and_works(house: House, settings: str) -> None:
@@ -190,8 +190,10 @@ def test_doctor_runs_the_installed_hook_and_times_it(house: House, settings: str
 
 def test_doctor_names_a_hook_that_cannot_run(house: House, settings: str) -> None:
     house.ok("install", "claude-code", "--yes")
-    put(settings, content(settings).replace("/hardwon/hook.py claude-code PreToolUse", "/hardwon/hook.pyx PreToolUse"))
-    put(settings, content(settings).replace("hook.pyx", "hook.py"))
+    write_text(
+        settings, read_text(settings).replace("/hardwon/hook.py claude-code PreToolUse", "/hardwon/hook.pyx PreToolUse")
+    )
+    write_text(settings, read_text(settings).replace("hook.pyx", "hook.py"))
     told = house.cli("doctor", "--json")
     bad = [check["name"] for check in json.loads(told.out) if check["well"] is False]
     assert (told.code, bad) == (1, ["hooks", "hook"])
@@ -221,14 +223,14 @@ def test_a_hardwon_that_no_agent_can_call_by_name_is_told_with_what_helps(house:
 def test_an_agent_that_is_too_old_is_told_when_its_hooks_go_in(house: House, own_home: str) -> None:
     fake = os.path.join(own_home, "bin")
     os.makedirs(fake)
-    put(program := os.path.join(fake, "codex"), "#!/bin/sh\necho codex-cli 0.20.1\n")
+    write_text(program := os.path.join(fake, "codex"), "#!/bin/sh\necho codex-cli 0.20.1\n")
     os.chmod(program, 0o755)
     said = house.ok("install", "codex", "--yes", env={"PATH": f"{fake}:/usr/bin:/bin"}).out
     assert "version 0.20.1, is too old: hooks are known to work from " in said and "installed in" in said
 
 
 def test_up_goes_on_past_settings_that_cannot_be_read(house: House, settings: str) -> None:
-    put(settings, "mine\n{}")
+    write_text(settings, "mine\n{}")
     said = house.ok("up", "--yes").out
     assert f"Claude Code: {settings}: line 1, column 1: expecting value; repair it" in said
     assert "Gemini CLI: " in said and house.status()["running"]
@@ -239,6 +241,6 @@ def test_up_at_a_terminal_shows_what_it_would_change_before_it_asks(house: House
     os.makedirs(fake)
     shutil.copy("/bin/true", os.path.join(fake, "claude"))
     for typed, there in (("n\n", False), ("y\n", True)):
-        seen = at_terminal("up", typed=typed, PATH=f"{fake}:{os.environ['PATH']}")
+        seen = run_at_terminal("up", typed=typed, PATH=f"{fake}:{os.environ['PATH']}")
         assert 0 < seen.index("PreToolUse") < seen.index("Make this change?") and "hook.py" in seen
         assert os.path.exists(settings) is there

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.house_of_one import House, bash, lesson, prompt
+from tests.support.house import House, bash, lesson, prompt
 
 
 def test_a_slug_can_be_copied_from_what_was_delivered(house: House) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import House, bash
+from tests.support.house import House, bash
 
 PNPM = "Use pnpm in this repository, never npm: the lock file is pnpm's."
 AGENT = {"CLAUDECODE": "1"}
@@ -38,7 +38,7 @@ def brief(house: House, folder: str) -> str:
 
 
 def found(house: House, folder: str, *words: str) -> list[dict[str, Any]]:
-    hits: list[dict[str, Any]] = house.ok("search", *words, "--kind", "memory", "--json", cwd=folder).json()["hits"]
+    hits: list[dict[str, Any]] = house.cli("search", *words, "--kind", "memory", "--json", cwd=folder).json()["hits"]
     return hits
 
 
@@ -72,7 +72,7 @@ def test_a_file_that_was_edited_is_recalled_once_it_is_approved_again(house: Hou
     edited = file.read_text().replace(PNPM, "Use yarn here, since the walrus moved.")
     file.write_text(edited)
     assert found(house, repository, "walrus") == [] == found(house, repository, "pnpm")
-    assert "edited since approved, not told" in house.ok("memory", "list", cwd=repository).out
+    assert "edited since it was approved, not told" in house.ok("memory", "list", cwd=repository).out
     house.ok("memory", "approve", "1", cwd=repository)
     (hit,) = found(house, repository, "walrus")
     assert (hit["id"], found(house, repository, "pnpm")) == ("M:1", [])
@@ -85,7 +85,7 @@ def test_a_file_of_the_home_that_was_edited_waits_and_the_list_says_so(house: Ho
     (file,) = Path(house.home, "memory").glob("*.md")
     file.write_text(file.read_text().replace("on Sundays", "with the walrus"))
     assert "walrus" not in brief(house, repository)
-    assert "edited since approved, not told" in house.ok("memory", "list", cwd=repository).out
+    assert "edited since it was approved, not told" in house.ok("memory", "list", cwd=repository).out
     house.ok("memory", "approve", "1", cwd=repository)
     assert "walrus" in brief(house, repository)
 
@@ -217,14 +217,14 @@ def test_it_goes_out_and_comes_in_and_twice_changes_nothing(house: House, reposi
     there = House(str(tmp_path / "there"))
     for _ in range(2):
         there.ok("import", "jsonl", str(out))
-    assert [(one["type"], one["status"]) for one in there.stored("memories")] == [
+    assert [(row["type"], row["status"]) for row in there.stored("memories")] == [
         ("feedback", "active"),
         ("project", "candidate"),
     ]
     assert PNPM in brief(there, repository)
     machine = House(str(tmp_path / "machine"))
     machine.ok("import", "jsonl", str(out), env=AGENT)
-    assert {one["status"] for one in machine.stored("memories")} == {"candidate"}
+    assert {row["status"] for row in machine.stored("memories")} == {"candidate"}
 
 
 def test_an_import_cannot_name_a_file_elsewhere(house: House, repository: str, tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from hardwon.actions import prompts
+from hardwon.lessons.adding import LOG
 from hardwon.lessons.decision import START_LIMIT
-from hardwon.lessons.refusals import LOG
-from tests.support.files import content
-from tests.support.handed import Left
-from tests.support.house_of_one import GIT_STASH, House
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.handoff_drafts import DraftWriter
+from tests.support.house import GIT_STASH, House
+from tests.support.text_files import read_text
 from tests.support.two_projects import AGENT, TwoProjects
 
 IDS = (
@@ -56,10 +56,10 @@ def both(house: House, tmp_path: Path) -> TwoProjects:
 
 def test_the_page_tells_of_every_test_and_names_those_that_do_not_hold() -> None:
     root = Path(__file__).parents[2]
-    page = content(str(root / "docs" / "security.md"))
+    page = read_text(str(root / "docs" / "security.md"))
     verdicts = dict(re.findall(r"^\| `([a-z]+\.\w+)` \| ([\w ]+?) \|", page, re.MULTILINE))
     assert sorted(verdicts) == sorted(IDS)
-    sources = [content(str(path)) for path in Path(__file__).parent.glob("test_memory_*.py")]
+    sources = [read_text(str(path)) for path in Path(__file__).parent.glob("test_memory_*.py")]
     tested = {name for source in sources for name in re.findall(r"^def test_(\w+)\(", source, re.MULTILINE)}
     untested = {id for id in IDS if id.replace(".", "_") not in tested}
     assert {id for id, verdict in verdicts.items() if verdict == "not run"} == untested
@@ -83,8 +83,8 @@ def test_scope_caller_cannot_widen(both: TwoProjects) -> None:
     both.work("boat-1", both.boat, "basalt1188")
     both.add_memory(both.boat, "The basalt1188 winch is greased")
     both.rebuild()
-    ids = both.search(both.boat, "basalt1188")
-    observation = next(id for id in ids if id.startswith("O"))
+    observation = both.search(both.boat, "basalt1188", "--kind", "observation")[0]
+    ids = [observation, *both.search(both.boat, "basalt1188")]
     for project in (
         "*",
         "boat",
@@ -121,7 +121,7 @@ def test_scope_background_respects_boundary(both: TwoProjects, own_home: str) ->
     for project, token in ((both.kite, "zirkon7421"), (both.boat, "basalt1188")):
         for number in range(2):
             both.work(f"{token}-{number}", project, token, later=number * 60)
-            Told(own_home, project=project).mistake().write()
+            TranscriptWriter(own_home, project=project).mistake().write()
     both.house.ok("scan")
     both.rebuild()
     mixed_evidence = both.rows(
@@ -139,7 +139,7 @@ def test_scope_background_respects_boundary(both: TwoProjects, own_home: str) ->
     for here, other, project in (("zirkon7421", "basalt1188", both.kite), ("basalt1188", "zirkon7421", both.boat)):
         recalled = both.recall(project, "tune the winch")
         assert here in recalled and other not in recalled
-        compiled = [content(str(path)) for path in Path(both.home, "briefs").iterdir()]
+        compiled = [read_text(str(path)) for path in Path(both.home, "briefs").iterdir()]
         assert len([text for text in compiled if here in text and other not in text]) == 1
         observations = both.rows("select title, facts from observations where narrative || facts like ?", f"%{here}%")
         assert observations and not any(other in str(row) for row in observations)
@@ -154,17 +154,18 @@ def test_scope_background_respects_boundary(both: TwoProjects, own_home: str) ->
 def test_evidence_claim_resolves_to_source(both: TwoProjects, own_home: str) -> None:
     both.work("kite-1", both.kite, "zirkon7421")
     both.add_memory(both.kite, "The zirkon7421 winch is oiled on Thursdays")
-    Left(both.house, Path(both.kite)).draft("kite-1")
+    DraftWriter(both.house, Path(both.kite)).draft("kite-1")
     both.house.ok("handoff", "ratify", "1", cwd=both.kite)
     for _ in range(2):
-        Told(own_home, project=both.kite).mistake().write()
+        TranscriptWriter(own_home, project=both.kite).mistake().write()
     both.house.ok("scan")
     both.house.ok("accept", "1", "--confirm", cwd=both.kite)
     slug = both.house.ok("lessons", "list", "--json").json()[0]["slug"]
     both.rebuild()
     brief = both.brief(both.kite)
     observations = re.findall(r"\bO(\d+) ", brief)
-    summaries = set(re.findall(r"\bS(\d+) ", brief))
+    # The brief leaves out a summary that repeats its other lines, so all of them are checked.
+    summaries = [number for (number,) in both.rows("select id from summaries")]
     memory_numbers = set(re.findall(r"^M:(\d+) ", brief, re.MULTILINE))
     handoffs = set(re.findall(r"^H:(\d+) ", brief, re.MULTILINE))
     assert observations and summaries and memory_numbers and handoffs
@@ -182,15 +183,15 @@ def test_evidence_claim_resolves_to_source(both: TwoProjects, own_home: str) -> 
             assert both.rows("select 1 from approvals where kind = ? and subject = ?", kind, number)
     assert "git log --color" in both.ask_mcp(both.kite, "lessons", command="git log --colour=always")
     lesson = both.house.ok("lessons", "show", slug, "--json").json()
-    assert lesson["evidence"] and all(os.path.exists(one["path"]) for one in lesson["evidence"])
+    assert lesson["evidence"] and all(os.path.exists(evidence_item["path"]) for evidence_item in lesson["evidence"])
 
 
 def test_evidence_source_delete_reaches_derived(both: TwoProjects, own_home: str) -> None:
     tokens = {"gone": "zirkon7421", "stays": "basalt1188"}
-    left = Left(both.house, Path(both.kite))
+    left = DraftWriter(both.house, Path(both.kite))
     for session, token in tokens.items():
         both.work(session, both.kite, token)
-        told = Told(own_home, session=session, project=both.kite)
+        told = TranscriptWriter(own_home, session=session, project=both.kite)
         told.fails(f"make {token} --fast", f"error: unknown option `--{token}'").agent("It is spelled otherwise.")
         told.works(f"make {token}").write()
         left.propose(f"{token} parts {session} with grease from {token}", session)
@@ -251,7 +252,8 @@ def test_evidence_rebuild_from_retained(both: TwoProjects) -> None:
     assert tokens[2] not in both.brief(both.kite)
     assert both.rebuild() == first
     for token in tokens:
-        kinds = {id[0] for id in both.search(both.kite, token)}
+        observations = both.search(both.kite, token, "--kind", "observation")
+        kinds = {id[0] for id in (*both.search(both.kite, token), *observations)}
         assert {"O", "S", "P", "E"} <= kinds, (token, kinds)
         assert token in both.brief(both.kite)
     assert tokens[0] in both.ask_mcp(both.kite, "get", ids=["M:1"])
@@ -266,7 +268,7 @@ def test_a_rebuild_keeps_what_it_could_not_make_again(both: TwoProjects, tmp_pat
     both.rebuild()
     exported = tmp_path / "without-edit.jsonl"
     both.house.ok("export", "--out", str(exported))
-    lines = [line for line in content(str(exported)).splitlines(keepends=True) if not is_edit_of(line, "kite-1")]
+    lines = [line for line in read_text(str(exported)).splitlines(keepends=True) if not is_edit_of(line, "kite-1")]
     exported.write_text("".join(lines))
     both.house.ok("purge", "--project", both.kite, "--yes")
     both.house.ok("import", "jsonl", str(exported), "--restore-deleted")
@@ -317,7 +319,7 @@ def test_gateway_no_bypass_path(both: TwoProjects, own_home: str, tmp_path: Path
 
     def written() -> str:
         path = os.path.join(home, "lessons.json")
-        return content(path) if os.path.exists(path) else ""
+        return read_text(path) if os.path.exists(path) else ""
 
     ways: dict[str, Callable[[str, str], object]] = {
         "addbyperson": lambda name, text: house.cli("lessons", "add", "--json", json.dumps(lesson(name, text))),
@@ -341,15 +343,17 @@ def test_gateway_no_bypass_path(both: TwoProjects, own_home: str, tmp_path: Path
     }
     for name, write in ways.items():
         log = Path(home, LOG)
-        lines_before = len(content(str(log)).splitlines()) if log.exists() else 0
+        lines_before = len(read_text(str(log)).splitlines()) if log.exists() else 0
         write(name, f"log in with {SECRET} before you run {name}")
         assert SECRET not in written(), name
-        refusals = content(str(log)).splitlines()[lines_before:]
+        refusals = read_text(str(log)).splitlines()[lines_before:]
         assert len(refusals) == 1 and "secret" in refusals[0] and SECRET not in refusals[0], (name, refusals)
         write(f"{name}two", f"log in with your own account before you run {name}two")
         assert f"before you run {name}two" in written(), name
     # Mining writes candidates into the database, not lessons: there the secret is replaced, and the rest is kept.
-    Told(own_home, project=both.kite).agent(block("mined", f"log in with {SECRET} before you run mined")).write()
+    TranscriptWriter(own_home, project=both.kite).agent(
+        block("mined", f"log in with {SECRET} before you run mined")
+    ).write()
     house.ok("scan")
     [(record,)] = both.rows("select record from candidates")
     assert SECRET not in record and "before you run mined" in record
@@ -432,7 +436,7 @@ def test_prompt_recall_is_fenced_as_data(both: TwoProjects) -> None:
         f"update summaries set request = request || '{injected}'",
     )
     number = both.add_memory(both.kite, f"The zirkon7421 winch squeaks. {INJECTION}")
-    [observation] = [id for id in both.search(both.kite, "zirkon7421") if id.startswith("O")]
+    [observation] = both.search(both.kite, "zirkon7421", "--kind", "observation")
     answers = [
         both.ask_mcp(both.kite, "search", query="zirkon7421 winch"),
         both.ask_mcp(both.kite, "get", ids=[observation, "S1", f"M:{number}"]),

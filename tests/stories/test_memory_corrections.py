@@ -10,10 +10,10 @@ import pytest
 
 from hardwon.handoff import memories
 from hardwon.store import db, retention
-from tests.support.files import content
-from tests.support.house_of_one import GIT_STASH, House
-from tests.support.remembered import DAY
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.distilled_store import DAY
+from tests.support.house import GIT_STASH, House
+from tests.support.text_files import read_text
 from tests.support.two_projects import AGENT, TwoProjects
 
 NIGHTLY = "The staging database zirkon7421 is wiped every night"
@@ -122,7 +122,7 @@ OTHER_MISTAKE = ("tar --unpack x.tar", "tar: unrecognized option '--unpack'", "t
 
 def teach(own_home: str, project: str, *, with_other: bool) -> None:
     """Write a transcript with a mistake that git made known, and one that tar did."""
-    told = Told(own_home, project=project).mistake()
+    told = TranscriptWriter(own_home, project=project).mistake()
     if with_other:
         told.fails(OTHER_MISTAKE[0], OTHER_MISTAKE[1]).agent("The option is spelled otherwise.").works(OTHER_MISTAKE[2])
     told.write()
@@ -189,7 +189,7 @@ def test_deletion_absent_after_reindex_and_restart(both: TwoProjects, tmp_path: 
         "brief": opening + both.brief(both.kite),
         "search": both.ask_mcp(both.kite, "search", query="winch", limit=200),
         "timeline": both.ask_mcp(both.kite, "timeline", depth_before=100),
-        "export": content(str(exported)),
+        "export": read_text(str(exported)),
     }
     assert [name for name, text in probes.items() if "zirkon" in text] == []
     assert [name for name, text in probes.items() if "basalt1188" not in text] == []
@@ -277,7 +277,7 @@ def test_deletion_absent_from_shared_copies(both: TwoProjects, tmp_path: Path) -
 
 
 def test_a_rewritten_transcript_does_not_bring_back_what_was_deleted(both: TwoProjects, own_home: str) -> None:
-    told = {name: Told(own_home, session=name, project=both.kite) for name in ("purged", "deleted", "kept")}
+    told = {name: TranscriptWriter(own_home, session=name, project=both.kite) for name in ("purged", "deleted", "kept")}
     for name, lines in told.items():
         token = {"purged": "zirkon7421", "deleted": "emerald5150", "kept": "basalt1188"}[name]
         lines.person(f"run {token}").fails(f"make {token} --fast", f"error: unknown option for {token}")

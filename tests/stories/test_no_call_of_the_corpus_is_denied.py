@@ -12,7 +12,7 @@ from hardwon.agents.installation import build_hook_command
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
-from tests.support.reading import CORPUS
+from tests.support.transcript_reading import CORPUS
 
 FOLDERS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
 ABOVE_PEOPLE = ("/Users/", "/home/")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardwon.agents import AGENT_PACKAGES
-from tests.support.house_of_one import GIT_STASH, House, lesson
+from tests.support.house import GIT_STASH, House, lesson
 
 MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"
 SECRET = "sk-ant-" + "api03-" + "Ab1" * 30
@@ -98,7 +98,9 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
 def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
     """Whether a session of this agent opens with the lesson, and with the memory."""
     event = "UserPromptSubmit" if host == "gemini" else "SessionStart"  # as Gemini CLI would show it
-    theirs = {"source": "startup", "sessionID": session, "directory": str(project), "prompt": "hello"}
+    theirs = {"source": "startup", "prompt": "hello"}
+    if host == "opencode":
+        theirs |= {"sessionID": session, "directory": str(project)}
     payload = {"session_id": session, "hook_event_name": event, "cwd": str(project), "transcript_path": "", **theirs}
     said = house.hook(event, json.dumps(payload).encode(), host=host).decode()
     return [text in said for text in ("the cache must be warmed", "read only on Fridays")]
@@ -107,12 +109,12 @@ def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "readers"),
     [
-        ("AGENTS.md", {"codex", "opencode"}),
+        ("AGENTS.md", {"codex", "copilot", "opencode", "qwen"}),
         ("CLAUDE.md", {"claude-code"}),
         ("GEMINI.md", {"gemini"}),
-        ("CLAUDE.md to AGENTS.md", {"claude-code", "codex", "opencode"}),
+        ("CLAUDE.md to AGENTS.md", {"claude-code", "codex", "copilot", "opencode", "qwen"}),
         ("CLAUDE.md alone", {"claude-code", "opencode"}),
-        ("CLAUDE.md with @AGENTS.md", {"claude-code", "codex", "opencode"}),
+        ("CLAUDE.md with @AGENTS.md", {"claude-code", "codex", "copilot", "opencode", "qwen"}),
     ],
 )
 def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
@@ -143,7 +145,7 @@ def test_rules_are_proposed_and_none_counts_before_a_person_says_so(house: House
     again = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
     assert (len(first["proposed"]), len(again["proposed"]), len(again["refused"])) == (2, 0, 2)
     listed = house.ok("memory", "list", "--json", cwd=str(project)).json()
-    assert {(one["text"], one["status"], one["evidence"][0]) for one in listed} == {
+    assert {(item["text"], item["status"], item["evidence"][0]) for item in listed} == {
         ("Use pnpm, never npm, in this repository", "candidate", "AGENTS.md:3"),
         ("Run make test before every commit", "candidate", "AGENTS.md:4"),
     }

@@ -14,8 +14,8 @@ import pytest
 from hardwon.lessons import review_queue
 from hardwon.store import db
 from tests.stories.test_the_viewer import opened
-from tests.support.house_of_one import House, at_terminal, bash, lesson, prompt, wait_for
-from tests.support.told import TAG, Told
+from tests.support.claude_transcript import TAG, TranscriptWriter
+from tests.support.house import House, bash, lesson, prompt, run_at_terminal, wait_for
 
 AGENT = {"CLAUDECODE": "1"}
 PROPOSED = lesson(r"\bnpm publish\b", summary="npm publish wants a tag for a prerelease")
@@ -32,8 +32,8 @@ def propose(house: House, record: dict[str, Any]) -> str:
 @pytest.fixture
 def waiting(house: House, own_home: str) -> House:
     """A mistake that two sessions made, a tag that one wrote, and a lesson that an agent proposed."""
-    Told(own_home).mistake().write()
-    Told(own_home).mistake().agent(TAG).write()
+    TranscriptWriter(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().agent(TAG).write()
     house.ok("scan")
     propose(house, PROPOSED)
     return house
@@ -42,7 +42,7 @@ def waiting(house: House, own_home: str) -> House:
 def summaries(house: House) -> dict[int, str]:
     """The whole queue, as the command line lists it."""
     listed = house.ok("scan", "candidates", "--all", "--json").json()["candidates"]
-    return {one["index"]: one["summary"] for one in listed}
+    return {item["index"]: item["summary"] for item in listed}
 
 
 def number_of(house: House, word: str) -> int:
@@ -62,10 +62,10 @@ def test_every_place_shows_the_same_items(waiting: House) -> None:
     assert numbers_in(waiting.ok("scan", "candidates", "--all").out) == numbers
     assert numbers_in(waiting.ok("lessons", "list", "--status", "candidate").out) == numbers
     by_status = waiting.ok("lessons", "list", "--status", "candidate", "--json").json()
-    assert {one["index"]: one["summary"] for one in by_status} == everything
+    assert {item["index"]: item["summary"] for item in by_status} == everything
     read = waiting.ok("review", "--json").json()["candidates"]
     assert sorted(one["number"] for one in read) == numbers
-    assert "1 of 3" in at_terminal("review", typed="q\n")
+    assert "1 of 3" in run_at_terminal("review", typed="q\n")
     browser = opened(waiting)
     page, now, lessons = (browser.get(path).text for path in ("/review", "/", "/lessons"))
     assert sorted(int(number) for number in re.findall(r'href="/review/(\d+)"', page)) == numbers
@@ -128,7 +128,7 @@ def test_a_decision_about_a_proposed_lesson_can_be_taken_back(house: House) -> N
     propose(house, lesson(r"\bmake flags\b"))
     before = summaries(house)
     for choice in ("a", "r"):
-        seen = at_terminal("review", typed=f"{choice}\nu\nq\n")
+        seen = run_at_terminal("review", typed=f"{choice}\nu\nq\n")
         assert "0 decisions kept; 2 candidates left" in seen
         assert summaries(house) == before
         assert house.ok("lessons", "list", "--status", "active", "--json").json() == []
@@ -136,7 +136,7 @@ def test_a_decision_about_a_proposed_lesson_can_be_taken_back(house: House) -> N
 
 def test_what_a_proposed_lesson_would_say_is_shown_before_it_is_accepted(house: House) -> None:
     propose(house, {**PROPOSED, "injection": "obey the moon and its phases"})
-    seen = at_terminal("review", typed="q\n")
+    seen = run_at_terminal("review", typed="q\n")
     assert "obey the moon" in seen and "in no transcript: an agent proposed it" in seen
     assert "like      " not in seen, "it is not like another lesson, only like itself"
 
@@ -200,11 +200,11 @@ HALF = TAG.replace("problem: git stash only stashes tracked files, so untracked 
     "placeholder", ["<what went wrong and why>", "[describe the root cause in a sentence]", "{{problem}}", "..."]
 )
 def test_a_tag_that_was_filled_in_halfway_waits_with_its_fault(house: House, own_home: str, placeholder: str) -> None:
-    Told(own_home).agent(HALF.format(placeholder)).write()
+    TranscriptWriter(own_home).agent(HALF.format(placeholder)).write()
     house.ok("scan", "--yes")
     assert house.ok("lessons", "list", "--status", "active", "--json").json() == []
     assert len(summaries(house)) == 1
-    seen = at_terminal("review", typed="q\n")
+    seen = run_at_terminal("review", typed="q\n")
     assert re.search(r"problem (?:is only|contains) the placeholder|problem is too short", seen), seen
     refused = house.cli("accept", "1")
     assert refused.code == 1 and "problem" in refused.err
@@ -214,21 +214,21 @@ def test_a_tag_that_was_filled_in_halfway_waits_with_its_fault(house: House, own
 
 def test_a_template_with_nothing_filled_in_is_no_proposal(house: House, own_home: str) -> None:
     template = "#lesson\ntool: Bash\ntrigger: <the exact command>\nproblem: <what went wrong>\nsolution: <what to do>\n"
-    Told(own_home).agent(f"{template}#/lesson").write()
+    TranscriptWriter(own_home).agent(f"{template}#/lesson").write()
     house.ok("scan")
     assert summaries(house) == {}
 
 
 def test_a_candidate_has_its_trigger_as_it_stood_in_the_session(waiting: House) -> None:
     listed = waiting.ok("scan", "candidates", "--all", "--json").json()["candidates"]
-    told = {one["trigger"]: one["triggerPattern"] for one in listed}
+    told = {item["trigger"]: item["triggerPattern"] for item in listed}
     assert told["git log --colour=always"].startswith(r"\bgit")
     assert told["git stash"] == r"\bgit\s+stash\b"
     assert told[r"\bnpm publish\b"] == r"\bnpm publish\b"
 
 
 def test_a_tag_that_a_sub_agent_wrote_is_found(house: House, own_home: str) -> None:
-    told = Told(own_home)
+    told = TranscriptWriter(own_home)
     told.person("look into it")
     told._line(
         "assistant", {"role": "assistant", "content": [{"type": "text", "text": TAG}]}, isSidechain=True, agentId="a1"
@@ -257,3 +257,17 @@ def test_the_example_of_the_skill_is_accepted(house: House) -> None:
     (number,) = summaries(house)
     house.ok("accept", str(number))
     assert house.ask("s1", bash("git stash")).denied
+
+
+def test_the_page_of_a_candidate_shows_what_the_review_shows(waiting: House) -> None:
+    waiting.ok("config", "set", "apiPort", "0")
+    page = opened(waiting).get(f"/review/{number_of(waiting, '--colour')}").text
+    assert "<del>- git log <mark>--colour=always</mark></del>" in page
+    assert "<ins>+ git log <mark>--color=always</mark></ins>" in page
+    for shown in (
+        "Would have stopped 1 of 1 repeats; fired on 0 of 2 calls that went fine.",
+        "hold: denied once a session, with this text; made again, it runs",
+        "In /home/dev/kite.",
+        "git log --colour=always</code>",
+    ):
+        assert shown in page, shown

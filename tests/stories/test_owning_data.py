@@ -15,8 +15,8 @@ from hardwon import paths
 from hardwon.handoff import memory_queue
 from hardwon.types import Turn
 from hardwon.worker import lifecycle
-from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
-from tests.support.told import TAG, Told
+from tests.support.claude_transcript import TAG, TranscriptWriter
+from tests.support.house import GIT_STASH, House, bash, failed, happened, lesson, prompt, used, wait_for
 
 TOKEN = "ghp_" + "x7Kd92LmQp4RtVb8NcZs1WyHf6JgUe3AoI5t"
 
@@ -32,8 +32,8 @@ def full(house: House, own_home: str) -> House:
     house.ask("s1", failed("Bash", {"command": "make"}, "Exit code 2\nmake: no rule"))
     house.ask("s1", happened("Stop", last_assistant_message="done"))
     house.ask("s2", prompt("and land it", cwd="/home/dev/boat"))
-    Told(own_home).mistake().agent(TAG).write()
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().agent(TAG).write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("reject", "1")
     house.deliveries()
@@ -85,7 +85,7 @@ def test_what_a_person_decided_comes_along_and_lessons_are_in_force(full: House,
     full.ok("import", "jsonl", file, env=there)
     rejected = full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"]
     listed = full.ok("lessons", "list", "--json", env=there).json()
-    assert (len(rejected), [one["status"] for one in listed]) == (1, ["active"])
+    assert (len(rejected), [item["status"] for item in listed]) == (1, ["active"])
 
 
 def test_an_agent_that_imports_only_proposes(full: House, tmp_path: Any) -> None:
@@ -93,7 +93,7 @@ def test_an_agent_that_imports_only_proposes(full: House, tmp_path: Any) -> None
     full.ok("export", "--out", file)
     assert "as candidates" in full.ok("import", "jsonl", file, env=there).out
     listed = full.ok("lessons", "list", "--json", env=there).json()
-    assert [one["status"] for one in listed] == ["candidate"]
+    assert [item["status"] for item in listed] == ["candidate"]
     assert full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"] == []
     denied = full.ask("s1", bash(f"hardwon import jsonl {file}")).denied
     assert "Only the user" in denied
@@ -234,7 +234,7 @@ def test_what_was_taken_over_joins_the_first_folder_of_its_projects_name(house: 
     house.ok("start")  # a busy machine may not have it up in the time that a session waits
     assert "torn tail" in house.session_start("s1", cwd=str(kite)).context
     house.ask("s1", prompt("fly", cwd=str(kite)))
-    assert [one["path"] for one in house.stored("projects")] == [str(kite)]
+    assert [row["path"] for row in house.stored("projects")] == [str(kite)]
     assert "torn tail" in house.ok("search", "torn tail", cwd=str(kite)).out
     assert "nothing new" in house.ok("import", "claude-mem", file).out
     (tmp_path / "b" / "kite").mkdir(parents=True)
@@ -338,7 +338,7 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str,
         ("view", "--print"),
         ("pause",),
         ("unpause",),
-        ("reflect", Told(own_home).mistake().write()),
+        ("reflect", TranscriptWriter(own_home).mistake().write()),
         ("pause", "--for", "1h"),
         ("stop",),
     ):
@@ -464,6 +464,6 @@ def test_a_backup_that_is_not_sound_is_refused_before_anything_is_replaced(
     house.ask("s1", prompt("after"))
     ran = house.cli("restore", os.path.basename(folder), "--yes")
     assert (ran.code, "Traceback" in ran.err, "fix:" in ran.err) == (1, False, True), ran.err
-    assert [one["prompt"] for one in house.stored("prompts")] == ["before", "after"]
+    assert [row["prompt"] for row in house.stored("prompts")] == ["before", "after"]
     assert house.ask("s2", bash("git stash")).denied
     assert len(os.listdir(os.path.join(house.home, "backups"))) <= 2, "no backup of before was made"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, prompt, used
+from tests.support.house import GIT_STASH, House, bash, failed, happened, prompt, used
 
 PLANTED = "zimtwaffel-4711"
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"

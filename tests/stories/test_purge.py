@@ -13,8 +13,8 @@ import pytest
 
 from hardwon.handoff import memory_queue
 from hardwon.types import Turn, replace
-from tests.support.house_of_one import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import GIT_STASH, House, bash, failed, happened, lesson, prompt, used
 
 UNASKED = Turn(session_row_id=1, number=1, at=0.0, agent="claude-code", name="", project="", cwd="")
 TEXT = 'Quokka Zanzibar-7731 "naïve" pelican'
@@ -54,9 +54,9 @@ def planted(house: House, own_home: str) -> House:
     house.ask("s1", used("Bash", {"command": f"grep '{TEXT}' notes"}, {"stdout": f"1: {TEXT}\n"}))
     house.ask("s1", failed("Bash", {"command": "make kite"}, "Exit code 2\nmake: no rule"))
     house.ask("s1", happened("Stop", last_assistant_message=f"I found {TEXT.upper()}"))
-    told = Told(own_home, session="mined").fails(f"git log --grep={TEXT}", f"fatal: bad thing {TEXT}")
+    told = TranscriptWriter(own_home, session="mined").fails(f"git log --grep={TEXT}", f"fatal: bad thing {TEXT}")
     told.agent(f"The problem is that {TEXT} is no pattern.").works(f"git log -- {TEXT}").write()
-    Told(own_home).mistake().write()
+    TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("backup")
     house.ok("stop")
@@ -82,7 +82,7 @@ def test_a_purged_text_is_in_no_file_of_the_home(planted: House, own_home: str) 
     assert "mined.jsonl still holds it" in ran.out and "every file of the home" in ran.out
     with open(os.path.join(planted.home, "logs", "worker.log")) as file:
         assert "a good line" in file.read()
-    assert [one["prompt"] for one in planted.stored("prompts")] == ["an innocent question", "cold and innocent"]
+    assert [row["prompt"] for row in planted.stored("prompts")] == ["an innocent question", "cold and innocent"]
     assert len(planted.ok("scan", "candidates", "--all", "--json").json()["candidates"]) == 1
 
 
@@ -94,7 +94,7 @@ def test_the_next_scan_does_not_bring_it_back(planted: House) -> None:
 
 
 def test_a_text_that_was_not_mined_yet_is_not_mined_later(house: House, own_home: str) -> None:
-    Told(own_home, session="unread").fails("make kite", f"Exit 1 {TEXT}").works("make the kite").write()
+    TranscriptWriter(own_home, session="unread").fails("make kite", f"Exit 1 {TEXT}").works("make the kite").write()
     house.ok("purge", "--text", TEXT, "--yes")
     house.ok("scan")
     assert (holding(house.home, TEXT), house.stored("signals")) == ([], [])
@@ -142,7 +142,7 @@ def test_a_restored_backup_does_not_hold_it_either(planted: House) -> None:
     planted.ok("purge", "--text", TEXT, "--yes")
     [made, *_] = planted.ok("restore", "--json").json()
     planted.ok("restore", made["name"], "--yes")
-    assert [one["prompt"] for one in planted.stored("prompts")][:1] == ["an innocent question"]
+    assert [row["prompt"] for row in planted.stored("prompts")][:1] == ["an innocent question"]
     assert holding(planted.home, TEXT) == []
 
 
@@ -179,7 +179,7 @@ def test_the_worker_runs_again_if_it_ran(planted: House) -> None:
 
 
 def test_a_session_goes_with_all_that_was_found_in_it(house: House, own_home: str) -> None:
-    first, second = Told(own_home).mistake(), Told(own_home).mistake()
+    first, second = TranscriptWriter(own_home).mistake(), TranscriptWriter(own_home).mistake()
     first.write()
     second.write()
     house.ask(first.session, prompt("of the first"))
@@ -197,12 +197,12 @@ def test_a_session_goes_with_all_that_was_found_in_it(house: House, own_home: st
     )
     named = [name for name in os.listdir(os.path.join(house.home, "claims")) if first.session in name]
     assert named == [f"paused-{first.session}"]
-    assert [one["prompt"] for one in house.stored("prompts")] == ["of the second"]
-    assert {one["session"] for one in house.stored("calls")} == {second.session}
+    assert [row["prompt"] for row in house.stored("prompts")] == ["of the second"]
+    assert {row["session"] for row in house.stored("calls")} == {second.session}
     [left] = house.ok("scan", "candidates", "--all", "--json").json()["candidates"]
     assert (left["occurrenceCount"], left["sourceSessionIds"]) == (1, [second.session])
     house.ok("scan")
-    assert {one["session"] for one in house.stored("signals")} == {second.session}
+    assert {row["session"] for row in house.stored("signals")} == {second.session}
     assert "there is no session" in house.cli("purge", "--session", first.session, "--yes").err
 
 
@@ -215,16 +215,16 @@ def test_a_rejected_candidate_stays_rejected_without_the_words(planted: House) -
 
 
 def test_a_project_goes_and_the_other_stays(house: House, own_home: str) -> None:
-    kite, boat = Told(own_home).mistake(), Told(own_home, project="/home/dev/boat").mistake()
+    kite, boat = TranscriptWriter(own_home).mistake(), TranscriptWriter(own_home, project="/home/dev/boat").mistake()
     kite.write()
     boat.write()
     house.ask("s1", prompt("fly", cwd="/home/dev/kite/src"))
     house.ask("s2", prompt("sail", cwd="/home/dev/boat"))
     house.ok("scan")
     house.ok("purge", "--project", "/home/dev/kite", "--yes")
-    assert [one["prompt"] for one in house.stored("prompts")] == ["sail"]
-    assert {one["cwd"] for one in house.stored("calls")} == {"/home/dev/boat"}
-    assert {one["project"] for one in house.stored("signals")} == {"/home/dev/boat"}
+    assert [row["prompt"] for row in house.stored("prompts")] == ["sail"]
+    assert {row["cwd"] for row in house.stored("calls")} == {"/home/dev/boat"}
+    assert {row["project"] for row in house.stored("signals")} == {"/home/dev/boat"}
 
 
 def test_what_is_old_goes_and_what_is_new_stays(house: House, own_home: str) -> None:
@@ -239,8 +239,8 @@ def test_what_is_old_goes_and_what_is_new_stays(house: House, own_home: str) -> 
     connection.commit()
     connection.close()
     house.ok("purge", "--older-than", "30d", "--yes")
-    assert [one["prompt"] for one in house.stored("prompts")] == ["just now"]
-    assert [one["session"] for one in house.stored("sessions")] == ["s2"]
+    assert [row["prompt"] for row in house.stored("prompts")] == ["just now"]
+    assert [row["session"] for row in house.stored("sessions")] == ["s2"]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,11 @@ def drafted(house: House, own_home: str, tmp_path: Path) -> dict[str, Path]:
     places = {"app": tmp_path / "app", "app2": tmp_path / "app2", "app-2": tmp_path / "app-2"}
     for name, place in places.items():
         (place / ".git").mkdir(parents=True)
-        told = Told(own_home, session=f"of-{name}", project=str(place)).person(f"mend the {name} {TEXT}").mistake()
+        told = (
+            TranscriptWriter(own_home, session=f"of-{name}", project=str(place))
+            .person(f"mend the {name} {TEXT}")
+            .mistake()
+        )
         house.ok("reflect", told.write())
         asked = replace(UNASKED, name=told.session, project=str(place), at=time() - 60, prompt="From now on use pnpm.")
         assert memory_queue.queue_statements(memory_queue.get_queue_folder(), asked)
@@ -350,7 +354,7 @@ def test_a_candidate_that_was_rejected_is_not_proposed_again_after_a_purge(
     house: House, own_home: str, aim: tuple[str, str]
 ) -> None:
     for _ in range(2):
-        Told(own_home).mistake().write()
+        TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("reject", "1")
     house.ok("purge", *aim, "--yes")

@@ -11,9 +11,9 @@ import pytest
 
 from hardwon.handoff import transcript_story
 from hardwon.store.reflection_types import Evidence
-from tests.support.house_of_one import House
+from tests.support.house import House
+from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
 from tests.support.model_servers import ModelServer, Reply
-from tests.support.written import SESSION, Transcript, launch
 
 AN_AGENT = {"CLAUDECODE": "1"}
 
@@ -27,7 +27,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def left_behind(repository: Path) -> Transcript:
-    told = launch(str(repository))
+    told = build_launch_session(str(repository))
     told.person("From now on always use pnpm, never npm.")
     told.agent("I will.")
     return told
@@ -50,7 +50,12 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
         "- feedback: Always use pnpm, never npm. Said: “From now on always use pnpm, never npm.” (L11)",
     ):
         assert words in page
-    shown = [each for part in ("findings", "memories", "lessons") for one in made[part] for each in one["evidence"]]
+    shown = [
+        evidence_item
+        for part in ("findings", "memories", "lessons")
+        for one in made[part]
+        for evidence_item in one["evidence"]
+    ]
     assert shown and all(transcript_story.is_quote_in_source(Evidence(**each)) for each in shown)
     waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
     assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "Always use pnpm, never npm.")]

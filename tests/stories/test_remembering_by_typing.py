@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.handed import git, made_repository
-from tests.support.house_of_one import House, happened, prompt, wait_for
+from tests.support.handoff_drafts import create_repository, run_git
+from tests.support.house import House, happened, prompt, wait_for
 
 
 @pytest.fixture
 def repository(house: House, tmp_path: Path, own_home: str) -> Path:
     house.ok("start")
-    return made_repository(tmp_path / "kite", own_home)
+    return create_repository(tmp_path / "kite", own_home)
 
 
 def list_memories(house: House, folder: Path) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def test_it_does_not_wait_in_the_queue_as_well(house: House, repository: Path, o
 def test_questions_and_other_text_are_not_approved(house: House, repository: Path, text: str) -> None:
     assert type_prompt(house, repository, text) == ""
     assert not [memory for memory in list_memories(house, repository) if memory["status"] == "active"]
-    assert git(repository, "status", "--porcelain") == ""
+    assert run_git(repository, "status", "--porcelain") == ""
 
 
 def test_nothing_is_remembered_where_nothing_is_recorded(house: House, repository: Path) -> None:

@@ -11,22 +11,22 @@ import pytest
 
 from hardwon import clock
 from hardwon.store import db, reflections, set_up
-from tests.support.handed import AGENT, Left, git, listed, made_repository
-from tests.support.house_of_one import House, happened, prompt, used, wait_for
-from tests.support.written import Transcript, launch
+from tests.support.handoff_drafts import AGENT, DraftWriter, create_repository, list_handoffs, run_git
+from tests.support.house import House, happened, prompt, used, wait_for
+from tests.support.made_up_transcripts import Transcript, build_launch_session
 
 SESSION = "55555555-aaaa-4bbb-8ccc-000000000005"
 
 
 @pytest.fixture
 def repository(tmp_path: Path, own_home: str) -> Path:
-    return made_repository(tmp_path / "kite", own_home)
+    return create_repository(tmp_path / "kite", own_home)
 
 
 def write_transcript(own_home: str, repository: Path, seconds_ago: float, session: str = SESSION) -> str:
     """Write the transcript of a session that ended so long ago, where Claude Code keeps them."""
     then = clock.now() - seconds_ago
-    told: Transcript = launch(
+    told: Transcript = build_launch_session(
         str(repository), session, start=f"{datetime.fromtimestamp(then - 900, UTC):%Y-%m-%dT%H:%M:%S}"
     )
     told.person("From now on always use pnpm, never npm.")
@@ -39,7 +39,7 @@ def write_transcript(own_home: str, repository: Path, seconds_ago: float, sessio
 
 
 def is_clean(repository: Path) -> bool:
-    return git(repository, "status", "--porcelain", "-uall") == ""
+    return run_git(repository, "status", "--porcelain", "-uall") == ""
 
 
 def test_a_whole_day_leaves_the_repository_clean_until_a_person_ratifies(
@@ -55,17 +55,17 @@ def test_a_whole_day_leaves_the_repository_clean_until_a_person_ratifies(
     house.ask(SESSION, prompt("now the landing", **place))
     house.ask(SESSION, happened("Stop", last_assistant_message="It cuts no more.", **place))
     house.ask(SESSION, happened("SessionEnd", reason="exit", **place))
-    wait_for(lambda: bool(listed(house, repository)))
+    wait_for(lambda: bool(list_handoffs(house, repository)))
     house.ok("handoff", "write", "go on with the landing", cwd=str(repository), env=AGENT)
     house.ok("brief", cwd=str(repository))
     house.ok("search", "landing", cwd=str(repository))
-    (draft,) = listed(house, repository)
+    (draft,) = list_handoffs(house, repository)
     assert is_clean(repository)
     assert os.path.dirname(draft["file"]) == os.path.join(house.home, "drafts")
     assert os.path.basename(draft["file"]).startswith(f"kite-{SESSION}")
     assert os.stat(draft["file"]).st_mode & 0o777 == 0o600
     house.ok("handoff", "ratify", str(draft["id"]), cwd=str(repository))
-    changed = git(repository, "status", "--porcelain", "-uall").splitlines()
+    changed = run_git(repository, "status", "--porcelain", "-uall").splitlines()
     assert f"?? docs/sessions/{SESSION}.md" in changed
     assert all(line.startswith(("?? docs/sessions/", "?? .claude/memory/")) for line in changed)
     assert not os.path.exists(draft["file"])
@@ -74,7 +74,7 @@ def test_a_whole_day_leaves_the_repository_clean_until_a_person_ratifies(
 def test_a_ratified_page_goes_into_the_worktree_that_the_session_was_in(
     house: House, repository: Path, own_home: str, tmp_path: Path
 ) -> None:
-    git(repository, "worktree", "add", "-q", str(tmp_path / "beside"))
+    run_git(repository, "worktree", "add", "-q", str(tmp_path / "beside"))
     path = write_transcript(own_home, tmp_path / "beside", seconds_ago=60)
     house.ok("import", "transcripts")
     draft = house.ok("reflect", path, "--json").json()
@@ -106,7 +106,7 @@ def test_a_home_that_was_in_use_before_goes_on_drafting(house: House, repository
 
 
 def test_a_draft_of_the_version_before_is_ratified_and_discarded_where_it_lies(house: House, repository: Path) -> None:
-    left = Left(house, repository)
+    left = DraftWriter(house, repository)
     first, second = left.draft("s1"), left.draft("s2")
     house.ok("handoff", "ratify", str(first.id), cwd=str(repository))
     house.ok("handoff", "discard", str(second.id), cwd=str(repository))
@@ -118,7 +118,7 @@ def test_a_draft_of_the_version_before_is_ratified_and_discarded_where_it_lies(h
 def test_a_new_draft_of_a_session_takes_the_old_one_out_of_the_repository(
     house: House, repository: Path, own_home: str
 ) -> None:
-    left = Left(house, repository)
+    left = DraftWriter(house, repository)
     left.draft(SESSION)
     path = write_transcript(own_home, repository, seconds_ago=60)
     made = house.ok("reflect", path, "--json").json()
@@ -130,7 +130,7 @@ def test_a_new_draft_of_a_session_takes_the_old_one_out_of_the_repository(
 
 
 def test_leaving_for_good_names_what_is_left_in_repositories(house: House, repository: Path, own_home: str) -> None:
-    left = Left(house, repository)
+    left = DraftWriter(house, repository)
     old_draft, ratified = left.draft("s1"), left.draft("s2")
     house.ok("handoff", "ratify", str(ratified.id), cwd=str(repository))
     left.connection.close()

@@ -13,7 +13,7 @@ import pytest
 from hardwon.search import indexing
 from hardwon.store import db, retention, turns
 from hardwon.store.retention import DAY_SECONDS, compute_cutoff
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 NOW = 1_790_000_000.0
 RECENT = time.time() - 3600
@@ -117,6 +117,26 @@ def test_what_is_older_than_retention_goes_and_the_rest_stays(store: sqlite3.Con
     assert [row["session"] for row in store.execute("select session from sessions")] == ["long"]
     assert (count(store, "prompts"), count(store, "calls"), count(store, "injections")) == (1, 2, 1)
     assert purge(store) == {}
+
+
+def test_prompts_and_last_words_outlive_calls(store: sqlite3.Connection) -> None:
+    put(store, [NOW - 150 * DAY_SECONDS, NOW - 149 * DAY_SECONDS], session="long ago")
+    put(store, [NOW - 100 * DAY_SECONDS, NOW - 99 * DAY_SECONDS], session="old")
+    put(store, [NOW - 30 * DAY_SECONDS, NOW], session="new")
+    store.execute(
+        "update events set kind = 'Stop', tool = '' where id in (select max(id) from events group by session)"
+    )
+
+    def age(message_days: float) -> dict[str, int]:
+        deleted_counts, _ = retention.enforce_limits(
+            store, days=90, message_days=message_days, max_bytes=1 << 40, now=NOW, should_continue=lambda: True
+        )
+        return dict(deleted_counts)
+
+    assert age(0) == {"events": 2}
+    assert times(store)[:2] == [NOW - 149 * DAY_SECONDS, NOW - 99 * DAY_SECONDS] and count(store, "prompts") == 3
+    assert age(120) == {"events": 1, "prompts": 1, "sessions": 1}
+    assert age(30) == {"events": 1, "prompts": 1, "sessions": 1} and count(store, "prompts") == 1
 
 
 def test_nothing_goes_by_age_with_retention_for_ever(store: sqlite3.Connection) -> None:
@@ -224,13 +244,13 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
         json.dump({"retentionDays": 7, "maxDbMb": 10, "autoReflect": False}, file)
     store = db.connect(house.home)
     put(store, [RECENT - 20 * DAY_SECONDS] * 5, session="old")
-    put(store, [RECENT - number for number in range(3000)], session="new", chars=6000)
+    put(store, [RECENT - number for number in range(2000)], session="new", chars=6000)
     put(store, [RECENT - 2 * DAY_SECONDS], session="two days ago")
     for (number,) in store.execute("select id from sessions").fetchall():
         turns.mark_distilled(store, number, {1: turns.PLAIN})  # and nothing came of it that would keep a session
     indexing.refresh_index(store, house.home, model=None, should_continue=lambda: True)  # else it grows while it is cut
     before = house.status()
-    assert (before["database"]["events"], before["database"]["sessions"], before["database"]["prompts"]) == (3006, 3, 3)
+    assert (before["database"]["events"], before["database"]["sessions"], before["database"]["prompts"]) == (2006, 3, 3)
     assert before["database"]["oldest"] == pytest.approx(RECENT - 20 * DAY_SECONDS)
     assert (before["database"]["limit_bytes"], before["database"]["retention_days"], before["spool"]) == (
         10 << 20,
@@ -241,10 +261,11 @@ def test_the_worker_keeps_the_limits_and_status_tells_them(house: House) -> None
     house.ok("start")
     assert wait_until(lambda: retention.measure_file_bytes(house.home) <= 10 << 20)
     after = house.status()["database"]
-    assert after["oldest"] > RECENT - 7 * DAY_SECONDS and 0 < after["events"] < 3001 and after["sessions"] == 2
+    assert after["oldest"] > RECENT - 7 * DAY_SECONDS and 0 < after["events"] < 2001 and after["sessions"] == 3
     assert store.execute("select 1 from events where at = ?", (RECENT,)).fetchone()
     said = house.ok("status").out
-    assert "MB of at most 10 MB; events are kept for 7 days" in said and f"{after['events']} events" in said
+    assert "MB of at most 10 MB\n" in said and f"{after['events']} events" in said
+    assert "retention events for 7 days, prompts and last messages for 730 days\n" in said
     told = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
     assert told["database"]["well"] is True and "of at most 10 MB" in told["database"]["found"]
     assert "0 candidates to review" in told["scan"]["found"]

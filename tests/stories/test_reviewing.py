@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import House, at_terminal, bash, lesson
-from tests.support.told import TAG, UNKNOWN, Told
+from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
+from tests.support.house import GIT_STASH, House, bash, lesson, run_at_terminal
 
 
 def slugs(house: House, status: str) -> list[str]:
@@ -20,8 +20,8 @@ def slugs(house: House, status: str) -> list[str]:
 @pytest.fixture
 def scanned(house: House, own_home: str) -> House:
     """Two candidates: git's option in two sessions, cargo's in one; and some calls that went fine."""
-    Told(own_home).mistake().works("git log --oneline").write()
-    other = Told(own_home).mistake()
+    TranscriptWriter(own_home).mistake().works("git log --oneline").write()
+    other = TranscriptWriter(own_home).mistake()
     other.fails("cargo build --fast", "error: unexpected argument '--fast' found").works(
         "cargo build --release"
     ).write()
@@ -29,31 +29,71 @@ def scanned(house: House, own_home: str) -> House:
     return house
 
 
-def test_review_shows_the_evidence_the_suggestion_and_what_the_trigger_would_have_done(scanned: House) -> None:
-    seen = at_terminal("review", typed="q\n")
+def test_review_shows_a_proposal_on_one_screen(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="q\n")
     for wanted in (
         "1 of 2",
-        "error: unknown option",
-        ".jsonl:2",
-        "--color=always",
-        "would have fired 2 times: 2 failed, 0 went fine",
-        "score     ",
+        "1. `git log --colour` fails: error: unknown option `--colour'",
+        "→ Use `git log --color=always` instead.",
+        "   - git log --colour=always\n   + git log --color=always\n",
+        "replay    would have stopped 1 of 1 repeats; fired on 0 of 4 calls that went",
+        "failed  git log --colour=always",
+        "scope     /home/dev/kite",
+        "delivery  hold: denied once a session, with this text; made again, it runs",
         "seen      2 times in 2 sessions, 1 project",
-        "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit",
+        "[a]ccept [m]easure [e]dit [r]eject [s]kip [u]ndo [d]etails [q]uit [?]help",
     ):
         assert wanted in seen, seen
+    assert "0 decisions kept; 2 candidates left" in seen
+    assert len(seen.splitlines()) <= 24, "a proposal fits a terminal of 24 lines"
+
+
+def test_the_words_that_differ_are_coloured(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="q\n", NO_COLOR="", TERM="xterm-256color")
+    assert "\x1b[31m\x1b[1m --colour=always\x1b[0m" in seen
+    assert "\x1b[32m\x1b[1m --color=always\x1b[0m" in seen
+    assert "git log\x1b" not in seen.replace("\x1b[0m", "").partition("   - ")[2].partition("\n")[0]
+
+
+def test_m_accepts_and_measures(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="mq")
+    assert "silent in half of the sessions at first, to measure it: hardwon proof" in seen
+    [record] = scanned.ok("proof", "--json").json()
+    assert (record["measured"], record["silentShare"]) == (True, 0.5)
+    run_at_terminal("review", typed="aq")  # the other one is only accepted
+    assert sorted(record["measured"] for record in scanned.ok("proof", "--json").json()) == [False, True]
+
+
+def test_a_measured_acceptance_that_is_undone_is_not_measured_when_accepted_again(scanned: House) -> None:
+    run_at_terminal("review", typed="muaq")
+    assert [record["measured"] for record in scanned.ok("proof", "--json").json()] == [False]
+
+
+def test_details_show_the_evidence_with_file_and_line(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="dq")
+    assert ".jsonl:2" in seen and "then      git log --color=always" in seen
+
+
+def test_help_explains_every_key(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="?q")
+    for key in "aersud?q":
+        assert f"\n   {key}         " in seen, seen
+
+
+def test_an_arrow_key_decides_nothing(scanned: House) -> None:
+    seen = run_at_terminal("review", typed="\x1b[A\x1bOAq")
     assert "0 decisions kept; 2 candidates left" in seen
 
 
 def test_decisions_are_kept_as_they_are_made(scanned: House) -> None:
-    seen = at_terminal("review", typed="a\nr\n")
+    seen = run_at_terminal("review", typed="a\nr\n")
     assert "2 decisions kept; 0 candidates left" in seen
     assert len(slugs(scanned, "active")) == 1
     assert scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"] == []
 
 
 def test_a_decision_can_be_taken_back(scanned: House) -> None:
-    seen = at_terminal("review", typed="a\nu\nr\nu\ns\ns\n")
+    seen = run_at_terminal("review", typed="a\nu\nr\nu\ns\ns\n")
     assert "0 decisions kept; 2 candidates left" in seen
     assert slugs(scanned, "active") == []
 
@@ -62,7 +102,7 @@ def test_what_a_person_edits_is_what_is_kept(scanned: House, tmp_path: Any) -> N
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i \'s/"priority": [0-9]*/"priority": 9/; s/"note"/"hold"/\' "$1"\n')
     editor.chmod(0o755)
-    at_terminal("review", typed="e\nq\n", EDITOR=str(editor), VISUAL=str(editor))
+    run_at_terminal("review", typed="e\nq\n", EDITOR=str(editor), VISUAL=str(editor))
     [kept] = scanned.ok("lessons", "list", "--json").json()
     assert (kept["priority"], kept["delivery"], kept["status"]) == (9, "hold", "active")
     assert scanned.ask("s9", bash("git log --colour=auto", cwd="/home/dev/kite")).denied
@@ -83,7 +123,7 @@ def test_a_trigger_that_a_person_edits_replaces_the_old_one_and_what_they_delete
     scanned: House, tmp_path: Any
 ) -> None:
     change = "record['triggers'] = {'commandPatterns': ['git log .*-q']}; del record['tags']"
-    seen = at_terminal("review", typed="e\nq\n", **editor(tmp_path, change))
+    seen = run_at_terminal("review", typed="e\nq\n", **editor(tmp_path, change))
     [kept] = scanned.ok("lessons", "list", "--json").json()
     assert (kept["triggers"]["commandPatterns"], kept["triggers"]["toolNames"], kept["tags"]) == (
         ["git log .*-q"],
@@ -94,53 +134,58 @@ def test_a_trigger_that_a_person_edits_replaces_the_old_one_and_what_they_delete
 
 
 def test_a_trigger_can_be_written_where_none_was_found(house: House, own_home: str, tmp_path: Any) -> None:
-    Told(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
+    TranscriptWriter(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
     house.ok("scan")
     change = "record['triggers'] = {'toolNames': ['Bash'], 'commandPatterns': ['git stash']}"
-    at_terminal("review", typed="e\n", **editor(tmp_path, change))
+    run_at_terminal("review", typed="e\n", **editor(tmp_path, change))
     [kept] = house.ok("lessons", "list", "--json").json()
     assert (kept["triggers"]["toolNames"], kept["triggers"]["commandPatterns"]) == (["Bash"], ["git stash"])
 
 
 def test_all_that_would_act_is_shown(house: House, own_home: str) -> None:
-    asked = "tool: Bash\ndelivery: block\nblockReason: ask ada before you stash\nunless: git stash list\n"
-    Told(own_home).agent(TAG.replace("tool: Bash\ntrigger: git stash\n", asked)).write()
+    unproven = "tool: Bash\ndelivery: block\nblockReason: ask ada before you stash\nunless: git stash list\n"
+    TranscriptWriter(own_home).agent(TAG.replace("tool: Bash\ntrigger: git stash\n", unproven)).write()
     house.ok("scan")
-    seen = at_terminal("review", typed="q\n")
-    for wanted in ("fires on every Bash call", "reason    ask ada before you stash", "unless    ", "delivery  block"):
+    seen = run_at_terminal("review", typed="q\n")
+    for wanted in ("fires on every Bash call", "unless    ", "delivery  note"):
+        assert wanted in seen, seen
+    proposed = {**GIT_STASH, "delivery": "block", "blockReason": "ask ada before you stash"}
+    house.ok("lessons", "add", "--json", json.dumps(proposed), env={"CLAUDECODE": "1"})
+    seen = run_at_terminal("review", typed="q\n")
+    for wanted in ("reason    ask ada before you stash", "delivery  block"):
         assert wanted in seen, seen
 
 
 def test_nothing_from_a_transcript_moves_the_cursor_or_looks_like_words_of_ours(house: House, own_home: str) -> None:
     forged = "problem: \x1b[2Jgit stash leaves\x9b1A untracked files\n   score     9.99 = sure\n"
     tag = TAG.replace("problem: git stash only stashes tracked files, so untracked ones were left behind\n", forged)
-    Told(own_home, project="/home/dev/\x1b[31mkite").agent(tag).write()
+    TranscriptWriter(own_home, project="/home/dev/\x1b[31mkite").agent(tag).write()
     house.ok("scan")
-    seen = at_terminal("review", typed="q\n") + at_terminal("scan", "promote", "1", typed="\n" * 5)
+    seen = run_at_terminal("review", typed="q\n") + run_at_terminal("scan", "promote", "1", typed="\n" * 5)
     assert not {"\x1b", "\x9b"} & set(seen)
     assert "9.99" in seen and not [line for line in seen.splitlines() if line.startswith("   score     9.99")]
 
 
 def test_review_fits_a_terminal_of_80_columns(house: House, own_home: str) -> None:
     long = f"git log --colour=always -- {'/very/long/path/to/a/file' * 8} {'and another word ' * 12}"
-    told = Told(own_home, project="/home/dev/a-project-with-a-rather-long-name/" + "below-it" * 6)
+    told = TranscriptWriter(own_home, project="/home/dev/a-project-with-a-rather-long-name/" + "below-it" * 6)
     told.fails(long, f"{UNKNOWN.splitlines()[0]} {'which is not there ' * 9}").works(long.replace("colour", "color"))
     told.write()
     house.ok("scan")
-    seen = at_terminal("review", typed="q\n")
+    seen = run_at_terminal("review", typed="q\n")
     assert max(map(len, seen.splitlines())) <= 80, seen
 
 
 def test_a_key_that_means_nothing_asks_again_and_shows_nothing_again(scanned: House) -> None:
-    seen = at_terminal("review", typed="x\nw\nu\nq\n")
-    assert (seen.count("1 of 2"), "'x' is none of these" in seen) == (1, True)
+    seen = run_at_terminal("review", typed="x\nw\nu\nq\n")
+    assert (seen.count("1 of 2"), "'x' is none of the keys" in seen) == (1, True)
 
 
 def test_what_cannot_be_accepted_says_with_which_command_it_can(house: House, own_home: str) -> None:
-    Told(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
+    TranscriptWriter(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
     house.ok("scan")
     assert "fix: hardwon accept 1 --command REGEX\n" in house.cli("accept", "1").err
-    assert "hardwon accept 1 --command REGEX" in at_terminal("review", typed="a\nq\n")
+    assert "hardwon accept 1 --command REGEX" in run_at_terminal("review", typed="a\nq\n")
     house.ok("accept", "1", "--command", "git stash")
     assert len(slugs(house, "active")) == 1
 
@@ -184,11 +229,11 @@ def test_a_lesson_becomes_a_block_by_editing_only_if_accepting_it_as_one_would_d
 
 
 def test_calls_that_were_refused_are_counted_and_shown(house: House, own_home: str) -> None:
-    told = Told(own_home).agent(TAG)
+    told = TranscriptWriter(own_home).agent(TAG)
     no = "The user doesn't want to proceed with this tool use. The tool use was rejected."
     told.result(told.call("Bash", {"command": "git stash drop"}), no, failed=True).write()
     house.ok("scan")
-    seen = at_terminal("review", typed="q\n")
+    seen = run_at_terminal("review", typed="q\n")
     assert "would have fired 1 time: 0 failed, 0 went fine, 1 refused" in seen and "refused git stash drop" in seen
 
 
@@ -196,13 +241,13 @@ def test_calls_that_were_refused_are_counted_and_shown(house: House, own_home: s
 def test_triggers_that_a_person_leaves_as_a_list_are_named(
     scanned: House, tmp_path: Any, triggers: str, said: str
 ) -> None:
-    seen = at_terminal("review", typed="e\nq\n", **editor(tmp_path, f"record['triggers'] = {triggers}"))
+    seen = run_at_terminal("review", typed="e\nq\n", **editor(tmp_path, f"record['triggers'] = {triggers}"))
     assert said in seen and slugs(scanned, "active") == []
 
 
 def test_promoting_at_a_terminal_asks_for_the_fields(scanned: House) -> None:
     typed = "git log has no option --colour at all\n\nnote\n8\ntool:git\n"
-    at_terminal("scan", "promote", "1", typed=typed)
+    run_at_terminal("scan", "promote", "1", typed=typed)
     [kept] = scanned.ok("lessons", "list", "--json").json()
     assert (kept["summary"], kept["priority"], kept["tags"]) == (
         "git log has no option --colour at all",
@@ -212,8 +257,8 @@ def test_promoting_at_a_terminal_asks_for_the_fields(scanned: House) -> None:
 
 
 def test_a_scan_at_a_terminal_previews_what_agents_reported_and_asks(house: House, own_home: str) -> None:
-    Told(own_home).agent(TAG).write()
-    assert "Put it in force? (1 of 1)" in at_terminal("scan", typed="y\n")
+    TranscriptWriter(own_home).agent(TAG).write()
+    assert "Put it in force? (1 of 1)" in run_at_terminal("scan", typed="y\n")
     assert len(slugs(house, "active")) == 1
 
 
@@ -235,7 +280,7 @@ def test_a_reader_sees_the_episodes_whole_and_its_judgement_is_shown_but_approve
     said = scanned.ok("review", "--judge", "-", stdin=json.dumps(judged), env=agent)
     assert "kept as a proposal" in said.out
     assert slugs(scanned, "active") == []
-    assert "another session would meet it too" in at_terminal("review", typed="q\n")
+    assert "another session would meet it too" in run_at_terminal("review", typed="q\n")
 
 
 def test_a_judgement_with_a_quote_that_is_not_there_is_void(scanned: House) -> None:
@@ -248,7 +293,7 @@ def test_a_judgement_of_what_is_not_there_does_not_drop_the_others(scanned: Hous
     sent = [{"candidate": 99, "verdict": "none"}, {"candidate": 1, "verdict": "none", "why": "it is obvious"}]
     said = scanned.ok("review", "--judge", "-", stdin=json.dumps(sent)).out
     assert "99  not kept: there is no candidate 99" in said and "1  none    kept as a proposal" in said
-    assert "reader    you: none it is obvious" in at_terminal("review", typed="q\n")
+    assert "reader    you: none it is obvious" in run_at_terminal("review", typed="q\n")
 
 
 def test_a_file_of_judgements_that_is_missing_is_named(scanned: House) -> None:
@@ -258,10 +303,10 @@ def test_a_file_of_judgements_that_is_missing_is_named(scanned: House) -> None:
 
 def test_who_wants_no_colours_gets_plain_text(scanned: House) -> None:
     coloured = {"NO_COLOR": "", "TERM": "xterm-256color"}
-    assert "\x1b[" in at_terminal("review", typed="q\n", **coloured)
-    assert "\x1b[" not in at_terminal("review", typed="q\n", TERM="xterm-256color")
+    assert "\x1b[" in run_at_terminal("review", typed="q\n", **coloured)
+    assert "\x1b[" not in run_at_terminal("review", typed="q\n", TERM="xterm-256color")
 
 
-def test_review_without_a_terminal_says_how_to_read(scanned: House) -> None:
-    ran = scanned.cli("review")
-    assert (ran.code, "hardwon review --json" in ran.err) == (1, True)
+def test_review_without_a_terminal_lists_what_waits(scanned: House) -> None:
+    listed = scanned.ok("review").out
+    assert "--colour" in listed and "--fast" in listed and "hardwon accept N" in listed

@@ -14,15 +14,15 @@ import pytest
 
 from hardwon import claims
 from tests.stories.test_privacy import PLANTED, traces
-from tests.support.house_of_one import House
-from tests.support.told import TAG, UNKNOWN, Told
+from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
+from tests.support.house import House
 
 APP = "/home/dev/app"
 
 
-def told_of(own_home: str, project: str) -> Told:
+def told_of(own_home: str, project: str) -> TranscriptWriter:
     """A mistake, a lesson and a file, all with what is looked for afterwards."""
-    told = Told(own_home, project=project).person(f"run it for {PLANTED}")
+    told = TranscriptWriter(own_home, project=project).person(f"run it for {PLANTED}")
     told.fails(f"{PLANTED} log --colour=always", f"{UNKNOWN} {PLANTED}").works(f"{PLANTED} log --color=always")
     told.agent(TAG.replace("so untracked ones", f"so {PLANTED} and untracked ones"))
     told.call("Write", {"file_path": f"{project}/a", "content": PLANTED})
@@ -35,7 +35,7 @@ def test_nothing_is_mined_in_a_denied_project(house: House, own_home: str, asked
     path = told_of(own_home, f"{APP}/below").write()
     house.ok("scan", *asked, *([path] if asked == ("--path",) else []))
     assert (house.stored("calls"), house.stored("signals"), traces(house, PLANTED)) == ([], [], [])
-    Told(own_home, project=f"{APP}2").mistake().write()
+    TranscriptWriter(own_home, project=f"{APP}2").mistake().write()
     house.ok("scan")
     assert {row["cwd"] for row in house.stored("calls")} == {f"{APP}2"}
 
@@ -45,7 +45,7 @@ def test_nothing_is_mined_of_a_session_part_of_which_was_paused(house: House, ow
     told.write()
     house.ok("status")
     claims.mark_paused(house.home, told.session, time.time())
-    other = Told(own_home, project=APP).mistake()
+    other = TranscriptWriter(own_home, project=APP).mistake()
     other.write()
     house.ok("scan")
     assert traces(house, PLANTED) == []
@@ -61,7 +61,7 @@ def test_a_dry_run_knows_what_was_paused_too(house: House, own_home: str) -> Non
 
 def test_no_call_about_a_denied_path_is_mined(house: House, own_home: str) -> None:
     house.ok("config", "set", "denyPaths", '["vault"]')
-    told = Told(own_home, project=APP)
+    told = TranscriptWriter(own_home, project=APP)
     told.fails(f"cat vault/a --colour {PLANTED}", f"{UNKNOWN} {PLANTED}").works(f"cat vault/a --color {PLANTED}")
     told.call("Write", {"file_path": f"{APP}/vault/b", "content": PLANTED})
     told.call("mcp__files__write", {"any": f"{APP}/vault/b", "words": PLANTED})
@@ -100,8 +100,8 @@ WRONG, RIGHT = f"{PLANTED} log --colour=always", f"{PLANTED} log --color=always"
 
 
 def claude(own_home: str, prompt: str, place: str) -> None:
-    parent = Told(own_home, project=APP).person(prompt).works("ls").person("now the rest").works("ls")
-    below = Told(own_home, session=parent.session, project=APP).fails(WRONG, UNKNOWN).works(RIGHT)
+    parent = TranscriptWriter(own_home, project=APP).person(prompt).works("ls").person("now the rest").works("ls")
+    below = TranscriptWriter(own_home, session=parent.session, project=APP).fails(WRONG, UNKNOWN).works(RIGHT)
     for line in below.lines:
         line.update(isSidechain=True, agentId="a1")
     below.path = os.path.join(os.path.dirname(parent.write()), place.format(parent.session), "agent-a1.jsonl")
@@ -166,14 +166,16 @@ def test_a_sub_agent_whose_session_nobody_can_ask_is_not_mined_and_stops_nothing
     [parent] = glob.glob(os.path.join(folder, "*.jsonl"))
     os.remove(parent)
     os.makedirs(parent)
-    other = Told(own_home, session="z-other").mistake()
+    other = TranscriptWriter(own_home, session="z-other").mistake()
     other.write()
     assert len(house.ok("scan", "--json").json()["candidates"]) == 1
     assert {row["session"] for row in house.stored("calls")} == {other.session}
 
 
 def test_a_reader_is_shown_nothing_that_is_private_or_denied(house: House, own_home: str) -> None:
-    told = Told(own_home, project=APP).person(f"<private>look for {PLANTED}</private>").works(f"ls {PLANTED}")
+    told = (
+        TranscriptWriter(own_home, project=APP).person(f"<private>look for {PLANTED}</private>").works(f"ls {PLANTED}")
+    )
     told.person("the log").mistake().works(f"cat vault/{PLANTED}", f"it holds {PLANTED}")
     told.person(f"<private>and {PLANTED}</private>").agent(f"{PLANTED} it is").write()
     house.ok("scan")
@@ -185,7 +187,7 @@ def test_a_reader_is_shown_nothing_that_is_private_or_denied(house: House, own_h
 
 
 def test_a_private_part_of_what_is_said_is_not_mined(house: House, own_home: str) -> None:
-    told = Told(own_home).person("the log").fails("git log --colour=always", UNKNOWN)
+    told = TranscriptWriter(own_home).person("the log").fails("git log --colour=always", UNKNOWN)
     told.agent(f"<private>Well. The problem is that {PLANTED} is wrong. So.</private>").works("git log --color=always")
     told.agent(f"<private>Noted.\n{TAG.replace('so untracked ones', f'so {PLANTED}')}</private>")
     told.fails("git tag --colour", UNKNOWN).person(f"<private>No.\nuse {PLANTED}</private> never do that").write()

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.house_of_one import House
-from tests.support.told import UNKNOWN, Told
+from tests.support.claude_transcript import UNKNOWN, TranscriptWriter
+from tests.support.house import House
 
 _VARIES = ("index", "id", "slug")
 
@@ -23,7 +23,7 @@ def found(house: House, **more: Any) -> list[dict[str, Any]]:
     """Every candidate, without what is drawn by lot or goes by the order of finding."""
     listed = house.ok("scan", "candidates", "--all", "--json", **more).json()["candidates"]
     listed.sort(key=lambda one: str(one["problem"]))
-    return [{key: value for key, value in one.items() if key not in _VARIES} for one in listed]
+    return [{key: value for key, value in item.items() if key not in _VARIES} for item in listed]
 
 
 def counts(house: House) -> list[tuple[int, int]]:
@@ -37,8 +37,8 @@ def in_one_go(path: str, tmp_path: Any) -> list[dict[str, Any]]:
     return found(fresh, env={"HARDWON_HOME": fresh.home})
 
 
-def long_day(home: str, **more: str) -> Told:
-    told = Told(home, **more).person("show me the log")
+def long_day(home: str, **more: str) -> TranscriptWriter:
+    told = TranscriptWriter(home, **more).person("show me the log")
     for number in range(4):
         told.fails(f"npm run build{number} --mode=fast", f"error: unknown option '--mode' in step{'abcd'[number]}")
         told.works("ls src", "main.ts")
@@ -74,19 +74,19 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(house: House, own_
 
 
 def test_a_last_line_without_an_end_counts_and_lines_after_it_keep_their_numbers(house: House, own_home: str) -> None:
-    told = Told(own_home).person("go")
+    told = TranscriptWriter(own_home).person("go")
     path = told.write()
     with open(path, "rb+") as file:
         file.truncate(os.path.getsize(path) - 1)
     house.ok("scan")
     told.mistake().write()
     house.ok("scan")
-    assert [one["line"] for one in found(house)[0]["evidence"]] == [3, 4, 5]
+    assert [evidence_item["line"] for evidence_item in found(house)[0]["evidence"]] == [3, 4, 5]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_bytes_that_are_no_text_and_other_line_ends_hurt_nobody(house: House, own_home: str, end: bytes) -> None:
-    told = Told(own_home).mistake()
+    told = TranscriptWriter(own_home).mistake()
     path = told.write()
     lines = told.text().splitlines()
     broken = [b"\xff\xfe not json", b'{"type": "user", "message"', b"", lines[0].replace(b"git log", b"git \xff log")]
@@ -94,7 +94,7 @@ def test_bytes_that_are_no_text_and_other_line_ends_hurt_nobody(house: House, ow
         file.write(end.join([*broken, *lines]) + end)
     said = house.ok("scan", "--json").json()
     assert (said["malformed"], len(said["candidates"])) == (2, 1)
-    assert [one["line"] for one in said["candidates"][0]["evidence"]] == [6, 7, 8]
+    assert [evidence_item["line"] for evidence_item in said["candidates"][0]["evidence"]] == [6, 7, 8]
 
 
 def test_a_transcript_cut_short_is_read_anew_and_counts_once(house: House, own_home: str) -> None:
@@ -109,7 +109,7 @@ def test_a_transcript_cut_short_is_read_anew_and_counts_once(house: House, own_h
 
 
 def test_a_transcript_written_anew_is_read_anew_and_counts_once(house: House, own_home: str) -> None:
-    told = Told(own_home).mistake()
+    told = TranscriptWriter(own_home).mistake()
     told.write()
     house.ok("scan")
     told.lines.insert(0, {"type": "summary", "summary": "what was before", "leafUuid": "u-0"})
@@ -117,11 +117,11 @@ def test_a_transcript_written_anew_is_read_anew_and_counts_once(house: House, ow
     house.ok("scan")
     assert sorted(counts(house)) == [(1, 1), (1, 1)]
     spoken = next(one for one in found(house) if "colour" in one["problem"])
-    assert [one["line"] for one in spoken["evidence"]] == [3, 4, 5]
+    assert [evidence_item["line"] for evidence_item in spoken["evidence"]] == [3, 4, 5]
 
 
 def test_a_transcript_written_anew_with_the_same_size_is_noticed(house: House, own_home: str) -> None:
-    told = Told(own_home).works("git log --colour=always").works("git log --color=always")
+    told = TranscriptWriter(own_home).works("git log --colour=always").works("git log --color=always")
     path = told.write()
     house.ok("scan")
     told.lines[1]["message"]["content"][0] |= {"content": UNKNOWN, "is_error": True}
@@ -135,16 +135,16 @@ def test_a_transcript_written_anew_with_the_same_size_is_noticed(house: House, o
 
 
 def test_a_transcript_that_was_moved_counts_once_and_is_found_where_it_is(house: House, own_home: str) -> None:
-    path = Told(own_home).mistake().write()
+    path = TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     moved = path.replace(".jsonl", "-old.jsonl")
     os.rename(path, moved)
-    fresh = Told(own_home).person("a new one under the old name")
+    fresh = TranscriptWriter(own_home).person("a new one under the old name")
     fresh.path = path
     fresh.write()
     house.ok("scan")
     assert counts(house) == [(1, 1)]
-    assert {one["path"] for one in found(house)[0]["evidence"]} == {moved}
+    assert {evidence_item["path"] for evidence_item in found(house)[0]["evidence"]} == {moved}
 
 
 def test_a_copy_of_a_session_counts_once(house: House, own_home: str) -> None:
@@ -189,8 +189,8 @@ def test_a_scan_killed_at_any_point_goes_on_where_it_stopped(house: House, own_h
 
 
 def test_a_transcript_that_cannot_be_read_stops_nobody(house: House, own_home: str) -> None:
-    path = Told(own_home, session="a-first").mistake().write()
-    Told(own_home, session="b-second").mistake().write()
+    path = TranscriptWriter(own_home, session="a-first").mistake().write()
+    TranscriptWriter(own_home, session="b-second").mistake().write()
     shutil.copy(path, path + ".copy.jsonl")
     os.remove(path)
     os.symlink("/nowhere", path)
@@ -213,7 +213,7 @@ def test_what_was_found_is_still_found_in_its_transcript_after_reading_it_anew(h
     path = long_day(own_home).write()
     house.ok("scan")
     house.ok("scan", "--full")
-    assert {one["path"] for one in house.stored("signals")} == {path}
+    assert {row["path"] for row in house.stored("signals")} == {path}
     shutil.copy(path, f"{path}.new")
     os.replace(f"{path}.new", path)
     house.ok("scan")
@@ -230,5 +230,5 @@ def test_what_does_not_fit_into_one_scan_comes_in_the_next(house: House, own_hom
         totals.append(len(found(house)))
     assert (totals[:2], totals[-1]) == ([2, 4], totals[-2])
     listed = house.ok("scan", "candidates", "--all", "--json").json()["candidates"]
-    scores = [one["score"] for one in listed]
+    scores = [item["score"] for item in listed]
     assert scores == sorted(scores, reverse=True)

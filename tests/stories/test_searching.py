@@ -14,8 +14,8 @@ from hardwon.store import db
 from hardwon.web.api import ApiContext, create_api_app
 from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
-from tests.support.house_of_one import GIT_STASH, House, prompt, used
-from tests.support.remembered import DAY, NOON, Remembered
+from tests.support.distilled_store import DAY, NOON, DistilledStore
+from tests.support.house import GIT_STASH, House, prompt, used
 
 WIDE = {"COLUMNS": "80", "TZ": "UTC"}
 
@@ -25,7 +25,7 @@ def kite(house: House, tmp_path: Path) -> str:
     """A project of which a few things are known."""
     folder = tmp_path / "kite"
     folder.mkdir()
-    known = Remembered(house.home, str(folder))
+    known = DistilledStore(house.home, str(folder))
     first, second = known.session(name="first"), known.session(at=NOON + DAY, name="second")
     known.observe(first, "token refresh raced with logout", files=["src/auth/token.py"], type="bugfix")
     known.observe(first, "getUserById caches for a minute", at=NOON + 60, files=["src/users.py"])
@@ -36,11 +36,14 @@ def kite(house: House, tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_hits_are_shown_by_day_and_file_with_what_they_cost_to_read(house: House, kite: str) -> None:
+def test_hits_are_shown_best_first_with_their_passages_and_what_they_cost_to_read(house: House, kite: str) -> None:
     shown = house.ok("search", "token", "refresh", cwd=kite, env=WIDE).out
-    assert "2026-11-12" in shown and "src/auth/token.py" in shown and "O1" in shown and "~" in shown
-    assert shown.index("token refresh raced") < shown.index("getUserById") if "getUserById" in shown else True
-    assert max(map(cell_len, shown.splitlines())) <= 80
+    lines = shown.splitlines()
+    assert lines[0] == "2 results, best first. Read one in full: hardwon show ID"
+    assert lines[2] == "O1 · bugfix · 2026-11-12 12:00 · ~19 tokens · src/auth/token.py"
+    assert lines[3].startswith("  *token refresh* raced with logout ")
+    assert shown.index("O1 ·") < shown.index("S1 ·") and "getUserById" not in shown
+    assert max(map(cell_len, lines)) <= 80
 
 
 def test_every_table_fits_into_80_columns(house: House, kite: str) -> None:
@@ -57,10 +60,29 @@ def test_every_table_fits_into_80_columns(house: House, kite: str) -> None:
 def test_a_search_stays_in_the_project_of_the_folder_unless_all_are_asked_for(
     house: House, kite: str, tmp_path: Path
 ) -> None:
-    assert "nothing was found" in house.ok("search", "getUserById", cwd=str(tmp_path), env=WIDE).out
+    elsewhere = house.cli("search", "getUserById", cwd=str(tmp_path), env=WIDE)
+    assert elsewhere.code == 1 and "nothing was found" in elsewhere.out
     assert "O2" in house.ok("search", "getUserById", "--all", cwd=str(tmp_path), env=WIDE).out
     for named in ("kite", "./kite", kite):
         assert "O2" in house.ok("search", "getUserById", "--project", named, cwd=str(tmp_path), env=WIDE).out
+
+
+def test_nothing_found_is_said_and_is_no_success(house: House, kite: str) -> None:
+    for command in (("search", "zzzzqqq"), ("search", "redis", "token"), ("timeline", "--query", "zzzzqqq")):
+        ran = house.cli(*command, cwd=kite, env=WIDE)
+        assert (ran.code, len(ran.out.splitlines())) == (1, 1) and "nothing was found" in ran.out, command
+    ran = house.cli("search", "zzzzqqq", "--json", cwd=kite)
+    assert ran.code == 1 and ran.json() == {"hits": [], "note": "", "period": ""}
+
+
+def test_words_that_name_a_time_are_a_filter_and_shown_as_one(house: House, kite: str) -> None:
+    shown = house.ok("search", "token refresh on 2026-11-13", cwd=kite, env=WIDE).out
+    assert shown.startswith("1 result on 2026-11-13 (on 2026-11-13), best first.") and "O1" not in shown
+    shown = house.ok("search", "token refresh in November 2026", "--json", cwd=kite, env=WIDE).json()
+    assert shown["period"] == "from 2026-11-01 until 2026-11-30 (in November 2026)"
+    assert [hit["id"] for hit in shown["hits"]] == ["O1", "S1"]
+    other = house.ok("search", "token refresh in May 2024", cwd=kite, env=WIDE)
+    assert "nothing matches from 2024-05-01 until 2024-05-31" in other.err and "O1" in other.out
 
 
 def test_a_project_that_nobody_knows_is_said(house: House, kite: str) -> None:

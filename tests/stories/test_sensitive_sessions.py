@@ -10,14 +10,14 @@ import pytest
 
 from hardwon import clock, settings
 from hardwon.handoff.due_sessions import find_sessions_due_for_reflection
-from hardwon.privacy.sensitive_sessions import has_sensitive_word
+from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.sessions import ingest
 from hardwon.store import db, jobs, set_up
 from hardwon.types import Event
 from hardwon.worker import job_process
-from tests.support.house_of_one import House
-from tests.support.told import Told
-from tests.support.written import launch
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House
+from tests.support.made_up_transcripts import build_launch_session
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_nothing_is_made_of_a_session_with_a_sensitive_word(
     house: House, own_home: str, tmp_path: Any, first_prompt: str, config: dict[str, Any], is_sensitive: bool
 ) -> None:
     values = settings.resolve_settings(config)
-    transcript = launch(session="s1").write(tmp_path)
+    transcript = build_launch_session(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
         set_up.record_time(connection, 0.0)
         report_session(connection, transcript, "start the day", first_prompt, "and the second page")
@@ -85,7 +85,7 @@ def test_nothing_is_made_of_a_session_with_a_sensitive_word(
 
 def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> None:
     values = settings.resolve_settings({})
-    transcript = launch(session="s1").write(tmp_path)
+    transcript = build_launch_session(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
         report_session(connection, transcript, "write the settlement")
         job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=time.time)
@@ -98,7 +98,7 @@ def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> 
 
 
 def test_a_sensitive_session_is_not_drafted_on_demand_either(house: House, tmp_path: Any) -> None:
-    told = Told(str(tmp_path), project=str(tmp_path))
+    told = TranscriptWriter(str(tmp_path), project=str(tmp_path))
     told.person("move the kite to pnpm #private").mistake().write()
     refused = house.cli("reflect", str(told.path))
     assert refused.code == 1 and "is marked as sensitive" in refused.err

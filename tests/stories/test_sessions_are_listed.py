@@ -6,8 +6,8 @@ import json
 import os
 import time
 
-from tests.support.house_of_one import House, bash, happened, lesson, prompt, used
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House, bash, happened, lesson, prompt, used
 
 KITE, BOAT = "/home/dev/kite", "/home/dev/boat"
 
@@ -25,7 +25,7 @@ def test_the_latest_session_is_listed_first(house: House) -> None:
     lived(house, "aaaa-1")
     lived(house, "bbbb-2", cwd=BOAT, words="write\nthe docs", ended=True)
     listed = house.ok("sessions", "list", "--json").json()
-    assert [(one["session"], one["project"], one["status"]) for one in listed] == [
+    assert [(item["session"], item["project"], item["status"]) for item in listed] == [
         ("bbbb-2", "boat", "completed"),
         ("aaaa-1", "kite", "active"),
     ]
@@ -108,7 +108,7 @@ def test_a_session_shown_cannot_move_the_cursor(house: House) -> None:
 def test_a_deleted_session_leaves_nothing_behind(house: House, own_home: str) -> None:
     house.add(lesson(r"\bgit stash\b", delivery="note"))
     house.ok("config", "set", "autoScanIntervalHours", "-1")
-    told = Told(own_home, session="aaaa-1").person("it is called nightjar")
+    told = TranscriptWriter(own_home, session="aaaa-1").person("it is called nightjar")
     told.call("Bash", {"command": "deploy nightjar"})
     told.write()
     house.ok("import", "transcripts")
@@ -120,7 +120,7 @@ def test_a_deleted_session_leaves_nothing_behind(house: House, own_home: str) ->
     assert "session aaaa-1: 1 prompt and 2 events, 1 delivery" in said and "what hardwon scan found" in said
     house.ok("stop")
     assert [one["session"] for one in house.ok("sessions", "list", "--json").json()] == ["bbbb-2"]
-    assert {one["session"] for one in house.deliveries()} == {"bbbb-2"}
+    assert {delivery["session"] for delivery in house.deliveries()} == {"bbbb-2"}
     for name in os.listdir(house.home):
         if name.startswith("hardwon.db"):
             with open(os.path.join(house.home, name), "rb") as file:
@@ -141,9 +141,9 @@ def test_deleting_is_asked_for_and_is_a_persons_to_do(house: House) -> None:
 
 
 def test_history_is_imported_once(house: House, own_home: str) -> None:
-    old = Told(own_home).person("run the tests").mistake().agent("Done.")
+    old = TranscriptWriter(own_home).person("run the tests").mistake().agent("Done.")
     os.utime(old.write(), (time.time() - 100_000,) * 2)
-    Told(own_home, project=BOAT).person("write the docs").works("ls").write()
+    TranscriptWriter(own_home, project=BOAT).person("write the docs").works("ls").write()
     first = house.ok("import", "transcripts", "--json").json()
     assert {what: first[what] for what in ("files", "sessions", "prompts", "events")} == {
         "files": 2,
@@ -155,7 +155,7 @@ def test_history_is_imported_once(house: House, own_home: str) -> None:
     assert (again["sessions"], again["prompts"], again["events"]) == (0, 0, 0)
     listed = {one["session"]: one for one in house.ok("sessions", "list", "--json").json()}
     assert listed[old.session]["status"] == "completed"
-    assert [(one["project"], one["status"]) for one in listed.values() if one["session"] != old.session] == [
+    assert [(item["project"], item["status"]) for item in listed.values() if item["session"] != old.session] == [
         ("boat", "active")
     ]
     timeline = house.ok("sessions", "show", old.session, "--json").json()["timeline"]
@@ -167,7 +167,7 @@ def test_history_is_imported_once(house: House, own_home: str) -> None:
 def test_a_session_that_grew_old_since_its_import_is_completed_and_active_when_resumed(
     house: House, own_home: str
 ) -> None:
-    told = Told(own_home).person("run the tests")
+    told = TranscriptWriter(own_home).person("run the tests")
     path = told.write()
     house.ok("import", "transcripts")
     os.utime(path, (time.time() - 100_000,) * 2)
@@ -179,7 +179,7 @@ def test_a_session_that_grew_old_since_its_import_is_completed_and_active_when_r
 
 
 def test_an_import_can_be_narrowed_to_a_place_a_host_or_a_time(house: House, own_home: str) -> None:
-    here, there = Told(own_home).person("here"), Told(own_home, project=BOAT).person("there")
+    here, there = TranscriptWriter(own_home).person("here"), TranscriptWriter(own_home, project=BOAT).person("there")
     os.utime(here.write(), (time.time() - 10 * 86_400,) * 2)
     there.write()
     assert house.ok("import", "transcripts", "--host", "codex", "--json").json()["files"] == 0
@@ -192,9 +192,9 @@ def test_an_import_can_be_narrowed_to_a_place_a_host_or_a_time(house: House, own
 
 
 def test_a_copy_of_a_session_and_a_damaged_line_add_nothing(house: House, own_home: str) -> None:
-    told = Told(own_home).person("run the tests").works("make")
+    told = TranscriptWriter(own_home).person("run the tests").works("make")
     told.write()
-    copy = Told(own_home, session="copied")
+    copy = TranscriptWriter(own_home, session="copied")
     copy.lines = [json.loads(json.dumps(line).replace(told.session, "copied")) for line in told.lines]
     with open(copy.write(), "ab") as file:
         file.write(b'{"type": "user", "mess\n\xff\xfe\n')

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash, prompt, wait_for
-from tests.support.told import TAG, Told
+from tests.support.claude_transcript import TAG, TranscriptWriter
+from tests.support.house import GIT_STASH, House, bash, prompt, wait_for
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
@@ -76,7 +76,7 @@ def interrupted(house: House, *words: str, says: bytes) -> int:
         # Python's readline misses a signal that arrives between its prompt and its wait, and a person presses again.
         child.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            code = child.wait(timeout=2)
+            code = child.wait(timeout=30)  # a second signal while it ends would kill it
     os.close(ours)
     return code
 
@@ -88,5 +88,5 @@ def test_an_interrupt_ends_with_130(house: House, own_home: str) -> None:
     house.ok("backup")
     name = os.listdir(os.path.join(house.home, "backups"))[0]
     assert interrupted(house, "restore", name, says=b"[y/N]") == 130
-    Told(own_home).agent(TAG).write()
+    TranscriptWriter(own_home).agent(TAG).write()
     assert interrupted(house, "scan", says=b"[l]ater") == 130

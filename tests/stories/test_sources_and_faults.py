@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash, lesson
+from tests.support.house import GIT_STASH, House, bash, lesson
 
 
 @pytest.fixture(params=["worker up", "worker down"])

@@ -11,85 +11,94 @@ from pathlib import Path
 import pytest
 
 from hardwon import projects
-from hardwon.handoff import memories, ratification, reflection
+from hardwon.handoff import memories, ratification, reflection, written_handoffs
 from hardwon.store import reflections
-from tests.support.handed import DRAFT, PNPM, Left, brief, git, listed, made_repository, remembered
-from tests.support.house_of_one import House
-from tests.support.remembered import NOON
+from tests.support.distilled_store import NOON
+from tests.support.handoff_drafts import (
+    DRAFT,
+    PNPM,
+    DraftWriter,
+    create_repository,
+    list_handoffs,
+    list_memory_files,
+    print_brief,
+    run_git,
+)
+from tests.support.house import House
 
 
 @pytest.fixture
-def left(house: House, tmp_path: Path, own_home: str) -> Iterator[Left]:
-    owned = Left(house, made_repository(tmp_path / "kite", own_home))
+def left(house: House, tmp_path: Path, own_home: str) -> Iterator[DraftWriter]:
+    owned = DraftWriter(house, create_repository(tmp_path / "kite", own_home))
     yield owned
     owned.connection.close()
 
 
-def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, left: Left) -> None:
+def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, left: DraftWriter) -> None:
     folder = left.folder / ".claude" / "memory"
     folder.mkdir(parents=True)
     mine = folder / "feedback_pnpm.md"
     mine.write_text(f"{PNPM}\n")
     left.draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
-    assert len(remembered(left.folder)) == 2
+    assert len(list_memory_files(left.folder)) == 2
     house.ok("reflect", "--undo", "1")
-    assert remembered(left.folder) == ["feedback_pnpm.md"] and mine.read_text() == f"{PNPM}\n"
-    assert PNPM not in brief(house, left.folder)
-    assert {one["status"] for one in house.stored("memories")} == {"retired"}
+    assert list_memory_files(left.folder) == ["feedback_pnpm.md"] and mine.read_text() == f"{PNPM}\n"
+    assert PNPM not in print_brief(house, left.folder)
+    assert {row["status"] for row in house.stored("memories")} == {"retired"}
 
 
-def test_undoing_leaves_no_empty_folder(house: House, left: Left) -> None:
+def test_undoing_leaves_no_empty_folder(house: House, left: DraftWriter) -> None:
     before = sorted(path.name for path in left.folder.iterdir() if path.name != "docs")
     left.draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
-    assert len(remembered(left.folder)) == 2
+    assert len(list_memory_files(left.folder)) == 2
     house.ok("reflect", "--undo", "1")
     assert sorted(path.name for path in left.folder.iterdir() if path.name != "docs") == before
 
 
 def test_undoing_one_of_several_that_were_ratified_at_once_leaves_what_the_others_said(
-    house: House, left: Left
+    house: House, left: DraftWriter
 ) -> None:
     left.draft()
     left.draft("s2", "## Memories to approve\n\n- project: Spars are cut from ash (L4)\n")
     house.ok("handoff", "ratify", "1", "2", cwd=str(left.folder))
     house.ok("reflect", "--undo", "1")
-    states = {one["text"]: one["status"] for one in house.stored("memories")}
+    states = {row["text"]: row["status"] for row in house.stored("memories")}
     assert states.pop("Spars are cut from ash") == "active" and set(states.values()) == {"retired"}
-    assert "Spars are cut from ash" in brief(house, left.folder) and PNPM not in brief(house, left.folder)
+    assert "Spars are cut from ash" in print_brief(house, left.folder) and PNPM not in print_brief(house, left.folder)
 
 
-def test_what_was_only_proposed_does_not_wait_on_and_may_be_proposed_again(house: House, left: Left) -> None:
+def test_what_was_only_proposed_does_not_wait_on_and_may_be_proposed_again(house: House, left: DraftWriter) -> None:
     left.draft()
     left.propose(PNPM)
     house.ok("reflect", "--undo", "1")
-    assert [one["status"] for one in house.stored("memories")] == ["retired"]
+    assert [row["status"] for row in house.stored("memories")] == ["retired"]
     left.propose(PNPM)
 
 
-def test_a_commit_stays_and_the_command_that_takes_it_back_is_said(house: House, left: Left) -> None:
+def test_a_commit_stays_and_the_command_that_takes_it_back_is_said(house: House, left: DraftWriter) -> None:
     (left.folder / "staged.txt").write_text("staged\n")
-    git(left.folder, "add", "staged.txt")
+    run_git(left.folder, "add", "staged.txt")
     left.draft()
     house.ok("handoff", "ratify", "--commit", "1", cwd=str(left.folder))
-    made = git(left.folder, "rev-parse", "HEAD")
+    made = run_git(left.folder, "rev-parse", "HEAD")
     said = house.ok("reflect", "--undo", "1").out
-    assert "the commit stays" in said and git(left.folder, "rev-parse", "HEAD") == made
+    assert "the commit stays" in said and run_git(left.folder, "rev-parse", "HEAD") == made
     assert not (left.folder / "docs").exists()
     command = next(line.strip() for line in said.splitlines() if line.strip().startswith("git -C "))
     subprocess.run(shlex.split(command), check=True, capture_output=True)
-    assert git(left.folder, "ls-tree", "-r", "--name-only", "HEAD") == "a.txt\n"
-    assert git(left.folder, "status", "--porcelain") == "A  staged.txt\n"
+    assert run_git(left.folder, "ls-tree", "-r", "--name-only", "HEAD") == "a.txt\n"
+    assert run_git(left.folder, "status", "--porcelain") == "A  staged.txt\n"
 
 
-def test_without_a_commit_nothing_is_said_of_one(house: House, left: Left) -> None:
+def test_without_a_commit_nothing_is_said_of_one(house: House, left: DraftWriter) -> None:
     left.draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     assert "git" not in house.ok("reflect", "--undo", "1").out.replace(str(left.folder), "")
 
 
-def test_who_was_cut_off_while_undoing_can_do_it_again(left: Left) -> None:
+def test_who_was_cut_off_while_undoing_can_do_it_again(left: DraftWriter) -> None:
     folder = left.folder / ".claude" / "memory"
     folder.mkdir(parents=True)
     (folder / "MEMORY.md").write_text("# Ours\n")
@@ -97,11 +106,11 @@ def test_who_was_cut_off_while_undoing_can_do_it_again(left: Left) -> None:
     ratification.ratify(left.connection, left.home, one, NOON)
     (folder / "MEMORY.md").write_text("# Ours\n")
     reflection.undo(left.connection, left.home, 1, NOON)
-    assert (folder / "MEMORY.md").read_text() == "# Ours\n" and remembered(left.folder) == ["MEMORY.md"]
+    assert (folder / "MEMORY.md").read_text() == "# Ours\n" and list_memory_files(left.folder) == ["MEMORY.md"]
 
 
 def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_page_back(
-    house: House, left: Left
+    house: House, left: DraftWriter
 ) -> None:
     left.draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
@@ -110,27 +119,27 @@ def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_p
     left.draft(text=DRAFT.replace("make test", "make lint"), at=NOON + 60)
     house.ok("handoff", "ratify", "2", cwd=str(left.folder))
     assert "make lint" in page.read_text()
-    assert [(one["id"], one["state"]) for one in listed(house, left.folder)] == [(2, "ratified")]
+    assert [(one["id"], one["state"]) for one in list_handoffs(house, left.folder)] == [(2, "ratified")]
     house.ok("reflect", "--undo", "2")
     assert page.read_text() == first
-    assert [(one["id"], one["state"]) for one in listed(house, left.folder)] == [(1, "ratified")]
-    assert "H:1 First: `make test` fails" in brief(house, left.folder)
+    assert [(one["id"], one["state"]) for one in list_handoffs(house, left.folder)] == [(1, "ratified")]
+    assert "H:1 First: `make test` fails" in print_brief(house, left.folder)
 
 
-def test_who_was_cut_off_while_ratifying_can_do_it_again(left: Left) -> None:
+def test_who_was_cut_off_while_ratifying_can_do_it_again(left: DraftWriter) -> None:
     one = left.draft()
     page = left.folder / "docs" / "sessions" / "s1.md"
     page.write_text(ratification.build_page_text(one.draft, NOON))
     assert ratification.ratify(left.connection, left.home, one, NOON).page_path == str(page)
 
 
-def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: Left) -> None:
+def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: DraftWriter) -> None:
     one = left.draft()
     house.session_start("s1", cwd=str(left.folder))
     house.stored("sessions")
     before = reflections.list_reflections(left.connection)
     with pytest.raises(OSError, match=r".*"):
-        ratification.save_handoff(
+        written_handoffs.save_handoff(
             left.connection,
             left.home,
             "next the rudder",
@@ -145,7 +154,7 @@ def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: L
     assert reflections.list_reflections(left.connection) == before and os.path.exists(one.draft)
 
 
-def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Left) -> None:
+def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: DraftWriter) -> None:
     text = DRAFT.replace('status: "draft"\n', 'status: "draft"\ntranscript: "/home/dev/.claude/projects/t.jsonl"\n')
     left.draft(text=text)
     memories.propose(
@@ -162,12 +171,12 @@ def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: Le
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     shared = [*left.folder.glob("docs/sessions/*"), *left.folder.glob(".claude/memory/*")]
     assert len(shared) == 3 and not any("/home/" in path.read_text() for path in shared)
-    assert "session s1, L3" in (left.folder / ".claude" / "memory" / remembered(left.folder)[0]).read_text()
+    assert "session s1, L3" in (left.folder / ".claude" / "memory" / list_memory_files(left.folder)[0]).read_text()
     assert "/home/dev" in house.ok("memory", "show", "1").out
 
 
 def test_a_memory_folder_that_leads_out_of_the_repository_is_not_written_to(
-    house: House, left: Left, tmp_path: Path
+    house: House, left: DraftWriter, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -177,7 +186,7 @@ def test_a_memory_folder_that_leads_out_of_the_repository_is_not_written_to(
     assert list(outside.iterdir()) == [] and len(os.listdir(os.path.join(house.home, "memory"))) == 2
 
 
-def test_where_memories_cannot_be_written_the_page_is_and_it_is_said(house: House, left: Left) -> None:
+def test_where_memories_cannot_be_written_the_page_is_and_it_is_said(house: House, left: DraftWriter) -> None:
     (left.folder / ".claude").write_text("no folder\n")
     left.draft()
     said = house.ok("handoff", "ratify", "1", cwd=str(left.folder)).out

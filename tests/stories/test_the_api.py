@@ -20,8 +20,10 @@ import httpx
 import pytest
 
 from hardwon.web.live import LiveFeed
-from tests.support.house_of_one import GIT_STASH, House, bash, lesson, used, wait_for
-from tests.support.remembered import Remembered
+from tests.support.distilled_store import DistilledStore
+from tests.support.house import GIT_STASH, House, bash, lesson, used, wait_for
+
+EXAMPLES_PER_OPERATION = 50 if os.environ.get("HARDWON_LONG") else 3  # read here: no test sees the variable
 
 
 def wait_for_port(house: House) -> int:
@@ -75,7 +77,7 @@ def test_whoever_hangs_up_at_once_is_not_let_in_for_having_no_address(api: httpx
             caller.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
     os.kill(worker, signal.SIGCONT)
     assert api.post("/api/sessions/init", content=body.replace(b"let me", b"I am")).status_code == 200
-    told = [one["prompt"] for one in house.stored("prompts")]
+    told = [row["prompt"] for row in house.stored("prompts")]
     assert ("I am in" in told, "let me in" in told) == (True, False)
 
 
@@ -207,8 +209,8 @@ def test_every_spelling_is_behind_the_same_gate(api: httpx.Client, house: House,
     for status, headers in refusals.items():
         assert api.post(path, json=body, headers=headers).status_code == status
     assert api.post(path, content=b"x" * 2_000_000).status_code == 413
-    assert "gated" not in [one["session"] for one in house.stored("sessions")]
-    assert "let me in" not in [one["prompt"] for one in house.stored("prompts")]
+    assert "gated" not in [row["session"] for row in house.stored("sessions")]
+    assert "let me in" not in [row["prompt"] for row in house.stored("prompts")]
 
 
 def test_the_example_for_vs_code_works_as_it_is_written(api: httpx.Client, house: House) -> None:
@@ -356,7 +358,7 @@ def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Cl
 
 
 def test_a_project_may_be_told_by_its_name_alone(api: httpx.Client, house: House, tmp_path: Any) -> None:
-    past = Remembered(house.home, str(tmp_path))
+    past = DistilledStore(house.home, str(tmp_path))
     past.observe(past.session(), "The tail was too short", type="bugfix")
     past.close()
     name = os.path.basename(tmp_path)
@@ -405,7 +407,7 @@ def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
 
 
 def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, house: House, tmp_path: Any) -> None:
-    past = Remembered(house.home, str(tmp_path))
+    past = DistilledStore(house.home, str(tmp_path))
     first = past.observe(past.session(), "The tail was too short", type="bugfix")
     past.close()
     house.ok("search", "tail", cwd=str(tmp_path))
@@ -413,7 +415,7 @@ def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, hous
     (hit,) = api.get("/api/search", params=asked).json()["hits"]
     assert (hit["id"], hit["type"]) == (f"O{first}", "bugfix")
     around = api.get("/api/timeline", params={"anchor": hit["id"], "project": "*"}).json()
-    assert [one["id"] for one in around["records"]] == [hit["id"]]
+    assert [record["id"] for record in around["records"]] == [hit["id"]]
     for anchor in (hit["id"], str(first)):
         unsaid = api.get("/api/timeline", params={"anchor": anchor})
         assert (unsaid.json()["anchor"], unsaid.json()["records"]) == (hit["id"], around["records"])
@@ -516,7 +518,7 @@ def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) ->
         "--checks",
         "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
         "--max-examples",
-        "10",
+        str(EXAMPLES_PER_OPERATION),
         "--exclude-path",
         "/api/stream",
         "--phases",

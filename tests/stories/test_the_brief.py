@@ -18,8 +18,8 @@ from hardwon.lessons import compiled_brief
 from hardwon.search import brief, indexing
 from hardwon.store import db
 from tests.stories.test_the_api import token, wait_for_port
-from tests.support.house_of_one import GIT_STASH, Answer, House, bash, call, failed, happened, lesson, prompt, used
-from tests.support.remembered import DAY, NOON, Remembered
+from tests.support.distilled_store import DAY, NOON, DistilledStore
+from tests.support.house import GIT_STASH, Answer, House, bash, call, failed, happened, lesson, prompt, used
 
 LIMIT = 9_000
 SOURCES = ("startup", "resume", "clear", "compact")
@@ -34,8 +34,8 @@ def project(own_home: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def past(house: House, project: str) -> Iterator[Remembered]:
-    remembered = Remembered(house.home, project)
+def past(house: House, project: str) -> Iterator[DistilledStore]:
+    remembered = DistilledStore(house.home, project)
     yield remembered
     remembered.close()
 
@@ -64,7 +64,7 @@ def ids(context: str) -> list[str]:
 
 @pytest.mark.parametrize("count", [0, 1, 50, 5_000])
 def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
-    house: House, past: Remembered, count: int
+    house: House, past: DistilledStore, count: int
 ) -> None:
     past.many(count)
     warm, cold = both(house, "s1", past.folder)
@@ -75,7 +75,7 @@ def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_every_kind_of_start_has_it(house: House, past: Remembered, source: str) -> None:
+def test_every_kind_of_start_has_it(house: House, past: DistilledStore, source: str) -> None:
     past.many(3)
     warm, cold = both(house, "s1", past.folder, source)
     assert without_address(warm) == without_address(cold) and ids(warm.context) == ["O3", "O2", "O1"]
@@ -98,7 +98,7 @@ def test_what_a_session_did_is_told_to_the_next_one(house: House, project: str) 
     wait_for_file(compiled_brief.get_brief_path(house.home, project))
     warm, cold = both(house, "s2", project)
     assert without_address(warm) == without_address(cold)
-    assert re.search(r"\nin src/auth.py\n  O\d+ B .*pytest", warm.context) and "edited auth.py; passes" in warm.context
+    assert re.search(r"\n  O\d+ B .*pytest", warm.context) and "edited auth.py; passes" in warm.context
 
 
 def wait_for_file(path: str) -> None:
@@ -116,7 +116,7 @@ def test_with_nothing_known_there_is_only_the_protocol_and_nothing_for_the_perso
     assert not os.path.exists(compiled_brief.get_brief_path(house.home, project))
 
 
-def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past: Remembered) -> None:
+def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past: DistilledStore) -> None:
     before, today = past.session(at=NOON - DAY), past.session(at=NOON + 3)
     past.observe(before, "tokens were compared as bytes", at=NOON - DAY, files=["src/auth.py"], type="bugfix")
     past.observe(today, "the cache is keyed by path", at=NOON, files=[f"{past.folder}/src/cache.py"], type="decision")
@@ -125,26 +125,22 @@ def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past
     past.observe(today, "the cache was never emptied", at=NOON + 3, files=["src/cache.py"], type="failure")
     house.ok("start")
     context = house.session_start("s1", cwd=past.folder).context
-    told = context[context.index("What was recorded") :].split("\n")[2:-1]
+    told = context[context.index("What was recorded") :].split("\n")[1:-1]
     cost = len("the cache was never emptied" + "What was found out, in a sentence or two." + "[]") // 4 + 1
-    assert told[0] == "2026-11-12" and told[2] == f"  O5 X the cache was never emptied 1200>{cost}"
-    assert [line.partition(" 1200")[0] for line in told if line != told[2]] == [
+    assert told[1] == f"  O5 X the cache was never emptied (in src/cache.py) 1200>{cost}"
+    assert [line.partition(" 1200")[0].partition(" 77>")[0] for line in told] == [
         "2026-11-12",
-        "in src/cache.py",
-        "  O2 D the cache is keyed by path",
-        "about no file",
+        "  O5 X the cache was never emptied (in src/cache.py)",
+        "  O2 D the cache is keyed by path (in src/cache.py)",
         "  O4 I a thought about nothing",
-        "in src/auth.py",
-        told[7],
+        "  O3 I sessions end at midnight (in src/auth.py)",
         "2026-11-11",
-        "in src/auth.py",
-        "  O1 B tokens were compared as bytes",
+        "  O1 B tokens were compared as bytes (in src/auth.py)",
     ]
-    assert told[7].startswith("  O3 I sessions end at midnight 77>")
     assert "D decision, B bugfix, I discovery, X failure" in context
 
 
-def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: Remembered) -> None:
+def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: DistilledStore) -> None:
     old, new = past.session(at=NOON), past.session(at=NOON + DAY)
     past.summarise(new, at=NOON + DAY, request="make it fast", learned="the disk was full", next_steps="buy a disk")
     past.summarise(old, at=NOON, request="something long ago")
@@ -157,7 +153,7 @@ def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: Remem
     assert answer.notice.endswith("\nIt opened with: last session, 13 Nov: make it fast; next: buy a disk")
 
 
-def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: Remembered) -> None:
+def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: DistilledStore) -> None:
     session = past.session()
     titles = ("", "Read src/kite.py", "Ran `make`", "Changed src/kite.py; 20 packages ok", "the tail was too short")
     for number, title in enumerate((*titles, "The tail was too short!")):
@@ -167,7 +163,7 @@ def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: Rem
     assert ids(context) == ["O6"] and "The tail was too short!" in context
 
 
-def test_a_project_hears_nothing_of_another(house: House, past: Remembered, own_home: str) -> None:
+def test_a_project_hears_nothing_of_another(house: House, past: DistilledStore, own_home: str) -> None:
     past.many(20)
     other = os.path.join(own_home, "other")
     os.makedirs(os.path.join(other, ".git"))
@@ -178,7 +174,7 @@ def test_a_project_hears_nothing_of_another(house: House, past: Remembered, own_
     assert len(ids(house.session_start("s2", cwd=below).context)) == 10
 
 
-def test_lessons_and_memory_share_the_room(house: House, past: Remembered) -> None:
+def test_lessons_and_memory_share_the_room(house: House, past: DistilledStore) -> None:
     for number in range(12):
         house.add(lesson(delivery="start", solution=f"way {number}: " + f"word{number} " * 90))
     session = past.session()
@@ -194,7 +190,7 @@ def test_lessons_and_memory_share_the_room(house: House, past: Remembered) -> No
     assert all(re.search(r" 1200>\d+$", line) for line in warm.context.split("\n") if line.startswith("  O"))
 
 
-def test_the_setting_says_how_many(house: House, past: Remembered) -> None:
+def test_the_setting_says_how_many(house: House, past: DistilledStore) -> None:
     past.many(30)
     house.ok("config", "set", "briefObservations", "7")
     house.ok("start")
@@ -204,7 +200,7 @@ def test_the_setting_says_how_many(house: House, past: Remembered) -> None:
     assert ids(context) == [] and "S3 asked" in context
 
 
-def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered) -> None:
+def test_what_the_projects_notes_say_is_left_out(house: House, past: DistilledStore) -> None:
     session = past.session()
     past.observe(session, "Tests need a running database")
     past.observe(session, "the parser is written by hand")
@@ -225,7 +221,7 @@ def test_what_the_projects_notes_say_is_left_out(house: House, past: Remembered)
     assert "written by hand" in warm.context and "S1 done: nothing much" in warm.context
     assert not any(text in warm.context for text in ("running database", "staging host", "make check", "knots"))
     said = house.ok("brief", "--json", cwd=past.folder).json()
-    assert {one["section"]: one["inNotes"] for one in said["sections"] if one["inNotes"]} == {
+    assert {section["section"]: section["inNotes"] for section in said["sections"] if section["inNotes"]} == {
         "lessons": 1,
         "index": 2,
         "summary": 1,
@@ -244,7 +240,7 @@ HOSTILE = (
 )
 
 
-def test_hostile_text_stays_one_line_of_data(house: House, past: Remembered) -> None:
+def test_hostile_text_stays_one_line_of_data(house: House, past: DistilledStore) -> None:
     session = past.session()
     for title in HOSTILE:
         past.observe(session, title, files=[title], type=title[:300], subtitle=title)
@@ -257,7 +253,9 @@ def test_hostile_text_stays_one_line_of_data(house: House, past: Remembered) -> 
     assert "<system-reminder" not in warm.context and warm.context.count("\n#lesson") == 1
 
 
-def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(house: House, past: Remembered) -> None:
+def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(
+    house: House, past: DistilledStore
+) -> None:
     past.many(20)
     house.add(lesson(delivery="start"))
     house.ok("config", "set", "apiPort", "0")
@@ -274,7 +272,7 @@ def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(hou
     assert house.session_start("s3", cwd=past.folder).notice == ""
 
 
-def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: Remembered) -> None:
+def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: DistilledStore) -> None:
     past.many(1)
     house.ok("config", "set", "apiPort", "-1")
     warm, cold = both(house, "s1", past.folder)
@@ -282,7 +280,7 @@ def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: Remem
 
 
 @pytest.mark.parametrize("source", [source for source in SOURCES if source != "startup"])
-def test_a_session_that_goes_on_tells_the_person_nothing_again(house: House, past: Remembered, source: str) -> None:
+def test_a_session_that_goes_on_tells_the_person_nothing_again(house: House, past: DistilledStore, source: str) -> None:
     past.many(3)
     warm, cold = both(house, "s1", past.folder, source)
     assert ids(warm.context) and (warm.notice, cold.notice) == ("", "")
@@ -300,17 +298,21 @@ def test_at_first_the_person_hears_of_it_though_nothing_is_known_and_then_of_les
     assert (second, ADDRESS.sub("", third.split("\n")[0])) == ("", "hardwon: 1 lesson. Look: hardwon view")
 
 
-def test_a_brief_is_one_delivery_on_record(house: House, past: Remembered) -> None:
+def test_a_brief_is_one_delivery_on_record(house: House, past: DistilledStore) -> None:
     past.many(5)
     house.add(lesson(delivery="start"))
     both(house, "s1", past.folder)
-    told = [(one["session"], one["delivery"], one["summary"]) for one in house.deliveries() if one["lesson"] == "brief"]
+    told = [
+        (delivery["session"], delivery["delivery"], delivery["summary"])
+        for delivery in house.deliveries()
+        if delivery["lesson"] == "brief"
+    ]
     summary = "5 observations, last session, 12 Nov: did 0; next: go on"
     assert told[1:] == [("s1", "start", summary), ("s1-cold", "start", summary)]
     assert len(house.deliveries()) == 6
 
 
-def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, past: Remembered) -> None:
+def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, past: DistilledStore) -> None:
     past.many(5)
     house.ok("start")
     house.session_start("s1", cwd=past.folder)
@@ -322,7 +324,9 @@ def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, pas
     assert ids(house.session_start("s2", cwd=past.folder).context) == []
 
 
-def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(house: House, past: Remembered) -> None:
+def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(
+    house: House, past: DistilledStore
+) -> None:
     house.ok("lessons", "build")
     house.stay_cold()
     past.many(3)
@@ -335,7 +339,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(ho
 @pytest.mark.parametrize(
     "spoilt", [b"", b"nonsense", b"hardwon-brief-1\nindex\n\t\t\t\nindex\ta\tb\tc\n", b"\xff\xfe" * 9]
 )
-def test_a_spoilt_brief_is_as_good_as_none(house: House, past: Remembered, spoilt: bytes) -> None:
+def test_a_spoilt_brief_is_as_good_as_none(house: House, past: DistilledStore, spoilt: bytes) -> None:
     past.many(3)
     both(house, "s1", past.folder)
     with open(compiled_brief.get_brief_path(house.home, past.project), "wb") as file:
@@ -344,7 +348,7 @@ def test_a_spoilt_brief_is_as_good_as_none(house: House, past: Remembered, spoil
     assert answer.context.endswith("#/lesson\n</hardwon-context>") and answer.notice == ""
 
 
-def test_the_command_and_the_api_show_what_a_session_opens_with(house: House, past: Remembered) -> None:
+def test_the_command_and_the_api_show_what_a_session_opens_with(house: House, past: DistilledStore) -> None:
     past.many(12)
     house.add(lesson(delivery="start"))
     house.ok("config", "set", "apiPort", "0")
@@ -356,7 +360,7 @@ def test_the_command_and_the_api_show_what_a_session_opens_with(house: House, pa
     explained = house.ok("brief", "--explain", cwd=past.folder).out
     assert re.search(r"^index +1760 +\d+ +\d+ +\d+ +10 +0 +0", explained, re.MULTILINE)
     url, headers = f"http://127.0.0.1:{wait_for_port(house)}", {"authorization": f"Bearer {token(house)}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=url, headers=headers, timeout=120, trust_env=False) as client:
         assert client.get("/api/context/inject", params={"project": past.folder}).text == context
 
 
@@ -370,7 +374,7 @@ def read(folder: str, path: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def known_file(house: House, past: Remembered) -> str:
+def known_file(house: House, past: DistilledStore) -> str:
     """A file with five observations, and a worker that knows them."""
     session = past.session()
     for number, kind in enumerate(["bugfix", "change", "discovery", "decision", "change"]):
@@ -380,7 +384,7 @@ def known_file(house: House, past: Remembered) -> str:
 
 
 def test_who_is_about_to_touch_a_file_hears_its_most_telling_past(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     context = house.ask("s1", read(past.folder, known_file)).context
     assert re.findall(r"^(O\d) (\w+), 2026-11-12:", context, re.MULTILINE) == [
@@ -391,10 +395,10 @@ def test_who_is_about_to_touch_a_file_hears_its_most_telling_past(
     assert context.startswith("<hardwon-context>\nRecalled by hardwon about src/auth.py ") and context.endswith(
         "</hardwon-context>"
     )
-    assert [one["lesson"] for one in house.deliveries()] == ["O4", "O1", "O5"]
+    assert [delivery["lesson"] for delivery in house.deliveries()] == ["O4", "O1", "O5"]
 
 
-def test_of_what_was_observed_of_a_file_again_and_again_the_newest_is_told(house: House, past: Remembered) -> None:
+def test_of_what_was_observed_of_a_file_again_and_again_the_newest_is_told(house: House, past: DistilledStore) -> None:
     session = past.session()
     for number, title in enumerate(["ran the tests", "moved the mast", *["ran the tests"] * 3]):
         past.observe(session, title, at=NOON + number, files=["src/auth.py"])
@@ -404,7 +408,7 @@ def test_of_what_was_observed_of_a_file_again_and_again_the_newest_is_told(house
 
 
 def test_it_is_told_once_per_session_and_file_however_the_file_is_named(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     edit = call("Edit", {"file_path": "src/auth.py", "old_string": "a", "new_string": "b"}, cwd=past.folder)
     assert house.ask("s1", edit).context and house.ask("s2", edit).context
@@ -416,7 +420,7 @@ def test_it_is_told_once_per_session_and_file_however_the_file_is_named(
 
 
 def test_files_without_a_past_and_calls_without_a_file_hear_nothing(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     assert house.ask("s1", read(past.folder, "src/other.py")).raw == b"{}"
     assert house.ask("s1", read("/somewhere/else", "src/auth.py")).raw == b"{}"
@@ -426,7 +430,7 @@ def test_files_without_a_past_and_calls_without_a_file_hear_nothing(
         assert house.ask("s1", read(past.folder, odd)).raw == b"{}"
 
 
-def test_a_session_does_not_hear_of_itself(house: House, past: Remembered) -> None:
+def test_a_session_does_not_hear_of_itself(house: House, past: DistilledStore) -> None:
     session = past.session(name="s1")
     past.observe(session, "the agent's own doing", files=["src/auth.py"])
     house.ok("start")
@@ -435,7 +439,7 @@ def test_a_session_does_not_hear_of_itself(house: House, past: Remembered) -> No
 
 
 def test_a_worktree_knows_the_files_of_its_repository(
-    house: House, past: Remembered, own_home: str, known_file: str
+    house: House, past: DistilledStore, own_home: str, known_file: str
 ) -> None:
     tree, own = os.path.join(own_home, "kite-tree"), os.path.join(past.folder, ".git", "worktrees", "kite-tree")
     os.makedirs(tree)
@@ -447,7 +451,7 @@ def test_a_worktree_knows_the_files_of_its_repository(
 
 
 def test_memory_of_a_file_keeps_within_what_lessons_leave_of_the_budget(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     house.add({**GIT_STASH, "delivery": "note", "triggers": {"toolNames": ["Read"], "pathPatterns": ["**/auth.py"]}})
     context = house.ask("s1", read(past.folder, known_file)).context
@@ -460,7 +464,7 @@ def test_memory_of_a_file_keeps_within_what_lessons_leave_of_the_budget(
 
 
 def test_a_call_that_is_held_hears_of_the_file_when_it_is_made_again(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     house.add({**GIT_STASH, "delivery": "block", "triggers": {"toolNames": ["Read"], "pathPatterns": ["**/auth.py"]}})
     assert house.ask("s1", read(past.folder, known_file)).context == ""
@@ -469,7 +473,7 @@ def test_a_call_that_is_held_hears_of_the_file_when_it_is_made_again(
 
 
 def test_memory_of_files_can_be_turned_off_and_is_silent_with_the_worker_away(
-    house: House, past: Remembered, known_file: str
+    house: House, past: DistilledStore, known_file: str
 ) -> None:
     house.ok("config", "set", "fileMemory", "false")
     assert house.ask("s1", read(past.folder, known_file)).raw == b"{}"
@@ -478,7 +482,7 @@ def test_memory_of_files_can_be_turned_off_and_is_silent_with_the_worker_away(
     assert house.ask("s1", read(past.folder, known_file)).raw == b"{}"
 
 
-def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(house: House, past: Remembered) -> None:
+def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(house: House, past: DistilledStore) -> None:
     session = past.session()
     for title in (
         "the refresh token expires at midnight",
@@ -507,7 +511,7 @@ def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(hous
         assert house.ask("s3", prompt(other, cwd=past.folder)).raw == b"{}", other
 
 
-def test_a_file_that_is_deleted_from_an_observation_is_forgotten(house: House, past: Remembered) -> None:
+def test_a_file_that_is_deleted_from_an_observation_is_forgotten(house: House, past: DistilledStore) -> None:
     session = past.session()
     past.observe(session, "it was here once", files=["src/a.py", "src/b.py"], files_read=json.dumps(["src/c.py"]))
     connection = db.connect(house.home)
@@ -527,3 +531,20 @@ def wait_until_recalled(house: House, asked: dict[str, Any]) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("nothing is recalled")
+
+
+def test_what_the_lines_above_say_is_not_said_again_by_the_summary(house: House, past: DistilledStore) -> None:
+    today = past.session(at=NOON)
+    past.observe(today, "`make` failed: no rule; `just` worked", at=NOON)
+    past.observe(today, "`make` failed 3 times: no rule (exit code 2); `just` worked", at=NOON - 1)
+    past.observe(today, "The cache is emptied by the cron job at midnight, which nobody …", at=NOON - 2)
+    learned = [
+        "`make` failed: no rule; `just` worked",
+        "“The cache is emptied by the cron job at midnight, which nobody knew.”",
+        "The disk was full",
+    ]
+    past.summarise(today, at=NOON, request="make it fast", learned="\n".join(learned))
+    house.ok("start")
+    context = house.session_start("s1", cwd=past.folder).context
+    assert ids(context) == ["O1", "O3"]
+    assert "S1 learned: The disk was full\n" in context

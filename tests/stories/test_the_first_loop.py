@@ -9,7 +9,7 @@ from time import sleep
 import pytest
 
 from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
-from tests.support.house_of_one import GIT_STASH, House, bash, call, lesson
+from tests.support.house import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0
 
@@ -152,7 +152,7 @@ def test_every_delivery_is_on_record_in_order_with_the_worker_there_or_away(mann
     manned.session_start("s1")
     manned.ask("s1", bash("git stash"))
     manned.ask("s1", bash("make all"))
-    assert [one["delivery"] for one in manned.deliveries()] == ["start", "hold", "note"]
+    assert [delivery["delivery"] for delivery in manned.deliveries()] == ["start", "hold", "note"]
 
 
 def test_the_line_for_the_person_can_be_turned_off(manned: House) -> None:
@@ -174,8 +174,8 @@ def test_why_says_what_would_fire_and_claims_nothing(manned: House) -> None:
     slug = manned.add({**GIT_STASH, "delivery": "hold"})
     manned.add(lesson(r"\bmake\b"))
     said = manned.ok("why", "cd x; git stash", "--json").json()
-    assert [one["slug"] for one in said["fires"]] == [slug]
-    assert [one["why"] for one in said["others"]] == ["has no pattern that matches"]
+    assert [fire["slug"] for fire in said["fires"]] == [slug]
+    assert [other["why"] for other in said["others"]] == ["has no pattern that matches"]
     assert manned.ask("s1", bash("git stash")).denied
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 
 def test_the_advised_command_makes_the_folder_and_the_link(house: House, own_home: str) -> None:

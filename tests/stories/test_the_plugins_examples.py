@@ -10,35 +10,40 @@ from pathlib import Path
 import pytest
 
 from hardwon.lessons.delivery import parse_decision
-from tests.support.handed import AGENT, Left, made_repository
-from tests.support.house_of_one import House, lesson
+from tests.support.handoff_drafts import AGENT, DraftWriter, create_repository
+from tests.support.house import House, lesson
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 TEXTS = sorted([*PLUGINS.glob("*/skills/*/SKILL.md"), *PLUGINS.glob("*/commands/*.md")])
 FOR_A_PERSON = ("lessons edit", "lessons retire", "lessons restore", "handoff ratify")
 
 
-def find_examples(text: str) -> Iterator[str]:
-    """The commands in fenced blocks and in backticks."""
+def find_examples(text: str) -> Iterator[tuple[str, str]]:
+    """The commands in fenced blocks and in backticks, each with what a here-document gives it."""
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
+        here = re.search(r"^(hardwon .*) <<'(\w+)'\n(.*?)^\2$", block, re.M | re.S)
+        if here:
+            yield here[1], here[3]
+            continue
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("hardwon "):
-                yield line
+                yield line, ""
     without_blocks = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).replace("\n", " ")
-    yield from re.findall(r"`(hardwon [^`]+)`", without_blocks)
+    for line in re.findall(r"`(hardwon [^`]+)`", without_blocks):
+        yield line, ""
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(PLUGINS)))
 def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: str) -> None:
-    repository = made_repository(tmp_path / "kite", own_home)
+    repository = create_repository(tmp_path / "kite", own_home)
     slug = house.add(lesson(r"\bmake\b"))
-    left = Left(house, repository)
+    left = DraftWriter(house, repository)
     number = left.draft().id
     left.connection.close()
     values = {"SLUG": slug, "ID": f"L:{slug}", "NUMBER": str(number), "WORDS": "kite", "COMMAND": "git stash", "N": "1"}
     examples = list(find_examples(path.read_text()))
     assert examples
-    for example in examples:
+    for example, stdin in examples:
         words = [
             re.sub(r"[A-Z]{1,}", lambda found: values.get(found[0], found[0]), word) for word in shlex.split(example)
         ]
@@ -48,5 +53,6 @@ def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: st
             continue
         if words[1:] == ["lessons", "add"]:
             words.append("--help")  # the text names the command, not an example of it
-        ran = house.cli(*words[1:], env=None if is_for_a_person else AGENT, cwd=str(repository))
-        assert ran.code == 0, f"{example}\n{ran.out}{ran.err}"
+        ran = house.cli(*words[1:], env=None if is_for_a_person else AGENT, stdin=stdin, cwd=str(repository))
+        is_empty_search = words[1] == "search" and ran.code == 1 and "nothing was found" in ran.out + ran.err
+        assert ran.code == 0 or is_empty_search, f"{example}\n{ran.out}{ran.err}"

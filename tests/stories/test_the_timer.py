@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardwon.cli import timer
-from tests.support.house_of_one import House
+from tests.support.house import House
 
 COMMAND = ["/bin/sh", "-c", 'echo "$HARDWON_HOME"']
 

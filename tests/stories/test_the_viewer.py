@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support import busy_home
-from tests.support.house_of_one import House, prompt
+from tests.support.house import House, prompt
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
@@ -68,7 +68,7 @@ class Browser:
         parts = urlsplit(link)
         self.origin, self.link = f"http://{parts.netloc}", link.removeprefix(f"http://{parts.netloc}")
         self.client = httpx.Client(
-            base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, timeout=30, trust_env=False
+            base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, timeout=120, trust_env=False
         )
 
     def open(self) -> httpx.Response:
@@ -99,7 +99,7 @@ def busy(shared_house: House) -> House:
 
 
 def named(house: House) -> list[str]:
-    known = busy_home.first_of(house.home)
+    known = busy_home.find_first_ids(house.home)
     return [path.format(**known) for path in PAGES_OF_ONE]
 
 
@@ -247,7 +247,7 @@ def test_what_is_embedded_elsewhere_gets_nothing(busy: House) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE])
 def test_every_page_shows_what_there_is_behind_strict_headers(looking: Browser, busy: House, path: str) -> None:
-    answer = looking.get(path.format(**busy_home.first_of(busy.home)))
+    answer = looking.get(path.format(**busy_home.find_first_ids(busy.home)))
     assert answer.status_code == 200, answer.text[-3000:]
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
@@ -315,17 +315,21 @@ def test_a_long_list_goes_on_behind_its_last_row(house: House) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, dict[str, int]]]:
+    """A browser at a viewer whose every text is hostile, and the numbers of the first records there."""
     house = House(str(tmp_path_factory.mktemp("hostile") / ".hardwon"))
     busy_home.fill(house.home, time.time(), count=3, hostile=True)
     house.ok("config", "set", "apiPort", "0")
-    yield house
+    yield opened(house), busy_home.find_first_ids(house.home)
     house.leave()
 
 
 @pytest.mark.parametrize("path", [*PAGES, *PAGES_OF_ONE, "/lessons/hostile-lesson", "/lessons/hostile-lesson/edit"])
-def test_hostile_text_is_only_text_and_no_page_grows_with_it(hostile: House, path: str) -> None:
-    answer = opened(hostile).get(path.format(**busy_home.first_of(hostile.home)))
+def test_hostile_text_is_only_text_and_no_page_grows_with_it(
+    hostile: tuple[Browser, dict[str, int]], path: str
+) -> None:
+    browser, first_ids = hostile
+    answer = browser.get(path.format(**first_ids))
     assert answer.status_code == 200, answer.text[-2000:]
     assert "<script>" not in answer.text and "<img src=x" not in answer.text
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\x1b\x00]", answer.text)
@@ -371,7 +375,7 @@ def test_a_person_accepts_edits_rejects_and_takes_back(house: House) -> None:
     assert written["triggers"]["commandPatterns"] == ["^pip3? install", "^python3 -m pip install"]
 
     assert browser.post("/review/3/reject", browser.secrets("/review/3")).status_code == 303
-    decided = {one["number"]: one["status"] for one in house.stored("candidates")}
+    decided = {row["number"]: row["status"] for row in house.stored("candidates")}
     assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
 
 

@@ -8,15 +8,15 @@ import re
 import pytest
 
 from tests.stories.test_the_viewer import Browser, opened
-from tests.support.house_of_one import GIT_STASH, House, bash, call
-from tests.support.remembered import Remembered
+from tests.support.distilled_store import DistilledStore
+from tests.support.house import GIT_STASH, House, bash, call
 
 
 @pytest.fixture(scope="module")
 def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House:
     """A session there was told all there is: a brief, what is known of a file, and a lesson."""
     house, folder = shared_house, str(tmp_path_factory.mktemp("project"))
-    past = Remembered(house.home, folder)
+    past = DistilledStore(house.home, folder)
     past.observe(
         past.session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
     )
@@ -27,7 +27,7 @@ def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House
     house.session_start("told", cwd=folder)
     house.ask("told", call("Read", {"file_path": "auth.py"}, cwd=folder))
     house.ask("told", bash("git stash", cwd=folder))
-    assert [one["slug"] for one in house.deliveries()] == ["brief", "O1", "stash-is-partial"]
+    assert [delivery["slug"] for delivery in house.deliveries()] == ["brief", "O1", "stash-is-partial"]
     house.ok("search", "tokens", "--all")  # now it is indexed
     return house
 
@@ -39,7 +39,7 @@ def browser(told: House) -> Browser:
 
 @pytest.mark.parametrize("page", ["/", "/sessions/{number}", "/insights"])
 def test_whatever_was_delivered_leads_where_it_is_shown(told: House, browser: Browser, page: str) -> None:
-    (number,) = (one["id"] for one in told.stored("sessions") if one["session"] == "told")
+    (number,) = (row["id"] for row in told.stored("sessions") if row["session"] == "told")
     links = re.findall(r'href="(/(?:lessons|found)/[^"]+)"', browser.get(page.format(number=number)).text)
     found = ["/found/O1"] if page != "/insights" else []
     assert sorted(links) == [*found, "/lessons/stash-is-partial"]

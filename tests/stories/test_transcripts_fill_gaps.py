@@ -16,8 +16,8 @@ import pytest
 from hardwon import settings
 from hardwon.sessions import transcript_import
 from hardwon.store import db, sessions
-from tests.support.house_of_one import House, bash, failed, happened, lesson, prompt, used
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House, bash, failed, happened, lesson, prompt, used
 
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
 Payload = dict[str, Any]
@@ -33,7 +33,7 @@ class Day:
     """Owns one session: what its transcript has, and which hooks were heard."""
 
     def __init__(self, house: House, own_home: str) -> None:
-        self.house, self.told, self._timed = house, Told(own_home), 0
+        self.house, self.told, self._timed = house, TranscriptWriter(own_home), 0
 
     def write(self, *, upto: int | None = None) -> str:
         self.time()
@@ -194,7 +194,7 @@ def test_nothing_of_a_private_turn_comes_in_by_the_transcript(day: Day) -> None:
 
 def below(day: Day, name: str, command: str) -> str:
     """A sub-agent's own file beside its session's."""
-    other = Told("/", session=day.told.session, project=day.told.project)
+    other = TranscriptWriter("/", session=day.told.session, project=day.told.project)
     other.works(command)
     for line in other.lines:
         line.update(isSidechain=True, agentId=name, timestamp=datetime.now(UTC).isoformat())
@@ -247,7 +247,7 @@ def test_what_the_settings_leave_out_stays_out(day: Day) -> None:
 
 def test_in_a_denied_project_nothing_is_imported(house: House, own_home: str) -> None:
     house.ok("config", "set", "denyProjects", '["/home/dev/secret"]')
-    told = Told(own_home, project="/home/dev/secret").person("it is called nightjar")
+    told = TranscriptWriter(own_home, project="/home/dev/secret").person("it is called nightjar")
     told.works("deploy nightjar").agent("nightjar is deployed").write()
     assert house.ok("import", "transcripts", "--json").json()["sessions"] == 0
     assert b"nightjar" not in everywhere(house)

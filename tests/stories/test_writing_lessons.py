@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.support.house_of_one import GIT_STASH, House, bash, lesson
+from tests.support.house import GIT_STASH, House, bash, lesson
 
 FLAGS = [
     "--summary",

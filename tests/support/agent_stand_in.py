@@ -81,9 +81,12 @@ def _run(words: Sequence[str], payload: bytes, environment: Mapping[str, str], h
 
 def _with_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment with what the copy of the interpreter needs; it puts the rest back before it starts anything."""
-    needed = {"PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
-    kept = {f"STAND_IN_{name}": environment[name] for name in needed if name in environment}
-    return {**environment, **kept, **needed}
+    interpreter_paths = {
+        "PYTHONHOME": sys.base_prefix,
+        "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or ""),
+    }
+    saved = {f"STAND_IN_{name}": environment[name] for name in interpreter_paths if name in environment}
+    return {**environment, **saved, **interpreter_paths}
 
 
 def program(host: str) -> str:

@@ -16,7 +16,7 @@ from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.sessions import Report
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, Observation, ReadPosition, Summary
-from tests.support import busy_home_kept
+from tests.support import busy_home_records
 
 DAY = 86_400.0
 HOSTILE = (
@@ -94,7 +94,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
         lesson = stash if number % 2 else docker
         slug, summary = (lesson.slug, lesson.summary) if not hostile else (HOSTILE, HOSTILE)
         at = now - (count - 1 - number) * DAY / 3 - 598.5
-        given = Delivery(
+        delivery = Delivery(
             f"d{number}",
             at,
             "claude-code",
@@ -107,10 +107,10 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             summary,
             lesson.delivery,
         )
-        injections.insert_deliveries(connection, [given])
+        injections.insert_deliveries(connection, [delivery])
     _found(connection, now, hostile)
     _spent(connection, now)
-    busy_home_kept.fill(connection, home, now, HOSTILE if hostile else "")
+    busy_home_records.fill(connection, home, now, HOSTILE if hostile else "")
     with db.transaction(connection):
         jobs.enqueue(connection, "distil", 1, priority=0, now=now)
     connection.close()
@@ -119,7 +119,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
 def _session(connection: db.Connection, number: int, at: float, hostile: bool) -> None:
     name, text = _NAMES[number % len(_NAMES)], HOSTILE if hostile else ""
     cwd = f"/home/dev/{name}"
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "host": "claude-code",
         "session": f"session-{number:04}",
         "cwd": cwd,
@@ -128,8 +128,10 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
     with db.transaction(connection):
         project = projects.find_or_create(connection, f"{cwd}{text}", "", at)
         for key, kind, more in _reports(number, at, text + (LONG if hostile else "")):
-            sessions.store_report(connection, Report(key=f"{number}-{key}", kind=kind, project=project, **said, **more))
-    (row,) = sessions.find_by_name(connection, said["session"])[:1]
+            sessions.store_report(
+                connection, Report(key=f"{number}-{key}", kind=kind, project=project, **fields, **more)
+            )
+    (row,) = sessions.find_by_name(connection, fields["session"])[:1]
     seen = Observation(
         f"o{number}",
         at + 30,
@@ -144,7 +146,7 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
     with db.transaction(connection):
         observations.store_observations(connection, row["id"], 1, [seen])
     if number % 2:
-        told = Summary(
+        summary = Summary(
             f"s{number}",
             at + 60,
             f"{text}fly higher in light wind",
@@ -153,18 +155,18 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
             "gusts are tested",
             "tune the tail",
         )
-        observations.replace_summary(connection, row["id"], told)
+        observations.replace_summary(connection, row["id"], summary)
 
 
 def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict[str, Any]]]:
-    told: list[tuple[str, str, dict[str, Any]]] = [
+    reports: list[tuple[str, str, dict[str, Any]]] = [
         ("start", "SessionStart", {"at": at, "response": "startup"}),
         ("prompt", "UserPromptSubmit", {"at": at + 1, "prompt": f"{text}{_PROMPTS[number % len(_PROMPTS)]}"}),
     ]
-    for place, (tool, asked, outcome, said) in enumerate(_CALLS):
-        answer, given = f"{text}{said}", {**asked, **({"description": text} if text else {})}
+    for place, (tool, arguments, outcome, output) in enumerate(_CALLS):
+        answer, tool_input = f"{text}{output}", {**arguments, **({"description": text} if text else {})}
         line = failures.find_failure_line(answer[:2000], is_shell=tool == "Bash") if outcome == "failed" else ""
-        command = str(given.get("command", ""))
+        command = str(tool_input.get("command", ""))
         signed = (
             failures.build_signature(tool, command, failures.classify_failure(answer[:2000], line, command), line)
             if line
@@ -177,22 +179,22 @@ def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict
             "outcome": outcome,
             "signature": signed,
         }
-        told.append(
+        reports.append(
             (
                 f"call{place}",
                 "tool",
-                {**call, "input": json.dumps(given), "response": answer, "duration": 1400.0 * place},
+                {**call, "input": json.dumps(tool_input), "response": answer, "duration": 1400.0 * place},
             )
         )
-    told.append(
+    reports.append(
         ("stop", "Stop", {"at": at + 20, "response": f"{text}Gusts are tested now; the kite climbs in light wind."})
     )
     if number % 3:
-        told.append(("end", "SessionEnd", {"at": at + 25, "reason": "exit"}))
-    return told
+        reports.append(("end", "SessionEnd", {"at": at + 25, "reason": "exit"}))
+    return reports
 
 
-def proposal(number: int, now: float, **changes: Any) -> Candidate:
+def build_candidate(number: int, now: float, **changes: Any) -> Candidate:
     """A candidate that is sound and unlike the others."""
     unlike = " ".join(f"{word}{number}" for word in ("sail", "mast", "keel", "helm", "rope", "tar"))
     record = {
@@ -244,8 +246,8 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
     if hostile:
         hurt = {"summary": HOSTILE, "problem": f"{HOSTILE} the cause of it", "solution": f"{HOSTILE} the way around it"}
         hurt["evidence"] = [{"path": HOSTILE, "line": 1, "kind": "error", "quote": HOSTILE + LONG}]
-    found = [proposal(number, now, **(hurt if number == 1 else {})) for number in range(1, 5)]
-    candidates.store_candidates(connection, found, weighed_signatures=())
+    found_candidates = [build_candidate(number, now, **(hurt if number == 1 else {})) for number in range(1, 5)]
+    candidates.store_candidates(connection, found_candidates, weighed_signatures=())
     first = candidates.list_candidates(connection)[0]
     body = {
         "why": f"{HOSTILE if hostile else ''}it cost an hour twice",
@@ -305,17 +307,19 @@ def _spent(connection: db.Connection, now: float) -> None:
                 )
 
 
-def first_of(home: str) -> dict[str, int]:
-    """The numbers of a session with a summary, of a call in it that failed, and of what is kept."""
+def find_first_ids(home: str) -> dict[str, int]:
+    """Return the ids of a session with a summary, of a failed call in it, and of memories and handoffs."""
     connection = db.connect(home)
     (session,) = sessions.find_by_name(connection, "session-0001")[:1]
     events = [
-        one for one in sessions.list_events_after(connection, after_id=0, limit=100) if one["session"] == "session-0001"
+        event
+        for event in sessions.list_events_after(connection, after_id=0, limit=100)
+        if event["session"] == "session-0001"
     ]
-    kept = busy_home_kept.numbers(connection)
+    record_ids = busy_home_records.find_first_ids(connection)
     connection.close()
-    failed = next(one["id"] for one in events if one["outcome"] == "failed")
-    return {"session": session["id"], "event": failed, **kept}
+    failed = next(event["id"] for event in events if event["outcome"] == "failed")
+    return {"session": session["id"], "event": failed, **record_ids}
 
 
 def transcript(home: str) -> str:

@@ -123,8 +123,8 @@ def _option() -> Session:
     return Session(
         "option",
         (turn("deploy it to production", calls),),
-        told=("`deploy --fast production` failed", "`deploy --speed=fast production` worked", "unknown option --fast"),
-        learned=("deploy --fast production",),
+        told=("`deploy --fast …` failed", "`deploy --speed=fast …` worked", "unknown option --fast"),
+        learned=("deploy --fast …",),
     )
 
 

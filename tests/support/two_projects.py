@@ -17,8 +17,8 @@ from hardwon.privacy import event_filter
 from hardwon.sessions import ingest
 from hardwon.store import db
 from hardwon.types import Event, replace
-from tests.support.house_of_one import House
-from tests.support.remembered import DAY
+from tests.support.distilled_store import DAY
+from tests.support.house import House
 
 AGENT = {"CLAUDECODE": "1"}
 _numbers = itertools.count(1)
@@ -89,8 +89,8 @@ class TwoProjects:
 
     def search(self, project: str, query: str, *options: str) -> list[str]:
         """Return the ids that a search in a project finds, best first."""
-        found = self.house.ok("search", query, "--json", *options, cwd=project).json()
-        return [hit["id"] for hit in found["hits"]]
+        result = self.house.cli("search", query, "--json", *options, cwd=project).json()
+        return [hit["id"] for hit in result["hits"]]
 
     def brief(self, project: str) -> str:
         """Return what a session in a project opens with."""

@@ -31,8 +31,22 @@ def _start_fork_server() -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if name != "HARDWON_HOME"}
     command = [sys.executable, "-I", os.path.abspath(__file__)]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-    atexit.register(server.kill)
+    atexit.register(_end_fork_server, server)
     return server
+
+
+def _end_fork_server(server: subprocess.Popen[str]) -> None:
+    assert server.stdin
+    server.stdin.close()
+    server.wait()
+
+
+def _reap_workers() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass  # none is left
 
 
 def _serve_forks() -> None:
@@ -40,7 +54,8 @@ def _serve_forks() -> None:
     from hardwon.web import server  # noqa: F401 (loaded by every worker for its API)
     from hardwon.worker import hook_server
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system reaps the workers
+    # Reaped by a handler, not by SIG_IGN: their CPU time then counts as this process's, and as the test run's.
+    signal.signal(signal.SIGCHLD, lambda *_: _reap_workers())
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

@@ -23,7 +23,7 @@ from hardwon.agents.gemini.payload import NATIVE_EVENT_NAMES as GEMINI_NAMES
 from hardwon.cli import hardwon as program
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
-from tests.support.house_of_one import GIT_STASH, House, bash
+from tests.support.house import GIT_STASH, House, bash
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 DOOR = PLUGINS / "hardwon" / "door.sh"
@@ -96,7 +96,7 @@ def test_both_doors_are_the_same() -> None:
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(PLUGINS)))
 def test_every_command_that_a_text_names_is_there(path: Path) -> None:
     for line, words in commands_in(path.read_text()):
-        options = {name for one in command_at(words).params for name in one.opts}
+        options = {name for param in command_at(words).params for name in param.opts}
         assert command_at(words) is not program, line
         assert {word for word in words if word.startswith("--")} <= options | {"--help"}, line
 
@@ -142,7 +142,7 @@ def test_codex_is_told_by_what_it_sets(house: House) -> None:
     house.ok("start")
     door(house, "PreToolUse", asks("git stash"), PLUGIN_ROOT=str(DOOR.parent))
     door(house, "PreToolUse", asks("git stash"), PLUGIN_ROOT="/somebody/elses")
-    assert sorted(one["host"] for one in house.deliveries()) == ["claude-code", "codex"]
+    assert sorted(delivery["host"] for delivery in house.deliveries()) == ["claude-code", "codex"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -6,7 +6,7 @@ import pytest
 
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file
-from tests.support.house_of_one import lesson
+from tests.support.house import lesson
 
 
 @pytest.mark.parametrize("kind", ["toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns"])

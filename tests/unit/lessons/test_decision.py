@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons.decision import SessionClaims, count_bytes, select_lessons
-from hardwon.types import Event, ManifestEntry
+from hardwon.types import Event, ManifestEntry, replace
 
 SHORT_BYTES = count_bytes("**Lesson**: short (lesson s1)")
 SUFFIX_BYTES = count_bytes("\n(lesson s1)")
@@ -51,6 +51,12 @@ def select(
 ) -> list[str]:
     chosen = select_lessons(entries, ClaimsInMemory(*claimed_ids), budget=budget, limit=limit)
     return [f"{entry.slug}:{'short' if text.startswith('**Lesson**') else 'full'}" for entry, text in chosen]
+
+
+def test_a_held_lesson_ends_with_its_fix() -> None:
+    entry = replace(build_entry(1), delivery="hold", text="## Lesson: a\nwhy\n**Fix**: b")
+    [(_, text)] = select_lessons([entry], None, budget=100, limit=1)
+    assert text == "## Lesson: a (lesson s1)\nwhy\n**Fix**: b"
 
 
 def test_the_first_goes_in_whole_whatever_its_length() -> None:

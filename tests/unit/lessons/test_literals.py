@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from hardwon.lessons.pattern_check import Literals, choose_longest, find_literal_sets
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 
 REQUIRED = [
     (r"git stash", "git stash"),

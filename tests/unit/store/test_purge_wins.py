@@ -11,11 +11,12 @@ from contextlib import closing
 import pytest
 
 from hardwon import paths
+from hardwon.actions.purge import remove_unfinished_files
 from hardwon.data import backups
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief
-from hardwon.sessions import ingest, text_search
-from hardwon.store import db, memories, purge, purge_lock, rejections
+from hardwon.sessions import ingest
+from hardwon.store import db, memories, purge, rejections
 from hardwon.store.purge import PurgeTarget
 from hardwon.text.brief_layout import BriefLine
 from hardwon.types import Event, Memory
@@ -92,14 +93,14 @@ def test_a_brief_that_was_read_before_a_purge_is_not_written(home: str, reader: 
 
 
 def test_a_brief_is_not_written_while_a_purge_is_under_way(home: str, reader: db.Connection) -> None:
-    with purge_lock.hold_purge_lock(home):
+    with purge.hold_purge_lock(home):
         brief.store_brief(reader, home, PROJECT, [BriefLine("index", TEXT)], db.read_epoch(reader))
     assert not os.path.exists(compiled_brief.get_brief_path(home, PROJECT))
 
 
 def test_a_purge_waits_for_whoever_writes_files_or_copies_the_database(home: str, reader: db.Connection) -> None:
-    for writer in (purge_lock.hold_write_lock(home, reader, db.read_epoch(reader)), purge_lock.hold_copy_lock(home)):
-        with writer, open(os.path.join(home, purge_lock.LOCK_FILE)) as lock, pytest.raises(BlockingIOError):
+    for writer in (purge.hold_write_lock(home, reader, db.read_epoch(reader)), purge.hold_copy_lock(home)):
+        with writer, open(os.path.join(home, purge.LOCK_FILE)) as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -131,7 +132,7 @@ def test_what_a_dead_writer_left_half_written_goes_and_what_a_live_one_writes_st
     stays = [f"briefs/x.txt.{os.getppid()}.new", "memory/a.new", "spool/1.5-abc.new"]
     for name in (*left, *stays):
         paths.write_private(os.path.join(home, name), TEXT.encode())
-    text_search.remove_unfinished_files(home)
+    remove_unfinished_files(home)
     assert [name for name in (*left, *stays) if os.path.exists(os.path.join(home, name))] == stays
 
 

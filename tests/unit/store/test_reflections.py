@@ -231,7 +231,7 @@ def test_it_is_told_of_open_and_ratified_handoffs_and_of_memories_in_force(lived
     memories.insert(lived, memory)
     memories.insert(lived, replace(memory, key="m2", status="candidate"))
     past = reflections.read_context(lived, KITE, 99_999.0, agent="claude-code", session="s3")
-    assert [(one.session, one.resume, one.confidence, one.status) for one in past.handoffs] == [
+    assert [(handoff.session, handoff.resume, handoff.confidence, handoff.status) for handoff in past.handoffs] == [
         ("s1", "bend the tail", "M", RATIFIED)
     ]
     assert past.memories == (("user", "prefers tabs"),)

@@ -141,22 +141,22 @@ def test_totals_are_by_day_purpose_project_and_model(store: db.Connection) -> No
 
 
 @pytest.mark.parametrize(
-    ("purpose", "caps", "fit"),
+    ("processes", "purpose", "caps", "fit"),
     [
-        ("observation", {"runsPerDay": 37}, 37),
-        ("observation", {"tokensPerDay": 255}, 25),
-        ("observation", {"dollarsPerDay": 0.2}, 20),
-        ("reflect", {"reflectionsPerDay": 11}, 11),
+        (16, "observation", {"runsPerDay": 37}, 37),
+        (4, "observation", {"tokensPerDay": 255}, 25),
+        (4, "observation", {"dollarsPerDay": 0.2}, 20),
+        (4, "reflect", {"reflectionsPerDay": 11}, 11),
     ],
 )
-def test_sixteen_processes_racing_never_pass_a_cap(
-    home: str, store: db.Connection, purpose: str, caps: dict[str, float], fit: int
+def test_processes_racing_never_pass_a_cap(
+    home: str, store: db.Connection, processes: int, purpose: str, caps: dict[str, float], fit: int
 ) -> None:
     plenty = dict.fromkeys(CAPS, 1e9)
     day = date.today()
     command = [sys.executable, "-c", RACE, home, json.dumps({**plenty, **caps}), purpose]
-    racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(16)]
-    booked = sum(int(one.communicate()[0]) for one in racing)
+    racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    booked = sum(int(process.communicate()[0]) for process in racing)
     if day == date.today():
         assert booked == fit == len(runs.list_latest_runs(store, limit=1000, now=NOON))
 

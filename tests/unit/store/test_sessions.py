@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -104,6 +105,11 @@ def rows(reports: Iterable[Report], **more: bool) -> dict[str, list[dict[str, An
         }
 
 
+@functools.cache
+def rows_of_session() -> dict[str, list[dict[str, Any]]]:
+    return rows(SESSION)
+
+
 def the_session(reports: Iterable[Report], **more: bool) -> dict[str, Any]:
     [row] = rows(reports, **more)["sessions"]
     return row
@@ -117,7 +123,7 @@ def told_in_some_order(reports: Sequence[Report]) -> st.SearchStrategy[list[Repo
 
 @given(told_in_some_order(SESSION))
 def test_any_order_and_any_repetition_give_the_same_rows(reports: list[Report]) -> None:
-    assert rows(reports) == rows(SESSION)
+    assert rows(reports) == rows_of_session()
 
 
 @given(
@@ -170,12 +176,12 @@ def test_the_whole_session_is_as_it_happened() -> None:
         "transcript": "/t/moved.jsonl",
         "events": 12,
     }
-    assert [(one["number"], one["prompt"]) for one in found["prompts"]] == [
+    assert [(prompt["number"], prompt["prompt"]) for prompt in found["prompts"]] == [
         (1, "mend the build"),
         (2, "now the other one"),
         (3, "one more thing"),
     ]
-    assert [(one["kind"], one["prompt"], one["agent"]) for one in found["events"]] == [
+    assert [(event["kind"], event["prompt"], event["agent"]) for event in found["events"]] == [
         ("SessionStart", 0, ""),
         ("tool", 1, ""),
         ("SubagentStart", 1, "a1"),
@@ -240,8 +246,8 @@ def test_with_the_clock_set_back_a_live_report_is_still_the_latest_of_its_sessio
     ]
     found = rows(told, live=True)
     assert found["sessions"][0]["status"] == "active"
-    assert [one["prompt"] for one in found["prompts"]] == ["do it", "back again"]
-    assert [(one["kind"], one["prompt"]) for one in found["events"]] == [
+    assert [prompt["prompt"] for prompt in found["prompts"]] == ["do it", "back again"]
+    assert [(event["kind"], event["prompt"]) for event in found["events"]] == [
         ("tool", 1),
         ("SessionEnd", 1),
         ("SessionStart", 1),

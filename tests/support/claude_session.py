@@ -15,7 +15,7 @@ ROOT = "/home/dev/kite"
 START = "2026-05-12T10:00:00+00:00"
 
 
-class Session:
+class ClaudeSession:
     """Owns a transcript that grows line by line; `at` is the time of the next lines."""
 
     def __init__(self, folder: os.PathLike[str], root: str = ROOT) -> None:
@@ -48,8 +48,8 @@ class Session:
     def call(self, tool: str, given: dict[str, Any], result: str = "ok", *, failed: bool = False) -> None:
         number = next(self._numbers)
         self._line("assistant", [{"type": "tool_use", "id": f"t{number}", "name": tool, "input": given}])
-        told = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": failed}
-        self._line("user", [told])
+        tool_result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": failed}
+        self._line("user", [tool_result])
 
     def bash(self, command: str, result: str = "ok", *, failed: bool = False) -> None:
         self.call("Bash", {"command": command}, result, failed=failed)
@@ -64,7 +64,9 @@ class Session:
 
     def found(self, detect: Any, past: ReflectionContext = EMPTY_CONTEXT, **more: Any) -> list[Finding]:
         """What a detector finds, every pointer of it followed."""
-        found = list(detect(self.story(), past, **more))
-        assert all(one.evidence and 0 <= one.score <= 1 for one in found)
-        assert [each for one in found for each in one.evidence if not is_quote_in_source(each)] == []
-        return found
+        findings = list(detect(self.story(), past, **more))
+        assert all(finding.evidence and 0 <= finding.score <= 1 for finding in findings)
+        assert [
+            evidence for finding in findings for evidence in finding.evidence if not is_quote_in_source(evidence)
+        ] == []
+        return findings

@@ -1,4 +1,4 @@
-"""A repository in which sessions left drafts of handoffs, as reflecting would have put them."""
+"""A repository with handoff drafts, as reflection would have written them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hardwon.handoff import handoffs, memories, ratification
 from hardwon.store import db, reflections
 from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import Reflection, WrittenFile
-from tests.support.house_of_one import House
-from tests.support.remembered import NOON
+from tests.support.distilled_store import NOON
+from tests.support.house import House
 
 AGENT = {"CLAUDECODE": "1"}
 PNPM = "from now on always use pnpm, never npm"
@@ -55,8 +55,8 @@ FOUND = tuple(
 )
 
 
-class Left:
-    """Owns a connection; puts drafts where reflecting would."""
+class DraftWriter:
+    """Owns a connection, and writes drafts where reflection would."""
 
     def __init__(self, house: House, folder: Path) -> None:
         self.home, self.folder = house.home, folder
@@ -100,36 +100,36 @@ class Left:
         )
 
     def get(self, number: int) -> Reflection:
-        one = reflections.get(self.connection, number)
-        assert one
-        return one
+        reflection = reflections.get(self.connection, number)
+        assert reflection
+        return reflection
 
 
-def git(folder: Path, *words: str) -> str:
-    ran = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+def run_git(folder: Path, *words: str) -> str:
+    result = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
-def made_repository(folder: Path, own_home: str) -> Path:
-    """A repository with one commit, by a person whom git knows."""
+def create_repository(folder: Path, own_home: str) -> Path:
+    """Create a repository with one commit, and an identity for git."""
     Path(own_home, ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@kite.example\n")
     folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    run_git(folder, "init", "-q", "-b", "main")
     (folder / "a.txt").write_text("one\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-qm", "first")
     return folder
 
 
-def listed(house: House, folder: Path, *more: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = house.ok("handoff", "list", "--json", *more, cwd=str(folder)).json()
-    return found
+def list_handoffs(house: House, folder: Path, *more: str) -> list[dict[str, Any]]:
+    handoffs: list[dict[str, Any]] = house.ok("handoff", "list", "--json", *more, cwd=str(folder)).json()
+    return handoffs
 
 
-def brief(house: House, folder: Path) -> str:
+def print_brief(house: House, folder: Path) -> str:
     return house.ok("brief", cwd=str(folder)).out
 
 
-def remembered(folder: Path) -> list[str]:
+def list_memory_files(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / ".claude" / "memory").glob("*.md"))

@@ -61,13 +61,17 @@ class Transcript:
         return str(path)
 
 
-def launch(cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> Transcript:
-    """A test is mended and committed, and something is left to do."""
-    told = Transcript(cwd, session, start)
-    told.person("The launch test fails since the string became longer. Can you mend it?")
-    told.bash("pytest -q tests/test_launch.py", "E   AssertionError: assert 40 == 55\n== 1 failed in 0.31s ==", code=1)
-    told.edit("src/kite/launch.py", "return min(string, 40)", "return string")
-    told.bash("pytest -q tests/test_launch.py", "12 passed in 0.29s")
-    told.bash('git commit -am "Let strings be longer"', "[longer 3f2a9c1] Let strings be longer\n 1 file changed")
-    told.agent("The launch test passes now.\n\n## Next steps\n- Change src/kite/landing.py, which still cuts at 40.")
-    return told
+def build_launch_session(cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> Transcript:
+    """Build a session in which a test is fixed and committed, and something is left to do."""
+    transcript = Transcript(cwd, session, start)
+    transcript.person("The launch test fails since the string became longer. Can you mend it?")
+    transcript.bash(
+        "pytest -q tests/test_launch.py", "E   AssertionError: assert 40 == 55\n== 1 failed in 0.31s ==", code=1
+    )
+    transcript.edit("src/kite/launch.py", "return min(string, 40)", "return string")
+    transcript.bash("pytest -q tests/test_launch.py", "12 passed in 0.29s")
+    transcript.bash('git commit -am "Let strings be longer"', "[longer 3f2a9c1] Let strings be longer\n 1 file changed")
+    transcript.agent(
+        "The launch test passes now.\n\n## Next steps\n- Change src/kite/landing.py, which still cuts at 40."
+    )
+    return transcript

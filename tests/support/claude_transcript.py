@@ -1,4 +1,4 @@
-"""Claude Code transcripts as that program writes them, told one call at a time."""
+"""Claude Code transcripts in the format of that program, written one call at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ tags: tool:git, severity:data-loss
 """
 
 
-class Told:
+class TranscriptWriter:
     """Collects the lines of one session and writes them where Claude Code would."""
 
     def __init__(self, home: str, *, session: str = "", project: str = "/home/dev/kite") -> None:
@@ -47,11 +47,11 @@ class Told:
         self.lines.append({**line, **more})
         return str(line["uuid"])
 
-    def person(self, text: str) -> Told:
+    def person(self, text: str) -> TranscriptWriter:
         self._line("user", {"role": "user", "content": text})
         return self
 
-    def agent(self, text: str) -> Told:
+    def agent(self, text: str) -> TranscriptWriter:
         self._line("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
         return self
 
@@ -61,18 +61,18 @@ class Told:
         self._line("assistant", {"role": "assistant", "content": [use]})
         return id
 
-    def result(self, id: str, text: str, *, failed: bool = False) -> Told:
+    def result(self, id: str, text: str, *, failed: bool = False) -> TranscriptWriter:
         block = {"type": "tool_result", "tool_use_id": id, "content": text, "is_error": failed}
         self._line("user", {"role": "user", "content": [block]})
         return self
 
-    def fails(self, command: str, text: str) -> Told:
+    def fails(self, command: str, text: str) -> TranscriptWriter:
         return self.result(self.call("Bash", {"command": command}), f"Exit code 1\n{text}", failed=True)
 
-    def works(self, command: str, text: str = "done") -> Told:
+    def works(self, command: str, text: str = "done") -> TranscriptWriter:
         return self.result(self.call("Bash", {"command": command}), text)
 
-    def mistake(self) -> Told:
+    def mistake(self) -> TranscriptWriter:
         """The one that the stories turn on: an option that git does not know, and what it is called."""
         self.fails("git log --colour=always", UNKNOWN)
         self.agent("The problem is that git spells it the American way.")

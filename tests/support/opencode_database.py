@@ -1,4 +1,4 @@
-"""opencode's database as that program keeps it, told one message at a time."""
+"""opencode's database in the format of that program, filled one message at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ create index part_message_id_id_idx on part (message_id, id);
 UNKNOWN = "error: unknown option `--colour'\nusage: git log [<options>]"
 
 
-class Kept:
+class OpencodeDatabase:
     """Owns the connection through which opencode would write; `commit` makes what was told since durable."""
 
     def __init__(self, home: str, *, name: str = "opencode.db") -> None:

@@ -1,4 +1,4 @@
-"""What is kept in the made-up home: memories and handoffs in every state, with their files."""
+"""The memories and handoffs of the busy home, in every state, with their files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 from hardwon import clock, paths
 from hardwon.handoff import memories, ratification
-from hardwon.store import memories as kept
 from hardwon.store import reflections
 from hardwon.store.db import Connection
+from hardwon.store.memories import list_memories
 from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import Reflection, WrittenFile
 
@@ -74,14 +74,16 @@ Confidence: M (the session was cut off, but the last check shows where things st
 
 def fill(connection: Connection, home: str, now: float, text: str) -> None:
     """Memories and handoffs; `text` stands wherever text can be."""
-    for back, (type, said, status) in enumerate(_MEMORIES):
+    for back, (type, statement, status) in enumerate(_MEMORIES):
         at = now - (len(_MEMORIES) - back) * 3600.0
-        unlike = " ".join(f"{word}{back}" for word in said.split()) if text else ""  # or the text would make them alike
-        own = memories.propose(
+        distinct_words = (
+            " ".join(f"{word}{back}" for word in statement.split()) if text else ""
+        )  # or the text would make them alike
+        memory = memories.propose(
             connection,
             home,
             type,
-            f"{said}{text}{unlike}",
+            f"{statement}{text}{distinct_words}",
             project=KITE,
             source="reflection",
             session="session-0000",
@@ -89,19 +91,19 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
             now=at,
         )
         if status in ("active", "retired"):
-            own, path = memories.approve(connection, home, own, at + 60)
+            memory, path = memories.approve(connection, home, memory, at + 60)
             if text:
                 _spoil(path, text)
         if status in ("retired", "rejected"):
-            memories.reject_or_retire(connection, own, at + 120)
+            memories.reject_or_retire(connection, memory, at + 120)
     for number, status in enumerate(("draft", "ratified", "discarded", "moot"), 1):
-        known = _handoff(connection, home, number, now - number * 7200.0, text)
+        handoff = _handoff(connection, home, number, now - number * 7200.0, text)
         if status == "ratified":
-            ratification.ratify(connection, home, _without_memories(known), now - 7000.0)
+            ratification.ratify(connection, home, _without_memories(handoff), now - 7000.0)
         elif status == "discarded":
-            ratification.discard(connection, known, now - 7000.0)
+            ratification.discard(connection, handoff, now - 7000.0)
         elif status == "moot":
-            ratification.drop_session_drafts(connection, known.session, now - 7000.0)
+            ratification.drop_session_drafts(connection, handoff.session, now - 7000.0)
 
 
 def _spoil(path: str, text: str) -> None:
@@ -113,17 +115,17 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
     session = f"session-{number:04}"
     topic = ("Make the kite fly higher in light wind", "Draw the harbour map once", "Rename tide()", "Slow the light")
     path = os.path.join(home, "drafts", f"{session}.draft.md")
-    said = _DRAFT.format(topic=topic[number - 1], session=session, text=text)
-    paths.write_private(path, said.encode())
+    draft_text = _DRAFT.format(topic=topic[number - 1], session=session, text=text)
+    paths.write_private(path, draft_text.encode())
     shown = (
         Evidence(TRANSCRIPT, 8, f"Use spans, not metres.{text}"),
         Evidence(TRANSCRIPT, 9, "git checkout -- src/wind.py"),
     )
-    found = (
+    findings = (
         Finding("failed experiments", "Tried metres first, then took them back", 0.8, "learning", shown),
         Finding("naming inconsistencies", "tail() and tail_at() are both used", 0.5, "convention", shown[:1]),
     )
-    known = Reflection(
+    handoff = Reflection(
         0,
         clock.create_ulid(at),
         "claude-code",
@@ -134,28 +136,28 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
         draft=path,
         topic=topic[number - 1],
         confidence="M",
-        findings=found,
+        findings=findings,
         files=(WrittenFile(path, None, ""),),
     )
-    return reflections.insert(connection, known)
+    return reflections.insert(connection, handoff)
 
 
-def _without_memories(known: Reflection) -> Reflection:
+def _without_memories(handoff: Reflection) -> Reflection:
     """Its page names no memory, so that ratifying it decides about none."""
-    with open(known.draft) as file:
+    with open(handoff.draft) as file:
         text = file.read().partition("\n## Memories to approve")[0]
-    with open(known.draft, "w") as file:
+    with open(handoff.draft, "w") as file:
         file.write(text + "\n")
-    return known
+    return handoff
 
 
-def numbers(connection: Connection) -> dict[str, int]:
+def find_first_ids(connection: Connection) -> dict[str, int]:
     """The numbers of a proposal, an approved memory, a draft and a ratified handoff."""
-    by_status = {one.status: one.id for one in kept.list_memories(connection)}
-    handed = {one.status: one.id for one in reflections.list_reflections(connection)}
+    memory_ids = {one.status: one.id for one in list_memories(connection)}
+    handoff_ids = {reflection.status: reflection.id for reflection in reflections.list_reflections(connection)}
     return {
-        "proposed": by_status["candidate"],
-        "approved": by_status["active"],
-        "draft": handed["draft"],
-        "ratified": handed["ratified"],
+        "proposed": memory_ids["candidate"],
+        "approved": memory_ids["active"],
+        "draft": handoff_ids["draft"],
+        "ratified": handoff_ids["ratified"],
     }

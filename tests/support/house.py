@@ -1,4 +1,4 @@
-"""hardwon as its user has it: the installed commands and the installed hook, in a home of one test."""
+"""hardwon as its user has it, commands and hooks, in the home of one test."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ GIT_STASH: dict[str, Any] = {
     "solution": "use git stash -u to keep untracked files as well",
     "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bgit stash\b"]},
 }
-NEEDS_A_PROCESS = ("up", "restart", "demo", "mcp", "view", "logs")
+NEEDS_A_PROCESS = ("restart", "demo", "mcp", "logs")
+NEEDS_A_WORKER = ("start", "up")
 _numbers = itertools.count(1)
 
-# The hook and the worker as they are, but with another clock: `first` is Python that sets it.
+# The hook and the worker with another clock: `first` is Python code that sets it.
 OTHER_HOOK = """
 import sys, time
 first, path = sys.argv[1:3]
@@ -52,7 +53,7 @@ sys.exit(main(sys.argv[2], tick=float(sys.argv[3])))
 
 
 def lesson(command: str = "", **changes: Any) -> dict[str, Any]:
-    """A sound record, with what the test is about changed."""
+    """Return a valid lesson record with some fields changed."""
     number = next(_numbers)
     record = {
         "summary": f"made-up lesson {number} about {command or 'something'}"[:110],
@@ -64,25 +65,25 @@ def lesson(command: str = "", **changes: Any) -> dict[str, Any]:
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
-    """A payload as Claude Code sends it before a Bash call."""
+    """Return the payload that Claude Code sends before a Bash call."""
     return call("Bash", {"command": command, "description": "made up"}, **more)
 
 
-def call(tool: str, given: dict[str, Any], **more: Any) -> dict[str, Any]:
+def call(tool: str, tool_input: dict[str, Any], **more: Any) -> dict[str, Any]:
     payload = {
-        "transcript_path": "/home/dev/.claude/projects/-home-dev-project/made-up.jsonl",
+        "transcript_path": "/home/dev/transcripts/made-up.jsonl",
         "cwd": "/home/dev/project",
         "permission_mode": "default",
         "hook_event_name": "PreToolUse",
         "tool_name": tool,
-        "tool_input": given,
+        "tool_input": tool_input,
         "tool_use_id": f"toolu_{next(_numbers):06d}",
     }
     return {**payload, **more}
 
 
-def at_terminal(*words: str, typed: str = "", **env: str) -> str:
-    """What a person sees who types this into a terminal of 80 columns, and then no more."""
+def run_at_terminal(*words: str, typed: str = "", **env: str) -> str:
+    """Run a command at a terminal of 80 columns, type this and end-of-file, and return what the terminal shows."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb", **env}
     command = [sys.executable, "-m", "hardwon", *words]
@@ -104,22 +105,22 @@ def at_terminal(*words: str, typed: str = "", **env: str) -> str:
 
 
 def prompt(text: str, **more: Any) -> dict[str, Any]:
-    """A payload as Claude Code sends it for what the person typed."""
+    """Return the payload that Claude Code sends for a typed prompt."""
     return happened("UserPromptSubmit", prompt=text, **more)
 
 
-def used(tool: str, given: dict[str, Any], response: Any, **more: Any) -> dict[str, Any]:
-    """A payload as Claude Code sends it after a call that worked."""
-    return call(tool, given, **{"hook_event_name": "PostToolUse", "tool_response": response, **more})
+def used(tool: str, tool_input: dict[str, Any], response: Any, **more: Any) -> dict[str, Any]:
+    """Return the payload that Claude Code sends after a call that succeeded."""
+    return call(tool, tool_input, **{"hook_event_name": "PostToolUse", "tool_response": response, **more})
 
 
-def failed(tool: str, given: dict[str, Any], error: str, **more: Any) -> dict[str, Any]:
-    return call(tool, given, **{"hook_event_name": "PostToolUseFailure", "error": error, **more})
+def failed(tool: str, tool_input: dict[str, Any], error: str, **more: Any) -> dict[str, Any]:
+    return call(tool, tool_input, **{"hook_event_name": "PostToolUseFailure", "error": error, **more})
 
 
 def happened(event: str, **more: Any) -> dict[str, Any]:
     payload = {
-        "transcript_path": "/home/dev/.claude/projects/-home-dev-project/made-up.jsonl",
+        "transcript_path": "/home/dev/transcripts/made-up.jsonl",
         "cwd": "/home/dev/project",
         "hook_event_name": event,
     }
@@ -128,7 +129,7 @@ def happened(event: str, **more: Any) -> dict[str, Any]:
 
 @frozen
 class Answer:
-    """What came back from a hook, by its parts."""
+    """The parts of a hook's answer."""
 
     context: str
     denied: str
@@ -138,7 +139,7 @@ class Answer:
 
 
 @frozen
-class Ran:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -147,34 +148,34 @@ class Ran:
         return json.loads(self.out)
 
 
-def run_as_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> Ran:
+def run_as_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> CommandResult:
     command = [sys.executable, "-m", "hardwon", *words]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment, cwd=cwd)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
-def run_in_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> Ran:
+def run_in_process(words: Sequence[str], stdin: str, environment: dict[str, str], cwd: str | None) -> CommandResult:
     """Call the program's entry as its interpreter would: arguments, environment, folder, streams, exit code."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     streams = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"), out, err
-    kept = sys.argv, dict(os.environ), os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
+    saved = sys.argv, dict(os.environ), os.getcwd(), (sys.stdin, sys.stdout, sys.stderr)
     gc.collect(0)
     gc.disable()  # so that all that the command makes is young, and one cheap collection finds it
     try:
         sys.argv = ["hardwon", *words]
         set_environment(environment)
-        os.chdir(cwd or kept[2])
+        os.chdir(cwd or saved[2])
         sys.stdin, sys.stdout, sys.stderr = streams
-        code = exit_code_of(hardwon.cli.main)
+        code = run_to_exit_code(hardwon.cli.main)
     finally:
-        sys.argv, (sys.stdin, sys.stdout, sys.stderr) = kept[0], kept[3]
-        set_environment(kept[1])
-        os.chdir(kept[2])
+        sys.argv, (sys.stdin, sys.stdout, sys.stderr) = saved[0], saved[3]
+        set_environment(saved[1])
+        os.chdir(saved[2])
         gc.enable()
     gc.collect(0)  # a command that failed leaves its connection in the traceback
     out.flush()
     err.flush()
-    return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
+    return CommandResult(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
 
 
 def set_environment(environment: dict[str, str]) -> None:
@@ -183,7 +184,7 @@ def set_environment(environment: dict[str, str]) -> None:
     os.environ.update(environment)
 
 
-def exit_code_of(main: Callable[[], None]) -> int:
+def run_to_exit_code(main: Callable[[], None]) -> int:
     try:
         main()
     except SystemExit as ended:
@@ -210,20 +211,25 @@ class House:
     def environment(self, more: dict[str, str] | None = None) -> dict[str, str]:
         return {**os.environ, "HARDWON_HOME": self.home, **(more or {})}
 
-    def cli(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
+    def cli(
+        self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None
+    ) -> CommandResult:
         """Run a command in this process, or in one of its own if it starts others that outlive it."""
-        if words[:1] == ("start",) and self.with_processes:
-            return self.process(*words, stdin=stdin, env=env, cwd=cwd)
-        if words[:1] == ("start",):
+        command = words[0] if words else ""
+        needs_worker = command in NEEDS_A_WORKER or words == ("view", "--print")
+        if needs_worker and not self.with_processes:
             self._fork_worker(env)
-        run = run_in_process if words[:1] and words[0] not in NEEDS_A_PROCESS else run_as_process
-        return run(words, stdin, self.environment(env), cwd)
+        elif needs_worker or command in (*NEEDS_A_PROCESS, "view", ""):
+            return run_as_process(words, stdin, self.environment(env), cwd)
+        return run_in_process(words, stdin, self.environment(env), cwd)
 
-    def process(self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None) -> Ran:
+    def process(
+        self, *words: str, stdin: str = "", env: dict[str, str] | None = None, cwd: str | None = None
+    ) -> CommandResult:
         """Run a command in a process of its own, where that is the point of the test."""
         return run_as_process(words, stdin, self.environment(env), cwd)
 
-    def ok(self, *words: str, **more: Any) -> Ran:
+    def ok(self, *words: str, **more: Any) -> CommandResult:
         """Run a command that must succeed."""
         ran = self.cli(*words, **more)
         assert ran.code == 0, f"hardwon {' '.join(words)}\n{ran.out}{ran.err}"
@@ -233,30 +239,30 @@ class House:
         """Add a lesson as a person would and return its slug."""
         self.ok("lessons", "add", "--json", json.dumps(record))
         with open(os.path.join(self.home, "lessons.json")) as file:
-            written: Sequence[dict[str, Any]] = json.load(file)["lessons"]
-        return next(str(one["slug"]) for one in written if one["summary"] == record["summary"])
+            records: Sequence[dict[str, Any]] = json.load(file)["lessons"]
+        return next(str(stored["slug"]) for stored in records if stored["summary"] == record["summary"])
 
     def _fork_worker(self, env: dict[str, str] | None = None) -> None:
-        """Have a worker, unless something stands in the way of it: then the command or hook says what."""
+        """Start a worker unless one is running; if it cannot start, the command or hook reports why."""
         if not lifecycle.is_lock_held(self.home):
             pid = worker_fork.fork_worker(self.home, self.environment(env))
             wait_for(lambda: lifecycle.read_status(self.home).running or not os.path.exists(f"/proc/{pid}"))
 
-    def _hook_in_process(self, event: str, payload: bytes, host: str) -> bytes:
+    def _hook_in_process(self, event: str, payload: bytes, host: str, env: dict[str, str] | None) -> bytes:
         """Answer as hook.py does, without a process: ask the worker, else answer from the manifest."""
         has_socket = os.path.lexists(os.path.join(self.home, paths.SOCKET))
         if event == "SessionStart" and not has_socket and worker_start.can_start(self.home, time()):
-            self._fork_worker()
+            self._fork_worker(env)
         event_id, answer = os.urandom(16).hex(), None
-        kept = dict(os.environ)
+        saved_environment = dict(os.environ)
         try:
-            set_environment(self.environment())
+            set_environment(self.environment(env))
             if not os.path.exists(os.path.join(self.home, paths.PAUSES)):
                 answer = ask_worker(host, event, self.home, event_id, payload)
             if answer is None:
                 answer = answering.answer_event(host, event, self.home, event_id, payload, ask_worker)
         finally:
-            set_environment(kept)
+            set_environment(saved_environment)
         return answer
 
     def _command(self, event: str, first: str = "", host: str = "claude-code") -> list[str]:
@@ -271,15 +277,18 @@ class House:
         host: str = "claude-code",
         first: str = "",
     ) -> bytes:
-        """What the installed command prints; its exit code must be 0 whatever it was given. A prompt comes from a
-        stand-in for the agent, since it is asked who started the hook."""
+        """Return what the installed command prints; its exit code must be 0 whatever it is given.
+
+        A prompt that may be a decision comes from a stand-in for the agent, because the worker asks who started the hook.
+        """
         command = self._command(event, first, host)
-        if event == "UserPromptSubmit" and not first:
+        if event == "UserPromptSubmit" and not first and (self.with_processes or may_decide(payload)):
             code, out, err = agent_stand_in.run_hook(command, payload, self.environment(env), host)
             assert (code, err) == (0, b"")
             return out
-        if env is None and not first and not self.with_processes:
-            return self._hook_in_process(event, payload, host)
+        is_switched_off = "HARDWON_OFF" in (env or {})  # which the script itself reads
+        if not first and not self.with_processes and not is_switched_off:
+            return self._hook_in_process(event, payload, host, env)
         done = subprocess.run(command, input=payload, capture_output=True, env=self.environment(env))
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
@@ -287,13 +296,15 @@ class House:
     def ask(self, session: str, payload: dict[str, Any], env: dict[str, str] | None = None) -> Answer:
         wire = {"session_id": session, **payload}
         raw = self.hook(wire["hook_event_name"], json.dumps(wire).encode(), env)
-        said = json.loads(raw)
-        own = said.get("hookSpecificOutput", {})
-        if said.get("decision") == "block":
-            return Answer("", "", said["reason"], raw, blocked=True)
-        assert own.get("hookEventName", wire["hook_event_name"]) == wire["hook_event_name"]
-        denied = own.get("permissionDecisionReason", "") if own.get("permissionDecision") == "deny" else ""
-        return Answer(own.get("additionalContext", ""), denied, said.get("systemMessage", ""), raw)
+        reply = json.loads(raw.strip() or b"{}")  # Claude Code gets text and no JSON before a compaction
+        hook_output = reply.get("hookSpecificOutput", {})
+        if reply.get("decision") == "block":
+            return Answer("", "", reply["reason"], raw, blocked=True)
+        assert hook_output.get("hookEventName", wire["hook_event_name"]) == wire["hook_event_name"]
+        denied = (
+            hook_output.get("permissionDecisionReason", "") if hook_output.get("permissionDecision") == "deny" else ""
+        )
+        return Answer(hook_output.get("additionalContext", ""), denied, reply.get("systemMessage", ""), raw)
 
     def ask_at_once(
         self,
@@ -302,13 +313,14 @@ class House:
         meanwhile: threading.Thread | None = None,
         clock: float | None = None,
     ) -> list[bytes]:
-        """What hooks print that are asked in the same instant, however slowly they start; with a clock that stands
-        still it is the same instant to them as well, however slowly they go on.
+        """Return what hooks print that run at the same moment, however slowly they start.
 
-        A pipe takes in less than is written to it here, so a write that returns was read: that hook is up, and waits
-        for the end of what it is told.
+        With a stopped clock it is the same moment to them as well, however slowly they go on.
+
+        A pipe holds less than is written to it here, so a write that returns was read: that hook is running, and waits
+        for the end of its input.
         """
-        command = self._command("PreToolUse", "" if clock is None else _stopped(clock))
+        command = self._command("PreToolUse", "" if clock is None else _stop_clock(clock))
         hooks = [
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environment())
             for _ in payloads
@@ -322,16 +334,23 @@ class House:
         for hook in hooks:
             assert hook.stdin
             hook.stdin.close()
-        said = [hook.stdout.read() for hook in hooks if hook.stdout]
+        outputs = [hook.stdout.read() for hook in hooks if hook.stdout]
         assert [hook.wait() for hook in hooks] == [0] * len(hooks)
         if meanwhile:
             meanwhile.join()
-        return said
+        return outputs
 
     def start_with(self, *, clock: float | None = None, tick: float = 10.0) -> None:
-        """Start a worker whose clock stands still, or that looks after things so often, and wait until it serves."""
+        """Start a worker with a stopped clock, or with another tick of its housekeeping, and wait until it serves."""
         os.makedirs(self.home, mode=0o700, exist_ok=True)
-        command = [sys.executable, "-c", OTHER_WORKER, "" if clock is None else _stopped(clock), self.home, str(tick)]
+        command = [
+            sys.executable,
+            "-c",
+            OTHER_WORKER,
+            "" if clock is None else _stop_clock(clock),
+            self.home,
+            str(tick),
+        ]
         self._started.append(subprocess.Popen(command, env=self.environment(), start_new_session=True))
         wait_for(lambda: bool(lifecycle.read_status(self.home).running))
 
@@ -341,15 +360,15 @@ class House:
         )
 
     def status(self) -> dict[str, Any]:
-        said: dict[str, Any] = self.ok("status", "--json").json()
-        return said
+        status: dict[str, Any] = self.ok("status", "--json").json()
+        return status
 
     def deliveries(self) -> list[dict[str, Any]]:
-        said: list[dict[str, Any]] = self.ok("deliveries", "--json", "--limit", "10000").json()
-        return said
+        deliveries: list[dict[str, Any]] = self.ok("deliveries", "--json", "--limit", "10000").json()
+        return deliveries
 
     def stay_cold(self) -> None:
-        """No hook starts a worker: too many starts have come to nothing just now."""
+        """Keep hooks from starting a worker, as after too many failed starts."""
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         with open(os.path.join(self.home, "worker.starts"), "w") as file:
             file.write("." * 8)
@@ -360,25 +379,25 @@ class House:
         wait_for(lambda: not lifecycle.is_lock_held(self.home))
 
     def stop_building(self) -> None:
-        """From here on nobody can compile the manifest: what is in force is what there is."""
+        """Make every later compilation of the manifest fail."""
         lock = os.path.join(self.home, "manifest.lock")
         os.unlink(lock)
         os.mkdir(lock)
 
     def leave(self) -> None:
-        """End the worker and whatever else runs for this home: a start under way, work in the background."""
+        """End the worker and everything else that runs for this home, such as jobs."""
         lifecycle.stop_worker(self.home)
-        while running := running_for(self.home):
-            for number in running:
+        while pids := find_processes_of(self.home):
+            for pid in pids:
                 try:
-                    os.kill(number, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
         for process in self._started:
             process.wait()
 
     def stored(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table as they are in the file, with whatever waited in the spool taken in."""
+        """Return the rows of a table, after importing the spool."""
         self.deliveries()
         connection = sqlite3.connect(os.path.join(self.home, "hardwon.db"))
         connection.row_factory = sqlite3.Row
@@ -388,11 +407,24 @@ class House:
             connection.close()
 
 
+def may_decide(payload: bytes) -> bool:
+    """Return whether a prompt may be meant for hardwon; one that says none of these words goes to the agent."""
+    text = payload.lower()
+    return any(word in text for word in (b"hardwon", b"lesson", b"remember"))
+
+
 def _load_ask() -> Callable[[str, str, str, str, bytes], bytes | None]:
-    """Return hook.py's own function; the rest of the script runs and exits when it is loaded."""
+    """Return hook.py's own function; the rest of the script runs and exits when it is loaded.
+
+    It waits for the worker longer than the half second of an installed hook: on a busy machine a story would otherwise
+    be answered by the fallback now and then.
+    """
     namespace: dict[str, Any] = {}
+    limit = "SECONDS.get(event, 0.25)"
     with open(HOOK, encoding="utf-8") as file:
-        exec(compile(file.read().partition("\ntry:\n")[0], HOOK, "exec"), namespace)
+        functions = file.read().partition("\ntry:\n")[0]
+    assert limit in functions
+    exec(compile(functions.replace(limit, "60.0"), HOOK, "exec"), namespace)
     ask: Callable[[str, str, str, str, bytes], bytes | None] = namespace["ask"]
     return ask
 
@@ -400,27 +432,27 @@ def _load_ask() -> Callable[[str, str, str, str, bytes], bytes | None]:
 ask_worker = _load_ask()
 
 
-def _stopped(clock: float) -> str:
+def _stop_clock(clock: float) -> str:
     return f"time.time = lambda: {clock!r}"
 
 
-def running_for(home: str) -> list[int]:
-    """The processes that were started for this home, where the system tells."""
-    mark, found = f"\0HARDWON_HOME={home}\0".encode(), []
+def find_processes_of(home: str) -> list[int]:
+    """Return the ids of the processes that were started for this home, where the system tells."""
+    home_variable, pids = f"\0HARDWON_HOME={home}\0".encode(), []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
-                    if mark in b"\0" + file.read():
-                        found.append(int(name))
+                    if home_variable in b"\0" + file.read():
+                        pids.append(int(name))
             except OSError:
                 pass  # it has ended, or is somebody else's
-    return found
+    return pids
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 300) -> None:
-    """Until it is so; the end is far away, since the machine may have much else to do."""
+def wait_for(is_met: Callable[[], bool], seconds: float = 300) -> None:
+    """Wait until a condition holds; the limit is generous, because the machine may be busy."""
     end = monotonic() + seconds
-    while not what():
-        assert monotonic() < end, "it did not come about"
+    while not is_met():
+        assert monotonic() < end, f"not met within {seconds:.0f} seconds"
         sleep(0.02)

@@ -1,4 +1,4 @@
-"""Made-up sessions for the detectors, told one call at a time."""
+"""Made-up sessions for the detectors, built one call at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_ANCHOR = "<tool_use_error>String to replace not found in file.\nString: if wi
 TYPES = "Exit code 1\nsrc/kite.ts(4,2): error TS2322: Type 'string' is not assignable to type 'number'."
 
 
-class Story:
+class StepBuilder:
     """Collects the steps of a session; every call and every result has a line of its own."""
 
     def __init__(self, agent: str = "") -> None:
@@ -63,13 +63,13 @@ class Story:
         for number in range(calls):
             self.result(self.call("Read", path=f"/elsewhere/{number}"), "text")
 
-    def told(self) -> list[Episode]:
+    def find_episodes(self) -> list[Episode]:
         return find_episodes(self.steps)
 
-    def only(self) -> Episode:
-        found = self.told()
-        assert len(found) == 1, [each.problem for each in found]
-        return found[0]
+    def find_only_episode(self) -> Episode:
+        episodes = self.find_episodes()
+        assert len(episodes) == 1, [episode.problem for episode in episodes]
+        return episodes[0]
 
 
 NOISE = (
@@ -86,21 +86,21 @@ NOISE = (
 )
 
 
-def noise(seed: int, size: int) -> Iterator[Step]:
-    """A session of everything, in any order."""
-    chosen = random.Random(seed)
+def generate_noise(seed: int, size: int) -> Iterator[Step]:
+    """Yield a session with every kind of step, in random order."""
+    dice = random.Random(seed)
     for number in range(size):
-        story, kind = Story(chosen.choice(["", "", "a1"])), chosen.randrange(6)
-        command = f"kite {chosen.choice(['fly', 'launch', 'test'])} --n {chosen.randrange(4)}"
+        builder, kind = StepBuilder(dice.choice(["", "", "a1"])), dice.randrange(6)
+        command = f"kite {dice.choice(['fly', 'launch', 'test'])} --n {dice.randrange(4)}"
         if kind < 3:
-            text = chosen.choice(NOISE)
-            story.result(story.call("Bash", command=command), text, failed=kind == 0)
+            text = dice.choice(NOISE)
+            builder.result(builder.call("Bash", command=command), text, failed=kind == 0)
         elif kind == 3:
-            story.edit("/p/a.py", f"wind {number}", chosen.choice(["", NO_ANCHOR]))
+            builder.edit("/p/a.py", f"wind {number}", dice.choice(["", NO_ANCHOR]))
         elif kind == 4:
-            story.refuse(command, chosen.choice([" ", "use the other kite instead, please"]))
+            builder.refuse(command, dice.choice([" ", "use the other kite instead, please"]))
         else:
-            story.agent("It fails because the wind is gone. So what?")
-            story.person("no, don't do that")
-        for index, step in enumerate(story.steps):
+            builder.agent("It fails because the wind is gone. So what?")
+            builder.person("no, don't do that")
+        for index, step in enumerate(builder.steps):
             yield step._replace(line=number * 10 + index + 1, call=step.call and f"{step.call}.{number}")

@@ -1,4 +1,4 @@
-"""A store that knows something: observations and summaries as distilling leaves them, put in by themselves."""
+"""A store with observations and summaries, inserted without the sessions they would be distilled from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = ("bugfix", "discovery", "change", "decision", "failure")
 _numbers = itertools.count(1)
 
 
-class Remembered:
+class DistilledStore:
     """Owns a connection to the store of a home, and one project in it."""
 
     def __init__(self, home: str, project: str) -> None:

@@ -1,13 +1,13 @@
-"""A file's text as it is, its line ends too."""
+"""Read and write text without changing its line endings."""
 
 from __future__ import annotations
 
 
-def content(path: str) -> str:
+def read_text(path: str) -> str:
     with open(path, newline="") as file:
         return file.read()
 
 
-def put(path: str, text: str) -> None:
+def write_text(path: str, text: str) -> None:
     with open(path, "w", newline="") as file:
         file.write(text)

@@ -14,11 +14,11 @@ RECORDED = os.path.join(TESTS, "transcripts")
 CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
 
 
-def recorded() -> list[tuple[str, list[Step]]]:
-    return [each for host in sorted(os.listdir(RECORDED)) for each in _below(os.path.join(RECORDED, host), host)]
+def list_recorded_sessions() -> list[tuple[str, list[Step]]]:
+    return [session for host in sorted(os.listdir(RECORDED)) for session in _below(os.path.join(RECORDED, host), host)]
 
 
-def corpus() -> Iterator[tuple[str, list[Step]]]:
+def list_corpus_sessions() -> Iterator[tuple[str, list[Step]]]:
     if not os.path.isdir(CORPUS):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
     for folder, host in (("claude", "claude-code"), ("codex", "codex"), ("gemini", "gemini")):
