@@ -64,7 +64,7 @@ def cases(home: str, known: str, unknown: str) -> list[Case]:
 def house(count: int) -> Iterator[tuple[str, str, str]]:
     """A home with a worker, and two projects: one with so many observations, one with none."""
     sys.path.insert(0, ROOT)
-    from tests.support.remembered import Remembered
+    from tests.support.distilled_store import DistilledStore
 
     top = tempfile.mkdtemp(prefix="hardwon-bench-")
     home, known, unknown = (os.path.join(top, name) for name in ("home", "known", "unknown"))
@@ -72,7 +72,7 @@ def house(count: int) -> Iterator[tuple[str, str, str]]:
         for folder in (known, unknown):
             os.makedirs(os.path.join(folder, ".git"))
         run_hardwon(home, "config", "set", "--", "autoScanIntervalHours", "-1")
-        remembered = Remembered(home, known)
+        remembered = DistilledStore(home, known)
         remembered.many(count)
         remembered.close()
         start(home, 0)

@@ -25,7 +25,7 @@ from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import summarise_session
 from hardwon.store import db, observations, sessions, turns
 from hardwon.store.sessions import Report
-from hardwon.text.token_estimate import estimate_tokens
+from hardwon.text.characters import estimate_tokens
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 EVENTS = 1_000 if QUICK else 5_000

@@ -238,6 +238,9 @@ class _PatternRunner:
     def get_cpu_seconds(self) -> float:
         return 0.0
 
+    def check_code(self, lesson_id: str) -> str:
+        return "fresh"  # the corpus has no code that could have changed
+
 
 class _RememberedClaims(decision.SessionClaims):
     """Claims in a set instead of files: each lesson once per session and sub-agent."""

@@ -14,11 +14,11 @@ import tempfile
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from hardwon import clock
-from tests.real.browser import opened
+from tests.real.browser import open_browser
 from tests.real.test_viewer import LOOKS, PAGES
 from tests.support import busy_home
-from tests.support.house_of_one import House
-from tests.support.told import Told
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.house import House
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "images")
 SIZE = ViewportSize(width=1120, height=700)
@@ -38,10 +38,10 @@ def main() -> int:
         house = House(os.path.join(folder, ".hardwon"))
         busy_home.fill(house.home, clock.now())
         for _ in range(2):
-            Told(folder).person("show me the log").mistake().write()
+            TranscriptWriter(folder).person("show me the log").mistake().write()
         house.ok("scan")
         try:
-            with opened() as browser:
+            with open_browser() as browser:
                 if len(sys.argv) > 1:
                     return _take_all(browser, house, sys.argv[1])
                 with browser.new_context(color_scheme="light", viewport=SIZE) as context:
@@ -55,7 +55,7 @@ def _take(page: Page, house: House) -> int:
     link = house.ok("view", "--print").out.strip()
     page.goto(link)
     found = max(one["index"] for one in house.ok("scan", "candidates", "--all", "--json").json()["candidates"])
-    known, large = {**busy_home.first_of(house.home), "found": found}, 0
+    known, large = {**busy_home.find_first_ids(house.home), "found": found}, 0
     for name, path in PICTURES.items():
         page.goto(link.partition("/open")[0] + path.format(**known))
         picture = page.screenshot(path=os.path.join(FOLDER, name), animations="disabled")
@@ -65,7 +65,7 @@ def _take(page: Page, house: House) -> int:
 
 
 def _take_all(browser: Browser, house: House, folder: str) -> int:
-    known = busy_home.first_of(house.home)
+    known = busy_home.find_first_ids(house.home)
     for look, options in LOOKS.items():
         with browser.new_context(**options) as context:
             link, page = house.ok("view", "--print").out.strip(), context.new_page()

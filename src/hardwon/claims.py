@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# Any hold that was claimed then has long been lifted.
 LONG_AGO = 0.0
 # Markers of a session. Each kind has its own folder, because starting a session releases its claims.
 PAUSED_PREFIX, PRIVATE_PREFIX = "paused-", "private-"
@@ -50,6 +51,7 @@ def take(path: str, token: str, now: float) -> float | None:
         except OSError:
             return LONG_AGO
     try:
+        # The file itself is the claim; without its content only the owner is unknown.
         os.write(descriptor, f"{now} {token}\n".encode("utf-8", "replace"))
     except OSError:
         pass

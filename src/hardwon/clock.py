@@ -6,6 +6,7 @@ from os import urandom
 from time import gmtime, strftime, time
 
 now = time
+DUPLICATE_SECONDS = 2.0  # two hooks report the same event within this time, even on a busy machine
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 

@@ -22,7 +22,7 @@ from hardwon import __version__, clock, projects
 from hardwon.actions import prompts
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, memories
-from hardwon.lessons import explanation
+from hardwon.lessons import lookup
 from hardwon.search import indexing, query_scope, recalled_text, records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline
@@ -34,8 +34,8 @@ from hardwon.types import Event, frozen
 MAX_IDS = 50
 INSTRUCTIONS = """\
 hardwon knows what happened in earlier sessions of this project and what was learned the hard way.
-- search: before you work on an error, a file or a question that may have come up before. It gives an index, a line \
-for each hit; then get(ids) reads the few that matter. timeline: what happened around one of them.
+- search: before you work on an error, a file or a question that may have come up before. It gives hits, best first, \
+each with an excerpt; get(ids) reads the few that matter in full. timeline: what happened around one of them.
 - lessons: before a risky command or edit, what is known to go wrong with it.
 - handoff: at the start, where the last session stopped and what comes next.
 - remember, propose_lesson: when you learned something the next session should know. A person approves it.
@@ -68,11 +68,11 @@ def search(
     concept: ShortText = "",
     file: Annotated[ShortText, Field(description="a path, or the end of one")] = "",
     host: Annotated[ShortText, Field(description="the agent it comes from, such as claude-code or codex")] = "",
-    since: Annotated[ShortText, Field(description="2026-11-01, or 7d or 2w ago")] = "",
+    since: Annotated[ShortText, Field(description="2026-11-01, yesterday, or 7d or 2w ago")] = "",
     until: ShortText = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 20,
 ) -> str:
-    """Search sessions, lessons and memories: an index of hits, best first. Read the few that matter with get."""
+    """Search sessions, lessons and memories: hits with an excerpt, best first. Read the few that matter with get."""
     if not query.strip() and not any((kind, type, concept, file, host, since, until)):
         raise UserError("nothing to search for", "give a query or a filter")
     now = clock.now()
@@ -97,16 +97,15 @@ def search(
         )
         backlog_note = _describe_backlog(connection)
         empty_note = "" if documents.list_indexed_projects(connection) else "; nothing is recorded yet"
+    notes = (f"only {result.period}" if result.period else "", result.note, backlog_note)
     if result.hits:
-        headline = f'{len(result.hits)} results: get(ids=["{result.hits[0].id}"]) reads one in full'
-        hit_lines = recalled_text.format_index([hit.__dict__ for hit in result.hits], show_project=not scope)
-        return recalled_text.format_answer(headline, hit_lines, backlog_note, result.note)
-    close_lines = recalled_text.format_index([hit.__dict__ for hit in result.close], show_project=not scope)
+        headline = f'{len(result.hits)} results, best first: get(ids=["{result.hits[0].id}"]) reads one in full'
+        hit_lines = recalled_text.format_hits(result.hits, show_project=not scope)
+        return recalled_text.format_answer(headline, hit_lines, *notes)
     scope_note = ""
     if scope:
         scope_note = ' in this project; project="*" looks into every one' if context.is_open else " in this project"
-    headline = f"no results for {query[:200]!r}{scope_note}{empty_note}" + (". Similar:" if close_lines else "")
-    return recalled_text.format_answer(headline, close_lines, backlog_note, result.note)
+    return recalled_text.format_answer(f"no results for {query[:200]!r}{scope_note}{empty_note}", *notes)
 
 
 def timeline(
@@ -176,7 +175,7 @@ def lessons(
         raise UserError("no command or file given", "give a command or a file")
     tool = tool or ("Bash" if command else "Edit")
     event = Event("", "PreToolUse", "", context.folder, tool=tool, command=command, path=file, content=content)
-    matches, _ = explanation.explain_call(context.home, event, clock.now())
+    matches, _ = lookup.explain_call(context.home, event, clock.now())
     if not matches:
         return "no lesson applies"
     ids = [f"L:{match.entry.slug}" for match in matches]

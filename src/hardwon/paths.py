@@ -8,7 +8,9 @@ import stat
 LESSONS = "lessons.json"
 CONFIG = "config.json"
 TRUSTED_PROJECTS = "trusted.json"
+TEAM_CONFIG = "team.json"  # the key and the token of this machine in its team
 MANIFEST = "lesson-manifest.json"
+# What the hook reads instead of the manifest, which would take it longer to parse.
 LESSON_INDEX = "lesson-index.bin"
 DATABASE = "hardwon.db"
 WORKER_INFO = "worker.json"
@@ -66,6 +68,21 @@ def write_private(path: str, content: bytes) -> None:
     replace_file(path, content, 0o600)
 
 
+def append_to_log(path: str, lines: str, max_bytes: int) -> None:
+    """Append lines to a log in the home; one previous file is kept, so that the log cannot fill the disk.
+
+    Nothing is raised: what a log would tell must not stop what it tells about.
+    """
+    try:
+        make_private_folder(os.path.dirname(path))
+        if os.path.exists(path) and os.path.getsize(path) > max_bytes:
+            os.replace(path, path + ".old")
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
+            file.write(lines)
+    except OSError:
+        pass
+
+
 def write_document(home: str, path: str, text: str) -> None:
     """Replace a document atomically: private in the home, with mode 0644 elsewhere."""
     content = text.encode("utf-8", "replace")
@@ -84,6 +101,7 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(content)
             file.flush()
+            # Without this a power cut could leave an empty file under the final name.
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:  # also on a signal: the content may be private

@@ -22,6 +22,7 @@ _SEPARATORS = "'\"`=<>()[]{}|&;:,@\0"
 def find_git_root(folder: str) -> str:
     """Return the nearest folder at or above this one that has a `.git`, else the folder itself."""
     current = folder
+    # A `.git` in the root folder would make the whole disk one project.
     while current not in ("", "/"):
         if os.path.lexists(os.path.join(current, ".git")):
             return current
@@ -86,6 +87,7 @@ def _can_hold_drafts(top: str) -> bool:
     import json  # no hook comes here
 
     try:
+        # The repository decides for everybody who works in it.
         with open(os.path.join(top, _CONFIG_PATH), encoding="utf-8-sig", opener=open_plain_file) as file:
             config = json.load(file)
     except FileNotFoundError:
@@ -115,6 +117,7 @@ def read_remote_url(project_path: str) -> str:
 
 
 def strip_credentials(remote: str) -> str:
+    # `git@host:path` has a user but no password.
     scheme, separator, rest = remote.partition("://")
     if not separator:
         return remote
@@ -127,6 +130,7 @@ def is_below(cwd: str, folders: Sequence[str]) -> bool:
     if not cwd or not folders:
         return False
     real_folders = [os.path.realpath(os.path.expanduser(folder)) for folder in folders]
+    # Also as written: a link that leads out of a denied folder is still in it.
     locations = [*list_equivalent_folders(cwd), os.path.abspath(cwd)]
     return any(
         location == folder or location.startswith(folder.rstrip("/") + "/")
@@ -154,6 +158,7 @@ def has_denied_path(
             resolved = os.path.realpath(path)
             if any(_is_denied(resolved, denied_path) for denied_path in real_paths):
                 return True
+    # A path with a space is not one word of the command.
     return any(path.rstrip("/") in command for path in expanded_paths if " " in path)
 
 

@@ -12,10 +12,12 @@ from typing import Any
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.privacy.limits import DEFAULT_SKIPPED_TOOLS, MAX_TEXT_CHARS
+from hardwon.privacy.event_filter import DEFAULT_SKIPPED_TOOLS
 from hardwon.privacy.redaction import redact_text
+from hardwon.privacy.truncation import MAX_TEXT_CHARS
 from hardwon.types import frozen
 
+# `none` is the default: no model is called unless a person asks for it.
 PROVIDERS = ("none", "anthropic", "openai", "claude")
 _MAX_NUMBER = 1e15  # comparing with it also rejects NaN
 _KEY_SETTING, _URL_SETTING = "llm.apiKeyEnv", "llm.baseUrl"
@@ -41,6 +43,7 @@ SETTINGS = (
     Setting("compactionReinjectionThreshold", 7, "minimum priority of lessons repeated after compaction", 1, 11),
     Setting("showDeliveries", True, "show a line to the person when a lesson is delivered"),
     Setting("lessonProtocol", True, "tell agents at session start how to report a lesson"),
+    Setting("askForLessons", True, "ask an agent for a lesson when it has found what works, at most twice a session"),
     Setting("scanPaths", [], "folders with transcripts; empty: those of every agent found"),
     Setting("autoScanIntervalHours", 24, "hours between background scans; 0: at each session, -1: never", -1, 8760),
     Setting("maxCandidatesPerScan", 50, "maximum candidates that a scan adds", 0, 10_000),
@@ -54,6 +57,13 @@ SETTINGS = (
     ),
     Setting("maxEventChars", MAX_TEXT_CHARS, "maximum characters stored of a text; the middle is cut", 500, 1_000_000),
     Setting("retentionDays", 90, "days to keep recorded events; 0: forever", 0, 36_500),
+    Setting(
+        "messageRetentionDays",
+        730,
+        "days to keep prompts and agents' last messages, if that is longer than retentionDays; 0: forever",
+        0,
+        36_500,
+    ),
     Setting("maxDbMb", 1024, "maximum size of the database in MB; the oldest events are deleted first", 10, 1_000_000),
     Setting("idleExitMinutes", 240, "idle minutes after which the worker exits; 0: never", 0, 100_000),
     Setting("apiPort", 37777, "port of the worker's API, or the next free one; 0: any, -1: no API", -1, 65_000),
@@ -64,12 +74,18 @@ SETTINGS = (
         0,
         1,
     ),
+    Setting(
+        "measureNewLessons",
+        False,
+        "keep accepted lessons silent in some sessions, to measure whether they help; never blocks or data loss",
+    ),
     Setting("scanWindow", 15, "number of calls after an error in which to look for its fix", 1, 200),
     Setting("briefObservations", 10, "maximum observations listed in the brief", 0, 500),
     Setting("fileMemory", True, "show the agent the history of a file it reads or edits, once per session"),
     Setting("promptRecall", False, "show the agent up to two observations or summaries that closely match a prompt"),
     Setting("rememberInTurn", True, "queue a person's lasting instructions for the next reflection"),
     Setting("autoReflect", True, "draft a handoff when a session ends or is idle"),
+    Setting("proposeHandoff", True, "propose a handoff, once a session, before compaction or after a commit"),
     Setting("idleMinutes", 15, "minutes without activity until a session is idle; 0: only draft at its end", 0, 1440),
     Setting("reflectMinPrompts", 2, "minimum prompts for a draft, unless files changed or 10 calls were made", 1, 100),
     Setting("reflectTurns", 40, "number of last turns sent to a model for a handoff", 1, 1000),
@@ -210,6 +226,7 @@ def resolve_with_origin(config: Mapping[str, Any], setting: Setting) -> tuple[An
     value = get_configured_value(config, setting.name)
     if value is None:
         return setting.default, "default"
+    # A mistake in a cap must not cost money, and one elsewhere must not stop the work.
     if fault := find_fault(setting, value):
         return (0, f"none: {fault}") if _is_cap(setting) else (setting.default, f"default: {fault}")
     return value, paths.CONFIG

@@ -34,37 +34,49 @@ GLOB_TOOL = "Glob"
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 FILE_TOOLS = (*EDIT_TOOLS, "Read", GLOB_TOOL, "Grep")
 PROGRAM_NAME = "hardwon"
+# The environment variables in which each model provider looks for its key.
+API_KEY_VARIABLES = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "claude": ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"),
+}
 
 
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[T]) -> type[T]:
     """Make a class frozen, like a dataclass: positional or keyword fields, equality, hash, repr."""
     fields = tuple(cls.__annotations__)
-    defaults = {name: getattr(cls, name) for name in fields if hasattr(cls, name)}
-    field_names = frozenset(fields)
+    template = {name: getattr(cls, name, None) for name in fields}  # in the order of the fields
+    required = [name for name in fields if not hasattr(cls, name)]
+    # By the number of positional values: the fields that must then be given by name.
+    required_names = [frozenset(required).difference(fields[:count]) for count in range(len(fields) + 1)]
 
     def init(self: object, *args: object, **kwargs: object) -> None:
-        field_values = {**defaults, **dict(zip(fields, args, strict=False)), **kwargs}
-        duplicates = field_names.intersection(fields[: len(args)], kwargs)
-        if field_values.keys() != field_names or duplicates or len(args) > len(fields):
-            bad_names = sorted(field_names.symmetric_difference(field_values) | duplicates) or [
-                f"{len(args)} positional values"
-            ]
-            raise TypeError(f"{cls.__name__}: {', '.join(bad_names)} missing, given twice, or not a field")
-        self.__dict__.update({name: field_values[name] for name in fields})
+        # Mining builds tens of thousands of these, so what is wrong is only looked for if something is.
+        names, positional_names = kwargs.keys(), fields[: len(args)]
+        field_values = {**template, **dict(zip(fields, args, strict=False)), **kwargs}
+        is_complete = (
+            len(args) <= len(fields)
+            and len(field_values) == len(fields)
+            and names >= required_names[len(args)]
+            and names.isdisjoint(positional_names)
+        )
+        if not is_complete:
+            bad_names = names - template.keys() | names & set(positional_names)
+            bad_names |= {name for name in required if name not in positional_names and name not in kwargs}
+            described = sorted(bad_names) or [f"{len(args)} positional values"]
+            raise TypeError(f"{cls.__name__}: {', '.join(described)} missing, given twice, or not a field")
+        self.__dict__.update(field_values)
 
     def refuse_change(self: object, name: str, value: object = None) -> None:
         raise AttributeError(f"{cls.__name__}.{name} is frozen")
-
-    def get_values(self: object) -> tuple[object, ...]:
-        return tuple(self.__dict__[name] for name in fields)
 
     members: dict[str, object] = {
         "__init__": init,
         "__setattr__": refuse_change,
         "__delattr__": refuse_change,
         "__eq__": lambda self, other: self.__dict__ == other.__dict__ if type(other) is cls else NotImplemented,
-        "__hash__": lambda self: hash(get_values(self)),
+        "__hash__": lambda self: hash(tuple(self.__dict__.values())),
         "__repr__": lambda self: f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in self.__dict__.items())})",
         "__match_args__": fields,
     }
@@ -182,6 +194,8 @@ class ManifestEntry:
     contents: tuple[Pattern, ...]
     unless: tuple[Pattern, ...]
     project: str
+    version: str = ""  # of what the author wrote, see `lessons.record.compute_version`
+    silent_share: float = 0.0  # of the sessions in which a measured lesson stays silent; 1 if it was stepped down
 
 
 @frozen
@@ -194,7 +208,11 @@ class Match:
 
 @frozen
 class Delivery:
-    """A recorded delivery of a lesson to an agent."""
+    """A recorded firing of a lesson, and whether the agent was told.
+
+    `arm` is told (always), live or silent (drawn, for a measured lesson) or shadow (stepped down to silence);
+    `probability` is that of the agent being told.
+    """
 
     event: str
     at: float
@@ -207,6 +225,9 @@ class Delivery:
     slug: str
     summary: str
     delivery: DeliveryMode
+    version: str = ""
+    arm: str = "told"
+    probability: float = 1.0
 
 
 @frozen

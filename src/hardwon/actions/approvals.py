@@ -1,4 +1,7 @@
-"""Record what a person put in force. This is the only module that writes the table `approvals`."""
+"""Record what a person put in force: lessons, memories, handoffs, trust in a repository's lessons.
+
+This is the only module that writes the table `approvals`.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,22 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from hardwon import paths
+from hardwon.efficacy import staleness
 from hardwon.errors import UserError
-from hardwon.handoff.handoffs import fingerprint_file
+from hardwon.handoff import handoffs
 from hardwon.handoff.memories import compute_approval_hash, read_page
 from hardwon.handoff.ratification import record_fingerprint
 from hardwon.lessons import approved_lessons, lessons_file, manifest
+from hardwon.lessons.lessons_file import read_trusted_hashes
 from hardwon.lessons.record import hash_authored_fields
-from hardwon.lessons.trust_file import read_trusted_hashes
-from hardwon.store import approvals, db, memories, reflections
+from hardwon.store import approvals, db, efficacy, memories, reflections
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, UPGRADE, Approval
 from hardwon.store.db import Connection, transaction
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 from hardwon.types import Lesson, Memory
 
 MAX_ANNOUNCED = 5  # at a session start; the rest is counted
+# More than anybody ratifies; a bound for the query.
 MAX_HANDOFFS = 1_000
 _TITLE_LENGTH = 60
 
@@ -41,6 +46,8 @@ def record_lessons(connection: Connection, lessons: Sequence[Lesson], path: str,
     with transaction(connection):
         for lesson in lessons:
             _record_lesson(connection, lesson, path, now)
+    for lesson in lessons:
+        staleness.save_lesson_anchors(connection, lesson, now)
 
 
 def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float) -> None:
@@ -49,6 +56,7 @@ def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float
         return
     body = approved_lessons.to_approval_body(lesson)
     approvals.insert(connection, LESSON, lesson.id, hash_authored_fields(lesson), body, path, now)
+    efficacy.forget_step_down(connection, lesson.id, now)  # false alarms of what it was before do not count
 
 
 def record_memory(connection: Connection, number: int, path: str, now: float) -> None:
@@ -60,6 +68,8 @@ def record_memory(connection: Connection, number: int, path: str, now: float) ->
         else:
             content_hash = compute_approval_hash(memory.type, memory.text)
             approvals.insert(connection, MEMORY, str(number), content_hash, memory.text, path, now)
+    if memory is not None:
+        staleness.save_anchors(connection, MEMORY, str(number), memory.text, memory.project, now)
 
 
 def record_handoff(connection: Connection, number: int, path: str, now: float) -> None:
@@ -69,7 +79,12 @@ def record_handoff(connection: Connection, number: int, path: str, now: float) -
         if reflection is None or reflection.status != reflections.RATIFIED:
             approvals.undo_subject(connection, HANDOFF, str(number), now)
         else:
-            approvals.insert(connection, HANDOFF, str(number), fingerprint_file(reflection.draft), "", path, now)
+            approvals.insert(
+                connection, HANDOFF, str(number), handoffs.fingerprint_file(reflection.draft), "", path, now
+            )
+    if reflection is not None and (page := handoffs.read_page(reflection)):
+        text = "\n".join(handoffs.get_resume_lines(page))
+        staleness.save_anchors(connection, HANDOFF, str(number), text, reflection.project, now)
 
 
 def record_imported(
@@ -147,6 +162,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
     active = memories.list_memories(connection, "active")
     ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
     with transaction(connection):
+        # The check before was outside the transaction.
         if approvals.is_upgraded(connection):  # another process was quicker
             return 0
         for lesson in in_force:
@@ -165,6 +181,8 @@ def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: floa
     """Approve a memory as it counted before: a file in the home as edited, one in a repository only as approved."""
     page = read_page(home, memory)
     text = memory.text
+    # Anybody with access to a repository can edit a file there, so only a file in the home counts as edited by the
+    # person.
     if page and page.is_edited and paths.is_inside(home, page.path):
         text = page.text
         memories.reword(connection, memory.id, text)
@@ -176,7 +194,7 @@ def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.
     ratified_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
     content_hash = ratified_hash
     if paths.is_inside(home, reflection.draft):
-        content_hash = fingerprint_file(reflection.draft)
+        content_hash = handoffs.fingerprint_file(reflection.draft)
         record_fingerprint(connection, reflection)
     approvals.insert(connection, HANDOFF, str(reflection.id), content_hash, "", UPGRADE, now)
 
@@ -201,6 +219,7 @@ def announce(connection: Connection, now: float) -> str:
         return ""
     with transaction(connection):
         approvals.mark_announced(connection, [approval.id for approval in fresh], now)
+    # An upgrade may approve hundreds of lessons at once, which are only counted.
     upgraded = [approval for approval in fresh if approval.path == UPGRADE]
     others = [approval for approval in fresh if approval.path != UPGRADE]
     lines = list[str]()
@@ -280,3 +299,23 @@ def revert_to_earlier(connection: Connection, approval: Approval, now: float) ->
     with transaction(connection):
         approvals.undo(connection, approval.id, now)
     return approvals.find_live(connection, approval.kind, approval.subject)
+
+
+def trust_project(home: str, connection: Connection, project: str, content: bytes, now: float) -> None:
+    """Use a repository's lessons as they were shown; a change to the file waits until it is trusted again."""
+    ensure_upgraded(home, connection, now)
+    trusted_hashes = lessons_file.read_trusted_hashes(home)
+    trusted_hashes[project] = lessons_file.hash_bytes(content)
+    lessons_file.write_trusted_hashes(home, trusted_hashes)
+    record_trust(connection, project, trusted_hashes[project], now)
+    manifest.build(home, now)
+
+
+def revoke_trust(home: str, connection: Connection, project: str, now: float) -> None:
+    ensure_upgraded(home, connection, now)
+    trusted_hashes = lessons_file.read_trusted_hashes(home)
+    if trusted_hashes.pop(project, None) is None:
+        raise UserError(f"{project} is not trusted", "hardwon trust --list")
+    lessons_file.write_trusted_hashes(home, trusted_hashes)
+    withdraw(connection, TRUST, project, now)
+    manifest.build(home, now)

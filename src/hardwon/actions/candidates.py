@@ -6,7 +6,7 @@ completed the next time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hardwon import clock
@@ -16,18 +16,12 @@ from hardwon.lessons.record import BadRecord, hash_authored_fields, parse_lesson
 from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
 from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import approvals, candidates
-from hardwon.store.candidates import Candidate, Judgement
+from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection
 from hardwon.text.similarity import SAME_THRESHOLD, find_nearest_lesson
 from hardwon.types import Lesson
 
 ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
-_PATTERN_LABELS = {
-    "commandPatterns": "command",
-    "pathPatterns": "path",
-    "pathRegexes": "path",
-    "contentPatterns": "content",
-}
 _FLAGS_BY_FAULT = {
     "summary": "--summary TEXT",
     "problem": "--problem TEXT",
@@ -113,39 +107,6 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
         raise UserError(adding.build_refusal(faults).say, fix if flags else "hardwon review, and [e]dit it")
 
 
-def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Describe a record field by field, with every field that has an effect, for the person who accepts it."""
-    rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
-    if record.get("injection"):
-        rows.append(("told as", record["injection"]))
-    if record.get("unless"):
-        rows.append(("unless", _join_patterns(record["unless"])))
-    scope = record["scope"].get("path", "every project") if isinstance(record["scope"], dict) else record["scope"]
-    tags_text = "".join(f", {tag}" for tag in record["tags"])
-    rows.append(("delivery", f"{record['delivery']}, priority {record['priority']}, in {scope}{tags_text}"))
-    if record["delivery"] == "block":
-        rows.append(("reason", record.get("blockReason") or record["solution"]))
-    return rows
-
-
-def describe_trigger(record: Mapping[str, Any]) -> str:
-    """Return when a record fires, in a line; nothing if never."""
-    triggers = record["triggers"]
-    if record["delivery"] == "start":
-        return "fires when a session starts"
-    tools = triggers.get("toolNames") or ()
-    patterns_text = "; ".join(
-        f"{name} {_join_patterns(triggers[key])}" for key, name in _PATTERN_LABELS.items() if triggers.get(key)
-    )
-    if patterns_text:
-        return f"{', '.join(tools)}: {patterns_text}" if tools else patterns_text
-    return f"fires on every {' or '.join(tools)} call" if tools else ""
-
-
-def _join_patterns(patterns: Iterable[Any]) -> str:
-    return " | ".join(str(pattern["source"] if isinstance(pattern, dict) else pattern) for pattern in patterns)
-
-
 def reject(home: str, connection: Connection, candidate: Candidate) -> None:
     """Reject a candidate; it stays rejected, however often it is found again."""
     if candidate.status == "active":
@@ -165,17 +126,6 @@ def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
     """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
     vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
     return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
-
-
-def extract_rewording(judgement: Judgement | None) -> dict[str, Any]:
-    """Return the changes that a reader suggests, if its judgement is valid and calls the candidate a lesson."""
-    if judgement is None or judgement.void or judgement.verdict != "lesson":
-        return {}
-    body = judgement.body
-    changes = {key: body[key] for key in ("summary", "problem", "solution", "delivery", "tags") if body.get(key)}
-    if body.get("trigger"):
-        changes["commandPatterns"] = [body["trigger"]]
-    return changes
 
 
 def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:

@@ -1,18 +1,31 @@
-"""Carry out what a person decides about handoffs and the memories in them, and record the approvals."""
+"""Carry out what a person decides about handoffs and the memories in them, and record the approvals.
+
+An agent's own handoff is saved here too, as a draft.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hardwon import claims, pauses, projects
 from hardwon.actions import approvals
 from hardwon.errors import UserError
-from hardwon.handoff import ratification
+from hardwon.handoff import ratification, written_handoffs
+from hardwon.handoff.claim_check import build_session_record
 from hardwon.handoff.ratification import RatificationResult
-from hardwon.store import reflections
+from hardwon.handoff.written_handoffs import AGENT_KIND, PERSON_KIND
+from hardwon.privacy.prompt_text import has_sensitive_word
+from hardwon.sessions.lookup import find_session
+from hardwon.store import reflections, sessions, turns
 from hardwon.store.approvals import RATIFY_AFTER_DAYS
 from hardwon.store.db import Connection
 from hardwon.store.reflections import Reflection
+from hardwon.text.characters import to_printable_line
+
+# Variables with the session's id that agents set for the commands they run; our plugin for opencode sets the last.
+SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "HARDWON_SESSION")
+ACTIVE_SECONDS = 900.0  # a session with an event this recently may be the one that runs the command
 
 
 def ratify_handoff(
@@ -34,22 +47,98 @@ def ratify_handoff(
     return result
 
 
+def find_own_session(
+    connection: Connection, environment: Mapping[str, str], project: str, now: float
+) -> dict[str, Any] | None:
+    """Return the session whose agent runs this command; None if none is recorded, UserError if several may be meant."""
+    ids = [environment[name] for name in SESSION_VARIABLES if environment.get(name)]
+    named = [row for session_id in ids for row in sessions.find_by_session_id(connection, session_id)]
+    if named:
+        # An agent that runs inside another's shell inherits the outer id: the inner session is the latest.
+        return max(named, key=lambda row: float(row["last_at"]))
+    if ids:
+        return None
+    recent = sessions.list_sessions(connection, limit=5, project=project)
+    active = [row for row in recent if row["last_at"] > now - ACTIVE_SECONDS and row["status"] != "completed"]
+    if len(active) > 1:
+        names = ", ".join(f"{row['session']} ({row['host']})" for row in active)
+        raise UserError(f"several sessions are active here: {names}", "add --session ID")
+    return next(iter(active or recent), None)
+
+
 def write_handoff(
-    connection: Connection, home: str, text: str, cwd: str, path: str, *, now: float, name: str = "", topic: str = ""
-) -> Reflection:
-    """Write a person's own handoff, which counts at once."""
-    approvals.ensure_upgraded(home, connection, now)
-    written = ratification.save_session_handoff(
-        connection, home, text, cwd, now=now, is_ratified=True, name=name, topic=topic
+    connection: Connection,
+    home: str,
+    text: str,
+    cwd: str,
+    path: str,
+    *,
+    now: float,
+    environment: Mapping[str, str],
+    values: Mapping[str, Any],
+    is_agent: bool,
+    is_json: bool = False,
+    name: str = "",
+    topic: str = "",
+) -> tuple[Reflection, tuple[str, ...]]:
+    """Save a handoff of the named session or of the one that runs this; return it and what the record contradicts.
+
+    A person's handoff counts at once, an agent's is a draft.
+    """
+    handoff = written_handoffs.parse_handoff(text) if is_json else None
+    project = projects.find_project_path(cwd)
+    row = find_session(connection, name) if name else find_own_session(connection, environment, project, now)
+    if is_agent:
+        _refuse_private(connection, home, row, cwd, values, now)
+    contradictions: tuple[str, ...] = ()
+    fields = dict[str, str]()
+    if handoff:
+        record = build_session_record(turns.list_turns(connection, row["id"])) if row else None
+        checked = written_handoffs.build_checked_body(handoff, record)
+        text, topic, contradictions = checked.body, handoff.topic, checked.contradictions
+        fields = {"workstream": handoff.workstream, "confidence": handoff.confidence, "made": AGENT_KIND}
+    if not is_agent:
+        approvals.ensure_upgraded(home, connection, now)
+    written = written_handoffs.save_handoff(
+        connection,
+        home,
+        text,
+        session=row["session"] if row else next(iter(filter(None, map(environment.get, SESSION_VARIABLES))), ""),
+        agent=row["host"] if row else "",
+        project=(row["project_path"] if row else "") or project,
+        topic=topic or to_printable_line(row["first_prompt"] if row else "", 90),
+        folder="" if is_agent else projects.find_sessions_folder(cwd),
+        now=now,
+        is_ratified=not is_agent,
+        # An agent's plain text was not checked, so other agents get it only after a person has read it.
+        kind=AGENT_KIND if is_agent and handoff else PERSON_KIND,
+        fields=fields,
     )
-    approvals.record_handoff(connection, written.id, path, now)
-    return written
+    if not is_agent:
+        approvals.record_handoff(connection, written.id, path, now)
+    return written, contradictions
+
+
+def _refuse_private(
+    connection: Connection, home: str, row: Mapping[str, Any] | None, cwd: str, values: Mapping[str, Any], now: float
+) -> None:
+    """Refuse an agent's handoff of what is not to be kept; a person may still write one."""
+    fix = "a person can still run hardwon handoff write in a terminal"
+    if pauses.is_paused(home, cwd, now) or projects.is_below(cwd, values["denyProjects"]):
+        raise UserError("nothing is recorded in this folder, so no handoff is kept", fix)
+    if row and claims.is_last_prompt_private(home, row["session"]):
+        raise UserError("the last prompt of this session is private, so no handoff is kept", fix)
+    if row and has_sensitive_word(sessions.list_prompt_texts(connection, row["id"]), values["sensitiveWords"]):
+        raise UserError("this session is marked as sensitive, so no handoff is kept", fix)
 
 
 def ratify_overdue(
     connection: Connection, home: str, values: Mapping[str, Any], now: float
 ) -> Iterator[RatificationResult | UserError | OSError]:
-    """Ratify the drafts that are older than `ratifyAfterDays`; one that fails does not stop the others."""
+    """Ratify the drafts that are older than `ratifyAfterDays`; one that fails does not stop the others.
+
+    A draft that the record contradicts waits for a person however old it is.
+    """
     should_commit = bool(values.get("handoffCommit", False))
     for draft in ratification.find_overdue_drafts(connection, values, now):
         try:

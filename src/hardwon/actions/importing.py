@@ -63,6 +63,7 @@ def import_transcripts(
         except OSError as error:
             faults.append((file.path, error.strerror or str(error)))
         report_progress(file.unread_bytes)
+    # History has no SessionEnd, and a session that is still open must not be closed.
     idle_since = clock.now() - ENDED_SECONDS
     ended_paths = {file.path for file in files if file.modified_at < idle_since}
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
@@ -108,6 +109,7 @@ def restore_backup(home: str, chosen: Backup, *, restore_deleted: bool) -> tuple
     with closing(db.connect(home)) as connection:
         approvals.ensure_upgraded(home, connection, clock.now(), is_restored=True)
         previous_database = os.path.join(previous_backup.path, paths.DATABASE)
+        # What was deleted since the backup stays deleted, unless the person asks for it.
         if not restore_deleted and os.path.exists(previous_database):
             deleted_sessions = deletions.carry_over(connection, previous_database)
         for number in deleted_sessions:

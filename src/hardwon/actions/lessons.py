@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hardwon import clock
-from hardwon.actions import approvals, candidates
+from hardwon import clock, settings
+from hardwon.actions import approvals, candidates, measuring
 from hardwon.errors import UserError
 from hardwon.lessons import adding, approved_lessons, lessons_file, manifest
+from hardwon.lessons.adding import note_refused_lesson
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.record import BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
-from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.validation import find_lesson_faults, find_secret_faults
 from hardwon.store.approvals import LESSON, Approval
 from hardwon.store.candidates import Candidate
@@ -30,7 +30,7 @@ def add_lesson(home: str, connection: Connection, record: dict[str, Any], path: 
     """Write a person's lesson and put it in force."""
     approvals.ensure_upgraded(home, connection, clock.now())
     lesson = adding.add_record(home, record, is_approved=True, source=adding.SOURCE_PERSON)
-    _put_in_force(home, connection, [lesson], path)
+    put_in_force(home, connection, [lesson], path)
     return lesson
 
 
@@ -47,11 +47,18 @@ def accept_candidate(
     path: str,
     *,
     confirm: Confirm = refuse_to_confirm,
+    is_measured: bool = False,
 ) -> Lesson:
-    """Put a candidate in force, with what the person changed in it."""
+    """Put a candidate in force, with what the person changed in it.
+
+    It is measured if the person asks for it, or has set `measureNewLessons` and a miss would do no great harm.
+    """
     approvals.ensure_upgraded(home, connection, clock.now())
     lesson = candidates.accept(home, connection, candidate, changes, confirm=confirm)
-    _put_in_force(home, connection, [lesson], path)
+    put_in_force(home, connection, [lesson], path)
+    is_default = settings.resolve_settings(settings.read_config(home))["measureNewLessons"]
+    if is_measured or (is_default and not measuring.find_exemption(lesson)):
+        measuring.measure_lesson(home, connection, lesson, path)
     return lesson
 
 
@@ -60,6 +67,7 @@ def undo_decision(home: str, connection: Connection, candidate_id: str) -> Candi
     proposal = candidates.find_candidate(home, connection, candidate_id)
     if proposal.lesson:
         approvals.withdraw(connection, LESSON, proposal.lesson, clock.now())
+        measuring.forget_choice(connection, proposal.lesson)
     undone = candidates.undo(home, connection, candidate_id)
     _build_manifest(home)
     return undone
@@ -75,7 +83,7 @@ def edit_lesson(
     adding.read_or_refuse(home, record, "edit")  # refuse faults before asking the person
     candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
     changed = adding.edit_record(home, lesson.id, changes)
-    _put_in_force(home, connection, [changed], path)
+    put_in_force(home, connection, [changed], path)
     return changed
 
 
@@ -88,7 +96,7 @@ def rewrite_lesson(
     adding.read_or_refuse(home, record, "edit")
     candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
     changed = adding.replace_record(home, lesson.id, record)
-    _put_in_force(home, connection, [changed], path)
+    put_in_force(home, connection, [changed], path)
     return changed
 
 
@@ -128,7 +136,7 @@ def restore_lesson(
             confirm_command=f"hardwon lessons restore {lesson.slug} --confirm",
         )
     restored = adding.set_lesson_status(home, lesson.id, "active")
-    _put_in_force(home, connection, [restored], path)
+    put_in_force(home, connection, [restored], path)
     return restored
 
 
@@ -142,7 +150,7 @@ def import_foreign_lessons(
     approvals.ensure_upgraded(home, connection, clock.now())
     checked = [_hold_back_doubtful_block(connection, record, confirm) for record in imported_records]
     added, refused = adding.add_imported_records(home, checked)
-    _put_in_force(home, connection, added, path)
+    put_in_force(home, connection, added, path)
     return added, refused
 
 
@@ -199,7 +207,7 @@ def import_exported_lessons(
         if added:
             lessons_file.save(file)
     if added:
-        _put_in_force(home, connection, added, path)
+        put_in_force(home, connection, added, path)
     return len(added), refused
 
 
@@ -264,7 +272,8 @@ def _copy_file_fields(approved: Lesson, written: Lesson | None) -> Lesson:
     )
 
 
-def _put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:
+def put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:
+    """Approve lessons as they are written, and compile the manifest."""
     approvals.record_lessons(connection, lessons, path, clock.now())
     _build_manifest(home)
 

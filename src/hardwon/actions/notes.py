@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hardwon import projects
-from hardwon.agents.installation import read_text_file
+from hardwon.agents.settings_files import read_text_file
 from hardwon.errors import UserError
 from hardwon.handoff import memories
 from hardwon.lessons import notes_block

@@ -29,7 +29,7 @@ from hardwon.search import brief
 from hardwon.store import db
 from hardwon.store.approvals import PROMPT
 from hardwon.text import lesson_tags
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 
 MAX_LOG_LINE_CHARS = 500
 SPOOLED_DOUBT = "it waited in the spool, where nothing tells who wrote it"

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +18,7 @@ from itertools import islice
 from hardwon import claims, clock, paths, projects, settings
 from hardwon.actions import approvals
 from hardwon.agents import transcript_files
+from hardwon.agents.opencode import database
 from hardwon.data import backups, exports
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
@@ -25,27 +26,23 @@ from hardwon.handoff.reflection import DRAFT_SUFFIX, DRAFTS_FOLDER, LOGS_FOLDER
 from hardwon.lessons import compiled_brief, delivery
 from hardwon.mining import proposals, scan
 from hardwon.sessions import transcript_import
-from hardwon.sessions.text_search import (
-    find_matching_lines,
-    has_piece_in_file,
-    list_files_below,
-    remove_lines,
-    remove_unfinished_files,
-)
 from hardwon.store import db, purge, transcripts
 from hardwon.store.purge import PurgeTarget
 from hardwon.store.reflections import RATIFIED
 from hardwon.text.traces import (
     MIN_SEARCH_LENGTH,
     SearchPiece,
+    build_byte_hints,
     build_exact_pieces,
-    decode_variants,
     has_any_piece,
     split_into_pieces,
 )
 from hardwon.types import ReadPosition
 
 _FRONT_LINES = 40  # lines in which a draft names its session
+_BLOCK_BYTES = 8 * 1024 * 1024  # of a file, read at a time
+_OVERLAP_BYTES = 64 * 1024  # of two blocks, so that a text across their border is found
+# A year is 365 days: for deleting old data nobody counts leap days.
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0, "y": 365 * 86_400.0}
 _APPROVED_FILES = (
     paths.LESSONS,
@@ -116,6 +113,7 @@ def parse_target(
         return PurgeTarget(project=exports.resolve_project_name(connection, project, folder))
     span = str(older_than)
     number, unit = span[:-1], span[-1:]
+    # `isdigit` alone accepts digits of other scripts, and a huge number overflows a date.
     if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
         raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
     return PurgeTarget(older_than=clock.now() - int(number) * _UNIT_SECONDS[unit])
@@ -124,6 +122,7 @@ def parse_target(
 def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, *, dry_run: bool) -> PurgeReport:
     """Delete the target from the database, the backups and every file of the home; with a dry run only count."""
     pieces: tuple[SearchPiece, ...] = target.text_pieces
+    # For a period there is nothing to search: files count by their time.
     if not pieces and target.older_than is None:
         pieces = build_exact_pieces(target.session or target.project)
     sessions = frozenset(purge.find_target_sessions(connection, target))
@@ -136,8 +135,9 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
     removed = {"database": _purge_database(connection, scope, held_transcripts)}
     for location, file_paths in files.items():
         removed[location] = Counter(files=len(file_paths))
-        if not dry_run:
-            _delete_files(file_paths)
+        for path in [] if dry_run else file_paths:
+            with suppress(OSError):  # a draft may lie in a read-only repository; it is reported as remaining
+                os.unlink(path)
     removed["logs"] += _purge_log_lines(scope)
     removed.update(_purge_backups(scope, {os.path.basename(path) for path in files["drafts"]}))
     remaining = []
@@ -145,6 +145,7 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
         for folder in _list_claim_folders(scope):
             shutil.rmtree(folder, ignore_errors=True)
         remove_unfinished_files(home)
+        # A brief is made from the database, so it is compiled again without the target.
         compiled_brief.delete_all(home)
         with suppress(UserError):  # lessons.json is broken, so the manifest built before stays in force
             approvals.compile_manifest(home, clock.now())
@@ -169,6 +170,7 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
         return
     for path in sorted(purge.find_target_transcripts(connection, scope.target)):
         if transcript_files.is_database_session(path):
+            # Sub-agents work on what the session was about, so their transcripts hold it too.
             subagent_paths = list(transcript_files.list_subagent_transcripts(path))
         else:
             pattern = os.path.join(glob.escape(path.removesuffix(".jsonl")), "**", "*.jsonl")
@@ -180,37 +182,31 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
 
 def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
     """Return the files to delete whole, by location."""
-    reflection_rows = purge.find_target_reflections(connection, scope.target)
-    target_drafts = {page for page, _, _ in reflection_rows if _is_draft(page)}
-    drafts = target_drafts | set(filter(_is_draft, list_files_below(os.path.join(scope.home, DRAFTS_FOLDER))))
-    raw_logs = list_files_below(os.path.join(scope.home, LOGS_FOLDER))
+    is_text, is_period = bool(scope.target.text_pieces), scope.target.older_than is not None
+    reflections = purge.find_target_reflections(connection, scope.target)
+    reflected_drafts = {page for page, _, _ in reflections if _is_draft(page)}
+    drafts_folder = os.path.join(scope.home, DRAFTS_FOLDER)
+    drafts = reflected_drafts | set(filter(_is_draft, list_files_below(drafts_folder)))
+    # For a text, every reflection is listed, whether or not its files hold the text.
+    log_names = set() if is_text else {os.path.basename(log) for _, log, _ in reflections}
     queue_folder = memory_queue.get_queue_folder()
-    claim_files: list[str] = []
-    for folder in _list_claim_folders(scope):
-        claim_files += list_files_below(folder)
-    if scope.target.text_pieces:
-        return {
-            "spool": scope.find_matches(os.path.join(scope.home, "spool")),
-            "claims": scope.find_matches(os.path.join(scope.home, "claims")),
-            "logs": list(filter(scope.matches, raw_logs)),
-            "drafts": list(filter(scope.matches, sorted(drafts))),
-            "queues": scope.find_matches(queue_folder),
-        }
-    log_names = {os.path.basename(log) for _, log, _ in reflection_rows}
-    is_period = scope.target.older_than is not None
-    # Other tools may put files into the queue folder, so only statements that can be read are hardwon's.
+    # Other tools may put files into the queue folder; those that can be read as statements are hardwon's.
     queued_files = {statement.path for statement in memory_queue.read_queue(queue_folder)}
+
+    def is_doomed_draft(path: str) -> bool:
+        # A draft of another session may mention this one, so a session's drafts are known by their rows and heads.
+        if not is_text and (path in reflected_drafts or scope.owns_draft(path)):
+            return True
+        return (is_text or is_period) and scope.matches(path)
+
+    raw_logs = list_files_below(os.path.join(scope.home, LOGS_FOLDER))
+    claims_folder = os.path.join(scope.home, "claims")
     return {
         "spool": scope.find_matches(os.path.join(scope.home, "spool")),
-        "claims": claim_files,
+        "claims": scope.find_matches(claims_folder) if is_text else [*list_files_below(*_list_claim_folders(scope))],
         "logs": [path for path in raw_logs if os.path.basename(path) in log_names or scope.matches(path)],
-        # A draft of another session may mention this one, so a session's drafts are known by their rows and heads.
-        "drafts": [
-            path
-            for path in sorted(drafts)
-            if path in target_drafts or scope.owns_draft(path) or (is_period and scope.matches(path))
-        ],
-        "queues": sorted(filter(scope.matches, queued_files)),
+        "drafts": [*filter(is_doomed_draft, sorted(drafts))],
+        "queues": scope.find_matches(queue_folder) if is_text else [*filter(scope.matches, sorted(queued_files))],
     }
 
 
@@ -219,25 +215,20 @@ def _list_claim_folders(scope: _Scope) -> list[str]:
 
     That one keeps later imports away from the paused part of the transcript.
     """
-    folders = []
-    for session in scope.sessions:
-        folders += [
+    return [
+        folder
+        for session in scope.sessions
+        for folder in (
             claims.get_claim_folder(scope.home, session),
             claims.get_claim_folder(scope.home, session, claims.PRIVATE_PREFIX),
             claims.get_claim_folder(scope.home, session, claims.HARDWON_TURN_PREFIX),
             claims.get_claim_folder(scope.home, delivery.DUPLICATE_PREFIX + session),
-        ]
-    return folders
+        )
+    ]
 
 
 def _is_draft(path: str) -> bool:
     return path.endswith(DRAFT_SUFFIX) and os.path.isfile(path) and not os.path.islink(path)
-
-
-def _delete_files(file_paths: list[str]) -> None:
-    for path in file_paths:
-        with suppress(OSError):  # a draft may lie in a read-only repository; it is reported as remaining
-            os.unlink(path)
 
 
 def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[str]) -> dict[str, list[int]]:
@@ -264,7 +255,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
     approved = {}
     for path in dict.fromkeys(file_paths):
         if os.path.isfile(path) and path not in drafts and scope.matches(path):
-            approved[path] = find_matching_lines(path, scope.pieces)
+            approved[path] = _find_matching_lines(path, scope.pieces)
     return approved
 
 
@@ -275,6 +266,7 @@ def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: 
     removed = purge.purge_target(connection, scope.target, positions, clock.now())
     values = settings.resolve_settings(settings.read_config(scope.home))
     proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
+    # While another process reads, the old pages stay in the write-ahead log.
     if not purge.erase_deleted_pages(connection):
         raise UserError("another program has the database open", "close it, then purge again")
     return removed
@@ -291,6 +283,7 @@ def _find_end_positions(
             read_position = transcripts.find_read_position(connection, path, purpose)
             with transcript_files.open_transcript(path, read_position) as transcript:
                 position = transcript.position
+                # Only reading tells where the last whole line ends.
                 for _, next_position in transcript.portions:
                     position = next_position
             yield purpose, path, agent, position
@@ -310,8 +303,15 @@ def _purge_log_lines(scope: _Scope) -> Counter[str]:
     for path in list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
         if path.startswith(raw_log_prefix):
             continue
-        removed["lines"] += remove_lines(path, should_remove, dry_run=scope.dry_run)
-        if scope.pieces and not scope.dry_run and scope.matches(path):
+        with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
+            lines = file.readlines()
+        remaining_lines = [line for line in lines if not should_remove(line)]
+        removed["lines"] += len(lines) - len(remaining_lines)
+        if scope.dry_run:
+            continue
+        if len(remaining_lines) < len(lines):
+            paths.write_private(path, "".join(remaining_lines).encode("utf-8", "replace"))
+        if scope.pieces and scope.matches(path):
             removed["files"] += 1
             os.unlink(path)
     return removed
@@ -346,6 +346,7 @@ def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) 
                 else:
                     removed = purge.purge_target(connection, scope.target, (), clock.now())
                     purge.erase_deleted_pages(connection)
+    # Nobody can tell what such a backup holds, so it goes whole.
     except (db.StoreError, UserError):
         if not scope.dry_run:
             shutil.rmtree(backup.path)
@@ -367,17 +368,14 @@ def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) 
 
 def _purge_backup_file(path: str, scope: _Scope) -> None:
     """Remove the lessons that hold the text from a copy of lessons.json; any other file goes whole."""
-    remaining_content = None
     if os.path.basename(path) == paths.LESSONS:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             content = file.read()
         remaining_content = backups.remove_matching_lessons(content, lambda text: has_any_piece(text, scope.pieces))
-    if remaining_content is not None and not any(
-        has_any_piece(text, scope.pieces) for text in decode_variants(remaining_content)
-    ):
-        paths.write_private(path, remaining_content)
-    else:
-        os.unlink(path)
+        if remaining_content is not None and not has_any_piece(remaining_content.decode(), scope.pieces):
+            paths.write_private(path, remaining_content)
+            return
+    os.unlink(path)
 
 
 def _find_remaining(scope: _Scope, approved: Mapping[str, list[int]]) -> list[str]:
@@ -394,3 +392,75 @@ def _find_remaining(scope: _Scope, approved: Mapping[str, list[int]]) -> list[st
         for path in scope.find_matches(scope.home)
         if path not in exempt_files and not (skips_databases and os.path.basename(path) == paths.DATABASE)
     ]
+
+
+def list_files_below(*roots: str) -> Iterator[str]:
+    """Yield every file at or below these paths; links are not followed."""
+    for root in roots:
+        if os.path.isfile(root) and not os.path.islink(root):
+            yield root
+        for folder, folder_names, file_names in os.walk(root):
+            folder_names.sort()
+            for file_name in sorted(file_names):
+                path = os.path.join(folder, file_name)
+                if os.path.isfile(path) and not os.path.islink(path):
+                    yield path
+
+
+def remove_unfinished_files(home: str) -> None:
+    """Remove incomplete files and backups of processes that have ended, whatever is in them."""
+    for folder, folder_names, file_names in os.walk(home):
+        for name in [*folder_names, *file_names]:
+            path = os.path.join(folder, name)
+            _, _, number = name.removesuffix(".new").rpartition(".")
+            if not name.endswith(".new") or not number.isdecimal() or _is_alive(int(number[:10])):
+                continue
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return process_id != os.getpid()
+
+
+def has_piece_in_file(path: str, pieces: Sequence[SearchPiece]) -> bool:
+    """Return whether the file or its name holds a piece; one that cannot be read does not."""
+    if has_any_piece(os.path.basename(path), pieces):
+        return True
+    byte_hints, window = build_byte_hints(pieces), b""
+    try:
+        for block in _read_blocks(path):
+            window += block
+            # Searching the bytes first is a hundred times as fast, and most files hold no word of the text.
+            is_possible = not byte_hints or any(map(window.lower().__contains__, byte_hints))
+            if is_possible and has_any_piece(window.decode("utf-8", "replace"), pieces):
+                return True
+            window = window[-_OVERLAP_BYTES:]
+    except OSError:
+        return False
+    return False
+
+
+def _read_blocks(path: str) -> Iterator[bytes]:
+    """Yield the content of a file, or of a session in a database."""
+    if database.split_session_path(path):
+        yield from (line.text for line in database.read_messages(path))
+        return
+    with open(path, "rb", opener=paths.open_plain_file) as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
+
+
+def _find_matching_lines(path: str, pieces: Sequence[SearchPiece]) -> list[int]:
+    """Return the numbers of the lines that hold a piece; [0] if it spans lines."""
+    with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
+        return [number for number, line in enumerate(file, 1) if has_any_piece(line, pieces)] or [0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hardwon import clock
-from hardwon.actions import approvals, lessons, trust
+from hardwon.actions import approvals, lessons
 from hardwon.actions.memories import reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
-from hardwon.lessons.trust_file import get_project_lessons_path, read_trusted_hashes
+from hardwon.lessons.lessons_file import get_project_lessons_path, read_trusted_hashes
 from hardwon.store import memories
 from hardwon.store.approvals import LESSON, MEMORY, TRUST, find_live
 from hardwon.store.db import Connection
@@ -18,6 +18,7 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
     approvals.ensure_upgraded(home, connection, clock.now())
     approval = approvals.find_approval(connection, number)
     newest = find_live(connection, approval.kind, approval.subject)
+    # Undoing an older wording would change nothing that is in force.
     if newest is not None and newest.id != approval.id:
         raise UserError(
             f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
@@ -32,8 +33,9 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         compiled_brief.delete_all(home)
         return f"retired: memory {approval.subject}"
     if approval.kind == TRUST:
+        # The file of trusted hashes may have been edited by hand since.
         if approval.subject in read_trusted_hashes(home):
-            trust.revoke_trust(home, connection, approval.subject, clock.now())
+            approvals.revoke_trust(home, connection, approval.subject, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
         return f"no longer trusted: {get_project_lessons_path(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())

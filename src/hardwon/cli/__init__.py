@@ -10,7 +10,7 @@ import click
 
 from hardwon import __version__
 from hardwon.errors import UserError
-from hardwon.text.printable import make_printable
+from hardwon.text.characters import make_printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -27,6 +27,8 @@ COMMANDS = {
     "review": ("review", "look at proposed lessons one by one, and decide"),
     "accept": ("review", "put a proposed lesson in force"),
     "reject": ("review", "reject a proposed lesson; it stays rejected"),
+    "proof": ("proof", "show whether lessons prevent the repeat; measure one"),
+    "blame": ("blame", "show what an agent had been told before a call, and who approved it"),
     "approvals": ("approvals", "list what was put in force, how and when; undo it"),
     "brief": ("search", "show what a session opens with here, and why"),
     "view": ("worker", "open the viewer in the browser"),
@@ -37,6 +39,7 @@ COMMANDS = {
     "handoff": ("handoff", "what sessions leave for the next: read, ratify, write"),
     "reflect": ("reflect", "draft the handoff of a session"),
     "resume": ("handoff", "show where the last session here left off"),
+    "team": ("team", "share lessons with a team, or with your other machines"),
     "mcp": ("worker", "serve MCP to an agent, on stdin and stdout"),
     "sessions": ("sessions", "list, show and delete recorded sessions"),
     "import": ("import_", "import transcripts, an export, claude-mem or notes"),

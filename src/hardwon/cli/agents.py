@@ -13,10 +13,10 @@ import click
 from hardwon import clock, paths, projects
 from hardwon.actions.approvals import compile_manifest
 from hardwon.agents import AGENT_PACKAGES, load_install_module, settings_files
+from hardwon.agents.codex.install import find_displaced_events
 from hardwon.agents.diagnosis import find_upgrade_hint, read_version
 from hardwon.agents.installation import (
     SettingsChange,
-    find_displaced_events,
     plan_install,
     plan_removal,
     write_change,
@@ -97,7 +97,10 @@ def _report_program(module: InstallModule) -> None:
 
 
 def _report_displaced_hooks(change: SettingsChange) -> None:
-    if events := find_displaced_events(change):
+    """Codex knows a hook by its position, and asks for trust again once others have moved it."""
+    if change.agent != "codex" or not change.path.endswith(".json"):
+        return
+    if events := find_displaced_events(change.path, change.old_text, change.new_text):
         click.echo(f"Codex asks you to trust other hooks in {', '.join(events)} again: they have moved")
 
 

@@ -8,13 +8,18 @@ import os
 import click
 
 from hardwon import clock, paths, projects
-from hardwon.actions.approvals import describe_approvals, ensure_upgraded, find_approval_state
-from hardwon.actions.trust import revoke_trust, trust_project
+from hardwon.actions.approvals import (
+    describe_approvals,
+    ensure_upgraded,
+    find_approval_state,
+    revoke_trust,
+    trust_project,
+)
 from hardwon.actions.undo import undo_approval
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.lessons import trust_file
+from hardwon.lessons import lessons_file
 from hardwon.lessons.lessons_file import parse_content
 from hardwon.lessons.record import to_lesson_record
 from hardwon.store.approvals import read_live_approvals
@@ -94,7 +99,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         return
     require_person("trusting")
     project = projects.find_project_path(os.path.abspath(folder))
-    path = trust_file.get_project_lessons_path(project)
+    path = lessons_file.get_project_lessons_path(project)
     if revoke:
         with open_store() as connection:
             revoke_trust(home, connection, project, now)
@@ -102,7 +107,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         return
     if not os.path.exists(path):
         raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
-    content = trust_file.read_project_lessons(path)
+    content = lessons_file.read_project_lessons(path)
     parsed_file = parse_content(path, content)
     for lesson in parsed_file.lessons:
         _show_lesson(lesson)
@@ -127,13 +132,13 @@ def _show_lesson(lesson: Lesson) -> None:
 
 
 def _print_trusted(home: str, as_json: bool) -> None:
-    trusted_hashes = trust_file.read_trusted_hashes(home)
+    trusted_hashes = lessons_file.read_trusted_hashes(home)
     live_approvals = read_live_approvals(home)
     # Before the upgrade to approvals, everything trusted counts as approved.
     approved_hashes = live_approvals.trusted_hashes if live_approvals else trusted_hashes
     rows = []
     for project, content_hash in sorted(trusted_hashes.items()):
-        is_unchanged = trust_file.hash_file(trust_file.get_project_lessons_path(project)) == content_hash
+        is_unchanged = lessons_file.hash_file(lessons_file.get_project_lessons_path(project)) == content_hash
         is_approved = approved_hashes.get(project) == content_hash
         rows.append({"project": project, "unchanged": is_unchanged, "approved": is_approved})
     if as_json:

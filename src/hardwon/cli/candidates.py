@@ -9,25 +9,40 @@ from typing import Any
 import click
 
 from hardwon import paths
-from hardwon.actions.candidates import describe_record, extract_rewording, find_candidate
+from hardwon.actions.candidates import build_accepted_record, find_candidate, replay_record
 from hardwon.actions.lessons import accept_candidate
 from hardwon.cli.context import open_store, require_person
-from hardwon.cli.output import echo_field, echo_indented, echo_table, echo_text, get_width
-from hardwon.lessons.candidate_record import PATTERN_NAMES, describe_figures, find_first_pattern
-from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
+from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
+from hardwon.lessons.adding import find_record_faults
+from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay
-from hardwon.lessons.review_queue import is_proposed_by_agent
+from hardwon.lessons.review_queue import (
+    PATTERN_NAMES,
+    Segments,
+    describe_delivery,
+    describe_figures,
+    describe_record,
+    describe_scope,
+    describe_trigger,
+    describe_unless,
+    extract_rewording,
+    find_calls,
+    find_first_pattern,
+    find_similar_lesson,
+    group_evidence,
+    is_proposed_by_agent,
+)
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
+from hardwon.store.db import Connection
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
-from hardwon.text.similarity import find_nearest_lesson
 from hardwon.types import DELIVERY_MODES, Lesson
 
 MAX_EVIDENCE = 6
 MAX_QUOTE_LINES = 4
+MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
 MAX_LINE_CHARS = 110
-MIN_SHOWN_SIMILARITY = 0.25
 PERSON_READER = "person"
 
 
@@ -69,66 +84,105 @@ def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
         echo_field(name, line or "(none found: edit it)", err=err)
 
 
-def show_reasons(candidate: Candidate, judgement: Judgement | None) -> None:
-    """Print the replay figures, the counts, the evidence, and what a reader made of the candidate."""
-    figures = describe_figures(candidate.parts) if "repeats" in candidate.parts else "reported by an agent"
-    echo_field("score", f"{candidate.score:.2f}: {figures}")
-    if is_proposed_by_agent(candidate):
-        echo_field("seen", "in no transcript: an agent proposed it")
-    else:
-        spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
-        echo_field("seen", f"{pluralize(candidate.occurrences, 'time')} in {spread}")
-    _show_evidence(candidate.record["evidence"])
-    if judgement:
-        reader = "you" if judgement.reader == PERSON_READER else judgement.reader
-        void_note = f" (void: {judgement.void})" if judgement.void else ""
-        echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
-        for name, wording in extract_rewording(judgement).items():
-            text = wording if isinstance(wording, str) else " | ".join(wording)
-            echo_field(PATTERN_NAMES.get(name, name), text, indent=5)
-
-
-def _show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
-    """Print each quote once, with every line of the file where it stands."""
-    lines_by_quote: dict[tuple[str, str, str], list[str]] = {}
-    for entry in evidence:
-        lines_by_quote.setdefault((entry["path"], entry["kind"], entry["quote"]), []).append(str(entry["line"]))
-    home = os.path.expanduser("~")
-    for path, kind, quote in list(lines_by_quote)[:MAX_EVIDENCE]:
-        echo_field(kind.replace("correction", "then"), quote.strip(), max_lines=MAX_QUOTE_LINES)
-        short_path = f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
-        echo_field("", to_printable_line(f"{short_path}:{', '.join(lines_by_quote[path, kind, quote])}"), dim=True)
-    if len(lines_by_quote) > MAX_EVIDENCE:
-        echo_field("", f"and {len(lines_by_quote) - MAX_EVIDENCE} more")
-
-
-def show_replay(replay: Replay | None) -> None:
-    """Print what the trigger would have fired on so far."""
-    if replay is None:
-        return
-    firings = f"would have fired {pluralize(replay.fires, 'time')}"
-    if replay.fires:
-        firings += f": {replay.failed} failed, {replay.fine} went fine"
-    if replay.refused:
-        firings += f", {replay.refused} refused"
-    echo_field("history", firings)
-    width = get_width() - 21
-    # The same command may have failed several times; one line is enough.
-    calls = [f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}" for call in replay.samples]
-    for call_text in dict.fromkeys(calls):
-        echo_field("", call_text)
-
-
-def show_similar_lesson(lessons: Sequence[Lesson], candidate: Candidate) -> None:
-    try:
-        candidate_lesson = parse_lesson({**candidate.record, "id": candidate.id})
-    except BadRecord:
-        return
-    others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
-    nearest = find_nearest_lesson(candidate_lesson, others)
-    if nearest and nearest[1] >= MIN_SHOWN_SIMILARITY:
-        lesson, share = nearest
+def show_proposal(home: str, connection: Connection, candidate: Candidate, judgement: Judgement | None) -> None:
+    """Print one screen: the mistake, the fix, the two calls, what the trigger would have hit, scope and delivery."""
+    record = candidate.record
+    echo_indented(f"{candidate.number}. ", to_printable_line(record["summary"]), max_lines=3, bold=True)
+    echo_indented("   → ", record["solution"] or "(no fix found: edit it)", max_lines=MAX_QUOTE_LINES)
+    failed, worked = find_calls(connection, candidate)
+    if failed or worked:
+        click.echo()
+    _show_call("   - ", failed, "red")
+    _show_call("   + ", worked, "green")
+    click.echo()
+    _show_replay(candidate, replay_record(connection, record, limit=MAX_REPLAYED_CALLS))
+    echo_field("trigger", describe_trigger(record) or "(none found: edit it)", max_lines=MAX_QUOTE_LINES)
+    if record.get("injection"):
+        echo_field("told as", record["injection"], max_lines=MAX_QUOTE_LINES)
+    if record.get("unless"):
+        echo_field("unless", describe_unless(record), max_lines=MAX_QUOTE_LINES)
+    # The scope comes from a transcript, and must not start a line of its own.
+    echo_field("scope", to_printable_line(describe_scope(record)))
+    echo_field("delivery", describe_delivery(record))
+    if record["delivery"] == "block":
+        echo_field("reason", record.get("blockReason") or record["solution"], max_lines=MAX_QUOTE_LINES)
+    echo_field("seen", _describe_occurrences(candidate))
+    if similar := find_similar_lesson(home, candidate):
+        lesson, share = similar
         echo_field("like", f"{lesson.slug} ({share:.0%}): {lesson.summary}")
+    if judgement:
+        _show_judgement(candidate, judgement)
+    for fault in find_record_faults(build_accepted_record(candidate)):
+        echo_field("to fix", fault, fg="yellow")
+
+
+def _show_call(prefix: str, segments: Segments, colour: str) -> None:
+    """Print a call, with the words that only this one has in a colour."""
+    if not segments:
+        return
+    text = to_printable_line("".join(text for text, _ in segments))
+    lines = wrap_text(text, get_width() - len(prefix), MAX_QUOTE_LINES)
+    changed_words = {word for text, is_changed in segments if is_changed for word in to_printable_line(text).split()}
+    echo_styled(prefix, nl=False, fg=colour)
+    for number, line in enumerate(lines):
+        if number:
+            click.echo(" " * len(prefix), nl=False)
+        for position, word in enumerate(line.split(" ")):
+            is_changed = word in changed_words
+            echo_styled((" " if position else "") + word, nl=False, fg=colour if is_changed else None, bold=is_changed)
+        click.echo()
+
+
+def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
+    """Print what the trigger would have stopped, and the calls that it would have hit."""
+    if candidate.parts.get("repeats"):
+        figures = describe_figures(candidate.parts)
+    elif replay is None:
+        figures = "it has no trigger to try"
+    else:
+        figures = f"would have fired {pluralize(replay.fires, 'time')}"
+        if replay.fires:
+            figures += f": {replay.failed} failed, {replay.fine} went fine"
+        if replay.refused:
+            figures += f", {replay.refused} refused"
+    echo_field("replay", figures)
+    width = get_width() - 21
+    samples = replay.samples if replay else ()
+    # The same command may have failed several times; one line is enough.
+    calls = [f"{call.outcome:<8}{to_printable_line(call.command or call.file, width)}" for call in samples]
+    for call_text in dict.fromkeys(calls):
+        echo_field("", call_text, dim=True)
+
+
+def _describe_occurrences(candidate: Candidate) -> str:
+    if is_proposed_by_agent(candidate):
+        return "in no transcript: an agent proposed it"
+    reporter = "reported by an agent, " if candidate.tier == 1 else ""
+    spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
+    return f"{reporter}{pluralize(candidate.occurrences, 'time')} in {spread}"
+
+
+def _show_judgement(candidate: Candidate, judgement: Judgement) -> None:
+    reader = "you" if judgement.reader == PERSON_READER else judgement.reader
+    void_note = f" (void: {judgement.void})" if judgement.void else ""
+    echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
+    for name, wording in extract_rewording(candidate, judgement).items():
+        text = wording if isinstance(wording, str) else " | ".join(wording)
+        echo_field(PATTERN_NAMES.get(name, name), text, indent=5)
+
+
+def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
+    home = os.path.expanduser("~")
+    quotes = group_evidence(evidence)
+    for quote in quotes[:MAX_EVIDENCE]:
+        echo_field(quote["kind"].replace("correction", "then"), quote["quote"].strip(), max_lines=MAX_QUOTE_LINES)
+        path = quote["path"]
+        short_path = f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
+        echo_field("", to_printable_line(f"{short_path}:{', '.join(map(str, quote['lines']))}"), dim=True)
+    if len(quotes) > MAX_EVIDENCE:
+        echo_field("", f"and {len(quotes) - MAX_EVIDENCE} more")
+    if not quotes:
+        echo_field("", "no evidence")
 
 
 def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:

@@ -15,7 +15,7 @@ from hardwon.actions.approvals import compile_manifest
 from hardwon.cli.context import json_option, require_person
 from hardwon.cli.output import echo_json, echo_table
 from hardwon.errors import UserError
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 
 MAX_PAUSE_SECONDS = 3650 * 86_400.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}

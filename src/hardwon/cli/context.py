@@ -11,11 +11,12 @@ from contextlib import closing, contextmanager
 
 import click
 
-from hardwon import actor, paths, projects
+from hardwon import paths, projects
 from hardwon.cli.output import echo_styled
 from hardwon.errors import UserError
+from hardwon.self_protection.commands import find_agent_variable
 from hardwon.store import db
-from hardwon.text.printable import make_printable
+from hardwon.text.characters import make_printable
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
@@ -40,7 +41,7 @@ def is_interactive() -> bool:
 
 def find_agent() -> str:
     """Return the environment variable that shows an agent runs this command; empty for a person."""
-    return actor.find_agent_variable(os.environ)
+    return find_agent_variable(os.environ)
 
 
 def require_person(action: str) -> None:
@@ -69,10 +70,10 @@ def show_diff(path: str, old_text: str, new_text: str) -> None:
 
 
 @contextmanager
-def open_store_for_decision() -> Iterator[db.Connection]:
+def open_store_for_decision(*, drain: bool = False) -> Iterator[db.Connection]:
     """Open the database for a decision about memories or handoffs, and update this project's brief afterwards."""
     from hardwon.search import brief
 
-    with open_store() as connection:
+    with open_store(drain=drain) as connection:
         yield connection
         brief.refresh_brief(connection, paths.get_home(), projects.find_project_path(os.getcwd()))

@@ -11,7 +11,7 @@ import click
 from hardwon import clock, paths, projects
 from hardwon.actions.importing import restore_backup
 from hardwon.actions.notes import build_notes_block, replace_block
-from hardwon.agents.installation import read_text_file
+from hardwon.agents.settings_files import read_text_file
 from hardwon.cli.context import (
     confirm,
     json_option,

@@ -12,16 +12,18 @@ from hardwon.actions.approvals import compile_manifest
 from hardwon.agents.diagnosis import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
+from hardwon.efficacy.announcements import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest
 from hardwon.lessons.delivery import REFUSED_DECISION
 from hardwon.lessons.diagnosis import check_lessons
 from hardwon.lessons.review_queue import list_waiting
-from hardwon.search.index_backlog import describe_backlog
+from hardwon.search.indexing import describe_backlog
 from hardwon.sessions.spool import find_unreadable, read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.candidates import find_last_scan_time
+from hardwon.store.efficacy import list_ignored_denials
 from hardwon.store.jobs import count_by_state
 from hardwon.store.sessions import list_hook_coverage
 from hardwon.text.excerpts import pluralize
@@ -29,6 +31,7 @@ from hardwon.web.http import TOKEN_FILE
 from hardwon.worker import lifecycle
 
 RECENT_SESSIONS = 10
+DENIAL_DAYS = 30  # after which a denial that an agent ignored is no longer reported
 
 
 @click.command()
@@ -156,6 +159,7 @@ def _check_database(home: str) -> Iterator[Check]:
             candidate_count = len(list_waiting(home, connection))
             job_counts = count_by_state(connection)
             backlog = describe_backlog(connection)
+            ignored_denials = list_ignored_denials(connection, since=clock.now() - DENIAL_DAYS * 86_400)
     except (UserError, db.StoreError) as error:
         yield Check("database", False, str(error), getattr(error, "fix", "").removeprefix("hardwon doctor; "))
         return
@@ -166,6 +170,8 @@ def _check_database(home: str) -> Iterator[Check]:
         yield Check("database", True, finding)
     else:
         yield Check("database", None, finding, "hardwon start; it drops the oldest events")
+    for line in format_ignored_denials(ignored_denials):
+        yield Check("denials", False, line, "upgrade or downgrade the agent, then: hardwon proof")
     when = f"last {format_age(last_scan)}" if last_scan else "none yet"
     finding = f"{when}; {pluralize(candidate_count, 'candidate')} to review"
     yield Check("scan", None, finding, "hardwon review") if candidate_count else Check("scan", True, finding)

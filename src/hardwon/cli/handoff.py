@@ -20,11 +20,11 @@ from hardwon.cli.context import (
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
-from hardwon.handoff.descriptions import to_handoff_json
+from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING
 from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import DRAFT, RATIFIED
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
@@ -46,7 +46,7 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     project = None if everywhere else projects.find_project_path(os.getcwd())
     with open_store() as connection:
         records = reflections.list_reflections(connection, *statuses, project=project)
-        entries = [to_handoff_json(connection, record) for record in records]
+        entries = [handoffs.to_json(connection, record) for record in records]
     if as_json:
         echo_json(entries)
         return
@@ -71,7 +71,7 @@ def show(name: str, as_json: bool) -> None:
     """Show one handoff as its file says it now."""
     with open_store() as connection:
         record = handoffs.find_handoff(connection, name)
-        fields = to_handoff_json(connection, record)
+        fields = handoffs.to_json(connection, record)
     page = handoffs.read_page(record)
     if as_json:
         echo_json({**fields, "sections": dict(page.sections), "text": page.text} if page else fields)
@@ -139,33 +139,48 @@ def discard(names: tuple[str, ...]) -> None:
 
 @handoff.command()
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
-@click.option("--session", "name", default="", metavar="ID", help="the session; the last one here if left out")
+@click.option("--json", "is_json", is_flag=True, help="read the fields as JSON from stdin, and check them")
+@click.option("--session", "name", default="", metavar="ID", help="the session, if not the one that runs this")
 @click.option("--topic", default="", metavar="TEXT", help="what it was about")
-def write(text: tuple[str, ...], name: str, topic: str) -> None:
+def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
     """Hand a session off yourself. TEXT is what to tell the next one.
 
     Without TEXT it is read from stdin, or written in your editor. It replaces the session's draft. A person's handoff
-    counts at once; an agent's is a draft.
+    counts at once; an agent's is a draft. With --json, what hardwon recorded of the session is attached, and claims
+    that it contradicts are marked.
     """
-    home, now, agent_variable = paths.get_home(), clock.now(), find_agent()
+    home, agent_variable = paths.get_home(), find_agent()
     content = " ".join(text)
-    if not content and is_interactive():
+    if not content and is_interactive() and not is_json:
         content = click.edit(_TEMPLATE, extension=".md") or ""
     elif not content:
         content = sys.stdin.read()
-    if not content.strip() or content == _TEMPLATE:
+    if not is_json and (not content.strip() or content == _TEMPLATE):
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
-    with open_store_for_decision() as connection:
-        if agent_variable:
-            record = ratification.save_session_handoff(
-                connection, home, content, os.getcwd(), now=now, is_ratified=False, name=name, topic=topic
-            )
-        else:
-            record = write_handoff(
-                connection, home, content, os.getcwd(), COMMAND_LINE, now=now, name=name, topic=topic
-            )
+    with open_store_for_decision(drain=True) as connection:
+        record, contradictions = write_handoff(
+            connection,
+            home,
+            content,
+            os.getcwd(),
+            COMMAND_LINE,
+            now=clock.now(),
+            environment=os.environ,
+            values=settings.resolve_settings(settings.read_config(home)),
+            is_agent=bool(agent_variable),
+            is_json=is_json,
+            name=name,
+            topic=topic,
+        )
     state = f"written as a draft, since {agent_variable} says an agent runs this" if agent_variable else "written"
     echo_text(f"{state}: handoff {record.id}, {record.draft}")
+    if contradictions:
+        echo_text(f"{CONTRADICTIONS_HEADING}:")
+        for line in contradictions:
+            echo_text(f"  {line}")
+        echo_text("Correct what is wrong and write it again; this draft is then replaced.")
+    if agent_variable:
+        echo_text(f"A person ratifies it: hardwon handoff ratify {record.id}")
 
 
 @click.command()
@@ -177,8 +192,8 @@ def resume(as_json: bool) -> None:
         draft = handoffs.find_waiting_draft(connection, project)
         page = handoffs.find_latest_page(connection, home, project)
         if as_json:
-            draft_fields = to_handoff_json(connection, draft) if draft else None
-            page_fields = to_handoff_json(connection, page.reflection) if page else None
+            draft_fields = handoffs.to_json(connection, draft) if draft else None
+            page_fields = handoffs.to_json(connection, page.reflection) if page else None
             echo_json({"draft": draft_fields, "handoff": page_fields})
             return
     if draft:

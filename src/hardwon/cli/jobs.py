@@ -11,8 +11,8 @@ from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
 from hardwon.errors import UserError
 from hardwon.store.jobs import cancel, list_jobs, retry
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
 from hardwon.worker import lifecycle
 
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")

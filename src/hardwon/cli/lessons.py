@@ -38,28 +38,28 @@ from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, foreign_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.candidate_record import to_candidate_record
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
-from hardwon.lessons.explanation import explain_call, explain_inactive_lessons
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
     WAITING,
+    explain_call,
+    explain_inactive_lessons,
     find_lesson,
     get_effective_status,
     has_tag_and_tool,
     is_about,
 )
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
-from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
 from hardwon.store.injections import list_latest_deliveries
 from hardwon.store.views import list_lesson_deliveries
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import make_printable, to_printable_line
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Event, Lesson
 
 MAX_SHOWN_DELIVERIES = 10

@@ -19,14 +19,13 @@ from hardwon.cli.context import (
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.handoff import memories
-from hardwon.handoff.descriptions import STATE_NAMES, describe_memory_state, read_memory_text, to_memory_json
 from hardwon.handoff.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.lessons import compiled_brief
 from hardwon.store import approvals
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.memories import list_memories
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 
 MAX_LINE_CHARS = 200
@@ -48,9 +47,9 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     with open_store() as connection:
         matches = list_memories(connection, *statuses, project=None if everywhere else project)
         unapproved_pages = memories.list_unapproved_pages(connection, home, project) if not status else []
-        states = [describe_memory_state(connection, home, record) for record in matches]
+        states = [memories.describe_state(connection, home, record) for record in matches]
     if as_json:
-        entries = [to_memory_json(home, record) for record in matches]
+        entries = [memories.to_json(home, record) for record in matches]
         for page in unapproved_pages:
             entries.append({"file": page.path, "type": page.type, "text": page.text, "approved": False})
         echo_json(entries)
@@ -58,7 +57,7 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     rows = []
     for record, state in zip(matches, states, strict=True):
         rows.append(
-            [str(record.id), record.type, state, to_printable_line(read_memory_text(home, record), MAX_LINE_CHARS)]
+            [str(record.id), record.type, state, to_printable_line(memories.read_text(home, record), MAX_LINE_CHARS)]
         )
     for page in unapproved_pages:
         text = f"{to_printable_line(page.text, MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
@@ -79,9 +78,9 @@ def show(name: str, as_json: bool) -> None:
     home = paths.get_home()
     with open_store() as connection:
         record = memories.find_memory(connection, name)
-        state = describe_memory_state(connection, home, record)
+        state = memories.describe_state(connection, home, record)
         subject_approvals = approvals.list_of_subject(connection, approvals.MEMORY, str(record.id))
-    fields = to_memory_json(home, record)
+    fields = memories.to_json(home, record)
     earlier_wordings: dict[str, str] = {}
     for approval in subject_approvals:
         if approval.body and approval.body.strip() != fields["text"].strip():
@@ -141,10 +140,10 @@ def edit(name: str, text: tuple[str, ...]) -> None:
         if not new_text:
             if not is_interactive():
                 raise UserError("an editor needs a terminal", f"hardwon memory edit {record.id} TEXT")
-            old_text = read_memory_text(home, record)
+            old_text = memories.read_text(home, record)
             new_text = click.edit(old_text) or old_text
         reworded = reword_memory(connection, home, record, new_text, COMMAND_LINE, clock.now())
-    click.echo(f"edited: memory {reworded.id}, {STATE_NAMES.get(reworded.status, reworded.status)}")
+    click.echo(f"edited: memory {reworded.id}, {memories.STATE_NAMES.get(reworded.status, reworded.status)}")
 
 
 @memory.command()

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from hardwon import clock
-from hardwon.text.printable import make_printable
+from hardwon.text.characters import make_printable
 
 MAX_WIDTH = 100  # columns that are still easy to read
 _NAME_WIDTH = 10
@@ -69,16 +69,34 @@ def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -
 
     Further lines are indented, so that they cannot pass for lines of ours.
     """
-    text_width = get_width() - len(prefix)
+    lines = wrap_text(make_printable(text), get_width() - len(prefix), max_lines)
+    echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
+
+
+def wrap_text(text: str, width: int, max_lines: int = 0) -> list[str]:
+    """Wrap each line of a text; beyond `max_lines`, if set, cut it with an ellipsis."""
     # A hyphen is often part of an option, which must stay in one piece.
-    wrapper = textwrap.TextWrapper(text_width, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(width, break_on_hyphens=False)
     wrapper.wordsep_simple_re = _BREAK_PATTERN
     lines: list[str] = []
-    for line in make_printable(text).split("\n"):
+    for line in text.split("\n"):
         lines += wrapper.wrap(line) or [""]
     if max_lines and len(lines) > max_lines:
-        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: text_width - 1]}…"]
-    echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
+        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: width - 1]}…"]
+    return lines
+
+
+def wrap_cells(text: str, width: int) -> list[str]:
+    """Return the words of a text as lines of at most so many columns; some characters take two."""
+    from rich.cells import cell_len, chop_cells
+
+    lines = [""]
+    for word in text.split():
+        for piece in chop_cells(word, width) if cell_len(word) > width else [word]:
+            if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(piece) > width:
+                lines.append("")
+            lines[-1] += f" {piece}" if lines[-1] else piece
+    return lines
 
 
 def format_duration(seconds: float) -> str:

@@ -17,8 +17,7 @@ from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.store import db, deletions, jobs
-from hardwon.store.purge import PurgeTarget
-from hardwon.store.purge_lock import hold_purge_lock
+from hardwon.store.purge import PurgeTarget, hold_purge_lock
 from hardwon.store.turns import count_derived, count_unrebuildable, forget_derived
 from hardwon.worker.exclusive_access import hold_worker_stopped
 

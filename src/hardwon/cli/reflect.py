@@ -19,7 +19,7 @@ from hardwon.lessons import compiled_brief
 from hardwon.search.brief import refresh_brief
 from hardwon.sessions.lookup import find_transcript
 from hardwon.store.db import Connection
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 from hardwon.worker.reflection_job import reflect_on_due_sessions, reflect_on_session
 
 

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import sys
+import termios
+import tty
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -13,29 +20,25 @@ from hardwon.actions.lessons import accept_candidate, undo_decision
 from hardwon.cli.candidates import (
     PERSON_READER,
     accept_by_name,
+    show_evidence,
     show_in_force,
-    show_preview,
-    show_reasons,
-    show_replay,
-    show_similar_lesson,
+    show_list,
+    show_proposal,
 )
 from hardwon.cli.context import find_agent, is_interactive, open_store, require_person
 from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
-from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text
+from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text, get_width
 from hardwon.errors import UserError
-from hardwon.lessons.adding import find_record_faults
-from hardwon.lessons.candidate_record import describe_figures
-from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.record import parse_lesson
-from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.review_queue import describe_figures, extract_rewording, list_waiting
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_latest_judgements
 from hardwon.store.db import Connection
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
 
+NOTHING_TO_REVIEW = "nothing to review: hardwon scan"
 ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
-_CHOICES = "[a]ccept [e]dit [s]kip [r]eject [u]ndo [q]uit"
 _EDITABLE_FIELDS = (
     "summary",
     "problem",
@@ -64,7 +67,7 @@ _EDITABLE_FIELDS = (
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="candidates to judge at most")
 @click.option("--open", "is_open", is_flag=True, help="list repeated failures that no lesson is proposed for")
 def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
-    """Look at candidates one by one, best first, and decide.
+    """Look at candidates one by one, best first, and decide with a key; without a terminal, list them.
 
     An agent may read them with --json and send its judgements with --judge; a model may be asked with --judge alone.
     A person decides.
@@ -89,7 +92,11 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
 
             echo_json(build_reader_bundle(home, connection, limit))
         elif not is_interactive():
-            raise UserError("review needs a terminal", "hardwon review --json to read the candidates")
+            waiting = list_waiting(home, connection)
+            show_list(waiting)
+            click.echo(
+                "next      hardwon accept N, or hardwon reject N" if waiting else "nothing to review: hardwon scan"
+            )
         else:
             require_person("deciding about lessons")
             _Review(home, connection).run()
@@ -111,6 +118,16 @@ def _list_open_failures(home: str, connection: Connection) -> None:
         click.echo("no repeated failure is open")
 
 
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of the review: `run` decides about a proposal and returns whether it is decided, else asks again."""
+
+    letter: str
+    label: str
+    help: str
+    run: Callable[[_Review, Candidate], bool]
+
+
 class _Review:
     """A walk through the candidates. Each decision is stored at once, and can be undone."""
 
@@ -119,92 +136,157 @@ class _Review:
         self.waiting = list_waiting(home, connection)
         self.judgements = list_latest_judgements(connection)
         self.decisions: list[tuple[int, str]] = []  # positions in `waiting`, and candidates' ids
+        self.position = 0
 
     def run(self) -> None:
         if not self.waiting:
-            click.echo("nothing to review: hardwon scan")
+            click.echo(NOTHING_TO_REVIEW)
             return
-        position, shown_position = 0, -1
-        while position < len(self.waiting):
-            if position != shown_position:
-                self._show(position)
-                shown_position = position
-            answer = click.prompt(_CHOICES, default="s", show_default=False, prompt_suffix=" ").strip().lower()[:1]
-            if answer == "q":
+        keys = {key.letter: key for key in _KEYS}
+        shown_position = -1
+        while self.position < len(self.waiting):
+            if self.position != shown_position:
+                self._show()
+                shown_position = self.position
+            letter = _read_key()
+            if letter in ("q", ""):
                 break
-            position = self._handle_answer(answer, position)
+            key = keys.get(letter)
+            if key is None:
+                click.echo(f"{letter!r} is none of the keys; ? explains them")
+                continue
+            candidate = self.waiting[self.position]
+            try:
+                is_decided = key.run(self, candidate)
+            except UserError as error:
+                for line in error.say.split("\n"):
+                    echo_indented("   ", line.strip())
+                echo_indented("   fix: ", error.fix)
+                continue
+            if is_decided:
+                self.decisions.append((self.position, candidate.id))
+                self.position += 1
         decision_count = pluralize(len(self.decisions), "decision")
         remaining_count = len(list_waiting(self.home, self.connection))
         click.echo(f"{decision_count} kept; {pluralize(remaining_count, 'candidate')} left")
 
-    def _handle_answer(self, answer: str, position: int) -> int:
-        """Do what was chosen and return the next position."""
-        candidate = self.waiting[position]
-        try:
-            if answer == "a":
-                self._accept(candidate, {})
-            elif answer == "w":
-                self._accept(candidate, _get_reader_wording(candidate, self.judgements.get(candidate.number)))
-            elif answer == "e":
-                self._accept(candidate, _edit_in_editor(candidate))
-            elif answer == "r":
-                candidates.reject(self.home, self.connection, candidate)
-                click.echo(f"rejected: {candidate.slug}")
-            elif answer == "u":
-                return self._undo(position)
-            elif answer != "s":
-                click.echo(f"{answer!r} is none of these")
-                return position
-        except UserError as error:
-            for line in error.say.split("\n"):
-                echo_indented("   ", line.strip())
-            echo_indented("   fix: ", error.fix)
-            return position
-        # A skipped candidate is not a decision, so undo ignores it.
-        if answer != "s":
-            self.decisions.append((position, candidate.id))
-        return position + 1
+    def _show(self) -> None:
+        candidate = self.waiting[self.position]
+        judgement = self.judgements.get(candidate.number)
+        click.echo()
+        echo_styled(f"── {self.position + 1} of {len(self.waiting)} ".ljust(get_width() - 1, "─"), dim=True)
+        show_proposal(self.home, self.connection, candidate, judgement)
+        labels = [
+            key.label for key in _KEYS if key.label and (key.letter != "w" or extract_rewording(candidate, judgement))
+        ]
+        echo_styled(" ".join(["  ", *labels, "[q]uit [?]help"]), dim=True)
 
-    def _accept(self, candidate: Candidate, changes: dict[str, Any]) -> None:
+    def accept(self, candidate: Candidate, changes: dict[str, Any] | None = None, *, is_measured: bool = False) -> bool:
         def confirm_block(message: str) -> bool:
             return click.confirm(f"{to_printable_line(message)}. Block all the same?", default=False)
 
-        lesson = accept_candidate(self.home, self.connection, candidate, changes, COMMAND_LINE, confirm=confirm_block)
+        lesson = accept_candidate(
+            self.home,
+            self.connection,
+            candidate,
+            changes or {},
+            COMMAND_LINE,
+            confirm=confirm_block,
+            is_measured=is_measured,
+        )
         show_in_force(lesson, with_text=bool(changes))
+        if is_measured:
+            click.echo(f"   silent in half of the sessions at first, to measure it: hardwon proof {lesson.slug}")
+        return True
 
-    def _undo(self, position: int) -> int:
+    def accept_and_measure(self, candidate: Candidate) -> bool:
+        return self.accept(candidate, is_measured=True)
+
+    def accept_reworded(self, candidate: Candidate) -> bool:
+        wording = extract_rewording(candidate, self.judgements.get(candidate.number))
+        if not wording:
+            raise UserError("no suggested rewording for this candidate", "hardwon review --help")
+        return self.accept(candidate, wording)
+
+    def edit(self, candidate: Candidate) -> bool:
+        return self.accept(candidate, _edit_in_editor(candidate))
+
+    def reject(self, candidate: Candidate) -> bool:
+        candidates.reject(self.home, self.connection, candidate)
+        click.echo(f"rejected: {candidate.slug}")
+        return True
+
+    def skip(self, candidate: Candidate) -> bool:
+        self.position += 1  # not a decision, so undo ignores it
+        return False
+
+    def undo(self, candidate: Candidate) -> bool:
         if not self.decisions:
             click.echo("nothing to undo")
-            return position
-        decided_position, candidate_id = self.decisions.pop()
-        self.waiting[decided_position] = undo_decision(self.home, self.connection, candidate_id)
-        click.echo(f"undone: {self.waiting[decided_position].slug}")
-        return decided_position
+            return False
+        self.position, candidate_id = self.decisions.pop()
+        self.waiting[self.position] = undo_decision(self.home, self.connection, candidate_id)
+        click.echo(f"undone: {self.waiting[self.position].slug}")
+        return False
 
-    def _show(self, position: int) -> None:
-        candidate = self.waiting[position]
-        judgement = self.judgements.get(candidate.number)
-        click.echo()
-        echo_styled(f"── {position + 1} of {len(self.waiting)} ", dim=True)
-        show_preview(candidate)
-        show_reasons(candidate, judgement)
-        show_replay(candidates.replay_record(self.connection, candidate.record))
-        show_similar_lesson(read(get_lessons_path(self.home)).lessons, candidate)
-        if candidates.extract_rewording(judgement):
-            click.echo("   [w] accept with the reader's words")
-        for fault in find_record_faults(candidates.build_accepted_record(candidate)):
-            echo_field("to fix", fault, fg="yellow")
+    def show_details(self, candidate: Candidate) -> bool:
+        echo_field("problem", candidate.record["problem"])
+        echo_field(
+            "also", f"priority {candidate.record['priority']}, {', '.join(candidate.record['tags']) or 'no tags'}"
+        )
+        show_evidence(candidate.record["evidence"])
+        return False
+
+    def show_help(self, candidate: Candidate) -> bool:
+        for key in _KEYS:
+            echo_field(key.letter, key.help)
+        echo_field("q", "quit; decisions are kept, and the rest waits")
+        return False
 
 
-def _get_reader_wording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
-    wording = candidates.extract_rewording(judgement)
-    if not wording:
-        raise UserError("no suggested rewording for this candidate", "hardwon review --help")
-    # A reader names one trigger; for a candidate about files it is a path.
-    triggers = candidate.record["triggers"]
-    if triggers.get("pathPatterns") and not triggers.get("commandPatterns") and "commandPatterns" in wording:
-        wording["pathPatterns"] = wording.pop("commandPatterns")
-    return wording
+_KEYS = (
+    _Key("a", "[a]ccept", "accept: in force from the next call on", _Review.accept),
+    _Key(
+        "m",
+        "[m]easure",
+        "accept and measure: silent in some sessions, to find out whether it helps",
+        _Review.accept_and_measure,
+    ),
+    _Key("w", "[w]ords of the reader", "accept with the words that a reader suggested", _Review.accept_reworded),
+    _Key("e", "[e]dit", "edit in your editor, then accept", _Review.edit),
+    _Key("r", "[r]eject", "reject: it will not be proposed again", _Review.reject),
+    _Key("s", "[s]kip", "skip: it stays in the queue", _Review.skip),
+    _Key("u", "[u]ndo", "undo the last decision of this review", _Review.undo),
+    _Key("d", "[d]etails", "show the whole problem and the evidence, with file and line", _Review.show_details),
+    _Key("?", "", "show this help", _Review.show_help),
+)
+
+
+def _read_key() -> str:
+    """Return the next key that a person presses; empty at the end of the input."""
+    descriptor = sys.stdin.fileno()
+    settings = termios.tcgetattr(descriptor)
+    try:
+        # TCSANOW keeps what was typed ahead; the default would discard it.
+        tty.setcbreak(descriptor, termios.TCSANOW)
+        while True:
+            byte = os.read(descriptor, 1)
+            if byte == b"\x1b":
+                _skip_escape_sequence(descriptor)
+            elif byte in (b"", b"\x04", b"\0"):  # Ctrl-D arrives as 0 if it was typed before the terminal was set
+                return ""
+            elif not byte.isspace():
+                return byte.decode("ascii", "replace")
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, settings)
+
+
+def _skip_escape_sequence(descriptor: int) -> None:
+    """Read the rest of what an arrow or function key sends, such as `[A`: its letter is no answer."""
+    if not select.select([descriptor], [], [], 0)[0] or os.read(descriptor, 1) not in b"[O":
+        return
+    while select.select([descriptor], [], [], 0)[0] and not b"@" <= os.read(descriptor, 1) <= b"~":
+        pass
 
 
 def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:

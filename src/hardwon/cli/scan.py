@@ -15,21 +15,20 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.actions.candidates import list_sound_reports, reject
 from hardwon.actions.lessons import accept_candidate
-from hardwon.agents.transcript_steps import TRANSCRIPT_MODULES
+from hardwon.agents import AGENT_PACKAGES
 from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.errors import UserError
-from hardwon.lessons.candidate_record import to_candidate_record
-from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 from hardwon.mining.scan import ScanResult, hold_scan_lock, is_due
 from hardwon.mining.scan_request import ScanRequest, run_scan
 from hardwon.search.query_scope import parse_time
 from hardwon.store import candidates, db, transcripts
 from hardwon.store.approvals import COMMAND_LINE
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
 
 MAX_SHOWN = 5
 
@@ -40,7 +39,7 @@ MAX_SHOWN = 5
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
 @click.option("--yes", is_flag=True, help="accept every sound #lesson that agents reported")
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option("--host", type=click.Choice(list(TRANSCRIPT_MODULES)), help="only this agent's transcripts")
+@click.option("--host", type=click.Choice(list(AGENT_PACKAGES)), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--tier1-only", is_flag=True, help="propose only #lesson tags; the rest follows at the next scan")
 @click.option("--tier2-only", is_flag=True, help="propose only errors and corrections")
@@ -79,7 +78,9 @@ def scan(
             db.copy_database(home, folder)
         with closing(db.connect(folder)) as connection:
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
-                if auto and not (has_lock and is_due(connection, values, clock.now())):
+                # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
+                is_wanted = bool(scan_paths or host) or is_due(connection, values, clock.now())
+                if auto and not (has_lock and is_wanted):
                     return
                 # It runs at low priority, because a person may be waiting for an agent.
                 if auto:

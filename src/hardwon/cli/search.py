@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,22 +25,24 @@ from hardwon.cli.output import (
     echo_table,
     echo_text,
     get_width,
+    wrap_cells,
 )
 from hardwon.errors import UserError
 from hardwon.lessons.decision import START_LIMIT
 from hardwon.lessons.manifest import open_current_index
 from hardwon.search import indexing, query_scope
 from hardwon.search.brief import preview_opening
-from hardwon.search.index_backlog import describe_backlog
-from hardwon.search.records import fetch_records
+from hardwon.search.indexing import describe_backlog
+from hardwon.search.matches import mark_text
+from hardwon.search.records import fetch_records, get_type_label
 from hardwon.search.search import Hit, SearchResult, search_records
 from hardwon.search.timeline import build_timeline
 from hardwon.sessions.ingest import drain_spool
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
 
 _KINDS = [kind.name for kind in DOCUMENT_KINDS.values()]
 _SECTION_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
@@ -72,9 +75,9 @@ class _Line:
 @click.option("--concept", default="", help="only with this concept")
 @click.option("--file", default="", metavar="PATH", help="only about this file, or an end of its path")
 @click.option("--host", default="", help="only from this agent")
-@click.option("--since", default="", metavar="DATE", help="a date such as 2026-11-01, or 7d or 2w ago")
+@click.option("--since", default="", metavar="DATE", help="2026-11-01, yesterday, last week, or 7d or 2w ago")
 @click.option("--until", default="", metavar="DATE", help="before this date")
-@click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 1000), help="how many")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="how many")
 @json_option
 def search(
     words: tuple[str, ...],
@@ -90,9 +93,10 @@ def search(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Search this project's history for WORDS, best first, by day and file.
+    """Search this project's history for WORDS, best first.
 
-    WORDS may be a question, an identifier, a path or an id.
+    WORDS may be a question, an identifier, a path or an id. Words such as "yesterday" or "in October" are a filter.
+    The exit code is 1 if nothing is found.
     """
     home, now, query = paths.get_home(), clock.now(), " ".join(words)
     if not query.strip() and not any((kinds, type_, concept, file, host, since, until)):
@@ -120,6 +124,8 @@ def search(
         echo_json(_to_json(result.__dict__))
     else:
         _print_result(result, query, everywhere)
+    if not result.hits:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -156,6 +162,8 @@ def timeline(
         raise UserError(result.note, "hardwon search WORDS… shows ids; --all looks into every project")
     else:
         echo_text(result.note)
+    if query and not result.records:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -212,23 +220,36 @@ def _to_json(value: Any) -> Any:
 
 def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
     if result.hits:
-        cost = sum(hit.tokens for hit in result.hits)
         count = pluralize(len(result.hits), "result")
-        echo_styled(f"{count} (about {cost:,} tokens in full). Read one: hardwon show ID", dim=True)
-        lines = [_build_line(hit.__dict__) for hit in result.hits]
-        # The groups stay in the order of their best hit: day by day, and in a day file by file.
-        days = list(dict.fromkeys(line.day for line in lines))
-        files = list(dict.fromkeys((line.day, line.file) for line in lines))
-        lines.sort(key=lambda line: (days.index(line.day), files.index((line.day, line.file))))
-        _print_lines(lines)
+        period = f" {result.period}" if result.period else ""
+        echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
+        for hit in result.hits:
+            _print_hit(hit, everywhere)
     else:
         subject = f" for {query!r}" if query else ""
         scope_note = "" if everywhere else " in this project; --all looks into every one"
         echo_text(f"nothing was found{subject}{scope_note}")
-        for hit in result.close:
-            echo_indented(f"  close: {hit.id}  ", f"{hit.title} ({', '.join(hit.why)})", max_lines=2)
     if result.note:
         echo_styled(result.note, err=True, dim=True)
+
+
+def _print_hit(hit: Hit, everywhere: bool) -> None:
+    """Print a hit: id, kind, time and size, then the title unless the excerpt begins with it, then the excerpt."""
+    when = datetime.fromtimestamp(hit.at).strftime("%Y-%m-%d %H:%M") if hit.at else ""
+    label = get_type_label(hit.kind, hit.type)
+    project = os.path.basename(hit.project) if everywhere else ""
+    alike = f"+{hit.alike} alike" if hit.alike else ""
+    cells = [hit.id, label, when, project, f"~{hit.tokens} tokens", alike, *hit.files[:1]]
+    click.echo()
+    echo_styled(to_printable_line(" · ".join(cell for cell in cells if cell), get_width()), bold=True)
+    if not hit.text.lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
+        echo_styled(f"  {to_printable_line(hit.title, get_width() - 2)}")
+    begin, end = "*", "*"
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        begin, end = "\x01", "\x02"  # take no column, and cannot be in printable text
+    for line in wrap_cells(mark_text(make_printable(hit.text), hit.marks, begin, end), get_width() - 2):
+        coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
+        click.echo(f"  {coloured}")
 
 
 def _build_line(record: dict[str, Any]) -> _Line:
@@ -238,7 +259,7 @@ def _build_line(record: dict[str, Any]) -> _Line:
         file=to_printable_line(next(iter(record["files"]), "")),
         record_id=to_printable_line(record["id"]),
         time=when.strftime("%H:%M") if when else "",
-        type=to_printable_line(record["type"], 12),
+        type=to_printable_line(get_type_label(record["kind"], record["type"]), 12),
         title=to_printable_line(record["title"]),
         cost=f"~{record['tokens']}",
     )

@@ -16,10 +16,10 @@ from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, g
 from hardwon.lessons import compiled_brief
 from hardwon.sessions.lookup import find_session, list_steps
 from hardwon.store import db, documents, observations, retention
-from hardwon.store.purge_lock import hold_purge_lock
+from hardwon.store.purge import hold_purge_lock
 from hardwon.store.sessions import STATUSES, delete, list_sessions
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.text.printable import to_printable_line
 from hardwon.types import Summary
 
 MAX_LINE_CHARS = 160

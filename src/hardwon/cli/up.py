@@ -11,17 +11,16 @@ from hardwon import clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.agents import AGENT_PACKAGES, load_install_module
 from hardwon.agents.diagnosis import find_path_fix
-from hardwon.agents.installation import read_text_file
-from hardwon.agents.settings_files import is_hardwon_hook, write_discovery_files
+from hardwon.agents.settings_files import read_text_file, write_discovery_files
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import show_list
 from hardwon.cli.context import is_interactive, open_store
 from hardwon.cli.scan import describe_read_size, echo_remaining, show_progress
 from hardwon.errors import UserError
-from hardwon.lessons.review_queue import list_waiting
+from hardwon.lessons.review_queue import is_proven, list_waiting
 from hardwon.mining.scan import hold_scan_lock
 from hardwon.mining.scan_request import ScanRequest, run_scan
-from hardwon.store.candidates import list_fresh_signatures, list_slugs
+from hardwon.store.candidates import list_fresh_signatures
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
@@ -38,6 +37,7 @@ def up(ctx: click.Context, yes: bool) -> None:
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
+    has_proposals = _show_mistakes(home)
     click.echo(f"worker    running, process {worker_status.pid}")
     for pause in pauses.describe_pauses(home, clock.now()):
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
@@ -57,8 +57,8 @@ def up(ctx: click.Context, yes: bool) -> None:
         click.echo(f"handoffs  drafted {when}\n          (off: hardwon config set autoReflect false)")
     else:
         click.echo("handoffs  not drafted (on: hardwon config set autoReflect true)")
-    if _show_mistakes(home):
-        click.echo("next      hardwon review          decide about them")
+    if has_proposals:
+        click.echo("next      hardwon review          decide about the proposals")
     click.echo("next      hardwon lessons add     write what went wrong, for the next time")
     click.echo("          hardwon view            look at everything in the browser")
     click.echo("          hardwon doctor          check every part")
@@ -69,7 +69,7 @@ def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
     path = module.get_settings_path()
     try:
         settings_text = read_text_file(os.path.realpath(path))
-        has_hooks = bool(settings_text and module.find_hooks(settings_text, is_hardwon_hook))
+        has_hooks = bool(settings_text and module.find_hooks(settings_text))
     except ValueError as error:
         raise UserError(f"{path}: {error}", f"repair it, then: hardwon install {name}") from None
     if has_hooks:
@@ -84,7 +84,7 @@ def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
 
 
 def _show_mistakes(home: str) -> bool:
-    """Scan what is new, show what agents keep getting wrong, and return whether there is anything to review."""
+    """Scan what is new, show at most five proposals that pass the gate, and return whether any wait for review."""
     values = settings.resolve_settings(settings.read_config(home))
     with open_store() as connection:
         with hold_scan_lock(home, wait=False) as has_lock:
@@ -95,12 +95,15 @@ def _show_mistakes(home: str) -> bool:
                 click.echo("scanned   another scan is running")
         waiting = list_waiting(home, connection)
         fresh_count = len(list_fresh_signatures(connection))
-        has_found_any = bool(list_slugs(connection))
-    waiting.sort(key=lambda candidate: (-len(candidate.sessions), -candidate.occurrences, -candidate.score))
-    if waiting:
-        click.echo(f"mistakes  {pluralize(len(waiting), 'candidate')} for a lesson; the most repeated:")
-        show_list(waiting[:MAX_SHOWN_MISTAKES])
+    proven = [candidate for candidate in waiting if is_proven(candidate, values["minTriggerPrecision"])]
+    if proven:
+        shown = proven[:MAX_SHOWN_MISTAKES]
+        of_all = f" of {len(proven)}" if len(proven) > len(shown) else ""
+        click.echo(f"mistakes  {pluralize(len(shown), 'lesson')}{of_all} worth a look; recorded calls prove each:")
+        show_list(shown)
         echo_remaining(fresh_count)
     else:
-        click.echo("mistakes  nothing left to review" if has_found_any else "mistakes  no mistakes found yet")
+        click.echo("mistakes  nothing repeatable was found")
+    if len(waiting) > len(proven):
+        click.echo(f"          {pluralize(len(waiting) - len(proven), 'more proposal')} that no recorded call proves")
     return bool(waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
 
@@ -14,7 +15,7 @@ from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, format_age
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
-from hardwon.search.index_backlog import describe_backlog
+from hardwon.search.indexing import describe_backlog
 from hardwon.sessions.spool import read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.documents import count_backlog
@@ -74,14 +75,27 @@ def status(as_json: bool) -> None:
         click.echo(f"database  {database['fault']}")
     else:
         megabytes, max_megabytes = database["bytes"] / 1024 / 1024, database["limit_bytes"] // 1024 // 1024
-        period = f"for {database['retention_days']} days" if database["retention_days"] else "for ever"
+        period = _format_days(database["retention_days"])
+        message_period = _format_days(database["message_retention_days"])
         counts = ", ".join(pluralize(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
         oldest = f", oldest {format_age(database['oldest'])}" if database["oldest"] else ""
-        click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB; events are kept {period}")
+        click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB")
+        click.echo(f"retention events {period}, prompts and last messages {message_period}")
         click.echo(f"stored    {counts}{oldest}")
     if database["backlog"]:
         click.echo(f"index     {database['backlog']}")
     click.echo(f"spool     {spooled_count} pending")
+
+
+def _format_days(days: int) -> str:
+    return f"for {days} days" if days else "for ever"
+
+
+def _get_message_days(values: Mapping[str, Any]) -> int:
+    """Return how long messages are kept; 0 is for ever."""
+    if not values["retentionDays"] or not values["messageRetentionDays"]:
+        return 0
+    return max(int(values["retentionDays"]), int(values["messageRetentionDays"]))
 
 
 def _describe_database(home: str) -> dict[str, Any]:
@@ -95,6 +109,7 @@ def _describe_database(home: str) -> dict[str, Any]:
         "bytes": retention.measure_file_bytes(home),
         "limit_bytes": values["maxDbMb"] * 1024 * 1024,
         "retention_days": values["retentionDays"],
+        "message_retention_days": _get_message_days(values),
         **retention.StoreTotals(0, 0, 0, None).__dict__,
         "unindexed": 0,
         "backlog": "",

@@ -19,12 +19,13 @@ from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.store import db
 from hardwon.store.migrations import LATEST_VERSION, STEPS
-from hardwon.store.purge_lock import hold_copy_lock
+from hardwon.store.purge import hold_copy_lock
 from hardwon.types import frozen
 
 BACKUPS_FOLDER = "backups"
 COPIED_FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED_PROJECTS)
 MEMORY_FOLDER, DRAFTS_FOLDER = "memory", "drafts"
+# Copies of agents' settings files lie in the same folder under other names.
 _BACKUP_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
@@ -55,6 +56,7 @@ def create_backup(home: str, now: float) -> Backup:
     name = _find_free_name(backups_folder, clock.format_iso(now).replace(":", ""))
     unfinished_path = os.path.join(backups_folder, f".{name}.{os.getpid()}.new")
     try:
+        # A purge that ran between the copy and the rename would miss the copy.
         with hold_copy_lock(home):
             os.mkdir(unfinished_path, 0o700)
             if os.path.exists(os.path.join(home, paths.DATABASE)):
@@ -82,6 +84,7 @@ def _copy_database(home: str, target_folder: str) -> None:
     try:
         source.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
         source.backup(copy)
+        # The copy must be one file: a write-ahead log beside it could get lost.
         copy.execute("pragma journal_mode = delete")
     except sqlite3.DatabaseError:
         for suffix in ("", "-wal"):
@@ -129,6 +132,7 @@ def _read_schema(path: str) -> int | None:
         return None
     try:
         with closing(sqlite3.connect(path)) as connection:
+            # A damaged page may be far from the header that tells the version.
             is_intact = db.fetch_value(connection, "pragma quick_check(1)") == "ok"
             return db.read_schema_version(connection) if is_intact else None
     except sqlite3.DatabaseError:
@@ -150,6 +154,7 @@ def find_backup(home: str, name: str) -> Backup:
         raise UserError(f"there is no backup {name!r}", "hardwon restore")
     if backup.schema is None:
         raise UserError(f"the database of the backup {name} cannot be read", "hardwon restore lists the others")
+    # An older version is migrated after it is put in place; a newer one cannot be read.
     if backup.schema > LATEST_VERSION:
         versions = f"schema {backup.schema}, this one knows {LATEST_VERSION}"
         raise UserError(f"the backup {name} was made by a newer hardwon ({versions})", "upgrade hardwon")
@@ -164,6 +169,7 @@ def _find_fault(backup: Backup) -> str:
         for name in (*folder_names, *file_names):
             path = os.path.join(folder, name)
             is_expected = os.path.isdir(path) or os.path.isfile(path)
+            # A link in a backup from elsewhere could have any file overwritten or read.
             if os.path.islink(path) or not is_expected:
                 return f"{os.path.relpath(path, backup.path)} in it is not a plain file"
     for name in COPIED_FILES:
@@ -210,6 +216,7 @@ def _read_triggers_and_views(connection: sqlite3.Connection) -> dict[tuple[str, 
 
 def restore(home: str, backup: Backup, fallback: Backup) -> None:
     """Replace the home's data by a backup; if that fails, restore `fallback`, a backup of the data before."""
+    # Also the files that only the home has: the backup is from before they were written.
     files = dict.fromkeys((*list_copied_files(home), *list_copied_files(backup.path)))
     contents = {file: _read_file(os.path.join(backup.path, file)) for file in files}
     database_path = os.path.join(home, paths.DATABASE)
@@ -257,6 +264,7 @@ def _overwrite_database(path: str, copy: sqlite3.Connection) -> None:
         target.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
         copy.backup(target)
         target.execute("pragma journal_mode = wal")
+        # What was in the log of the replaced database must not stay on the disk.
         target.execute("pragma wal_checkpoint(truncate)")
 
 

@@ -18,6 +18,7 @@ from hardwon.errors import UserError
 from hardwon.store import db
 from hardwon.store.observations import FROM_CLAUDE_MEM
 
+# Before it supported other agents, claude-mem did not store which one it was.
 _AGENTS = {"claude": "claude-code", "": "claude-code"}
 _AGENT_ID_COLUMNS = ("content_session_id", "claude_session_id")  # the agent's id of a session
 _ID_COLUMNS = (*_AGENT_ID_COLUMNS, "memory_session_id", "sdk_session_id")  # and claude-mem's own
@@ -60,11 +61,13 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
     for session in sessions:
         name, started_at = _get_text(session, "project"), _parse_time(session, "started_at")
         first_times[name] = min(first_times.get(name, started_at), started_at)
+    # An import needs a session's project before the session.
     for name, at in sorted(first_times.items()):
         if name:
             yield {"what": "project", "path": project_paths.get(name, name), "name": name, "remote": "", "at": at}
     for session in sessions:
         records = records_by_session[session["id"]]
+        # The oldest versions stored the first prompt with the session.
         if not any(record["what"] == "prompt" for record in records):
             records = [*_build_only_prompt(session), *records]
         yield _build_session(session, records, project_paths)
@@ -154,6 +157,7 @@ def _build_summary(session: Row, row: Row) -> dict[str, Any]:
     parts = {name: _get_text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
     at = _parse_time(row, "created_at")
     key = _build_key("summary", _get_session_ref(session), at, parts)
+    # There is no field for notes here, so they are added to what was learned.
     if notes := _get_text(row, "notes"):
         parts["learned"] = f"{parts['learned']}\n\n{notes}".strip()
     return {"what": "summary", **_get_session_ref(session), "key": key, "at": at, **parts, "made": FROM_CLAUDE_MEM}
@@ -185,6 +189,7 @@ def _parse_time(row: Row, name: str) -> float:
     """Return a time in seconds; it is stored in milliseconds, by the oldest versions in seconds, and also as text."""
     epoch = row.get(f"{name}_epoch")
     if isinstance(epoch, int | float) and epoch:
+        # 1e11 seconds is the year 5138, 1e11 milliseconds is 1973.
         return epoch / 1000 if epoch > 1e11 else float(epoch)
     try:
         return datetime.fromisoformat(_get_text(row, name)).timestamp()

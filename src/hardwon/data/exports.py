@@ -104,7 +104,7 @@ KINDS = {
         "injections",
         "event at:r host session agent kind tool lesson slug summary:t delivery",
         f"""
-        where at >= :since and (:project = '' or (host, session) in (
+        where at >= :since and arm in ('told', 'live') and (:project = '' or (host, session) in (
             select host, session from sessions {_PROJECTS} where projects.path = :project))
         order by at, event, lesson
         """,
@@ -166,6 +166,7 @@ def export_lines(
     }
     filters = {"project": project, "since": clock.format_iso(since) if since else ""}
     yield _format_line("header", header | {name: value for name, value in filters.items() if value})
+    # One read transaction, so that records written meanwhile are all left out.
     connection.execute("begin")
     try:
         for name, kind in KINDS.items():
@@ -227,6 +228,7 @@ def _export_lessons(home: str, project: str, since: float) -> Iterator[str]:
         if (not project or lesson.project == project) and (not since or lesson.updated_at >= clock.format_iso(since))
     }
     for lesson in stored.document["lessons"]:
+        # The document and not the parsed lessons, so that unknown keys are exported too.
         if isinstance(lesson, dict) and lesson.get("id") in selected_ids:
             yield _format_line("lesson", {"lesson": lesson})
 
@@ -239,6 +241,7 @@ def resolve_project_name(connection: sqlite3.Connection, name: str, path: str) -
         union select project from reflections where project in (?1, ?2)
         """
     matching_paths = fetch_column(connection, query, name, path)
+    # A path is unique, a name may be shared by several projects.
     if path in matching_paths:
         return path
     if len(matching_paths) == 1:
@@ -265,6 +268,7 @@ def list_project_paths(connection: sqlite3.Connection) -> list[str]:
 
 def write_lines(path: str, lines: Iterable[str]) -> int:
     """Write a private file, whole or not at all, and return the number of lines."""
+    # `remove_unfinished_files` of a purge recognises this name if the process is killed.
     partial_path, count = f"{path}.{os.getpid()}.new", 0
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):

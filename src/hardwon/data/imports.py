@@ -15,25 +15,28 @@ from typing import Any
 from hardwon import clock
 from hardwon.data.exports import EXPORT_FORMAT, EXPORT_VERSION, KINDS, NULLABLE_COLUMNS
 from hardwon.errors import UserError
-from hardwon.privacy.cleaning import clean_text
-from hardwon.privacy.identifiers import clean_id
+from hardwon.privacy.cleaning import clean_id, clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
 from hardwon.store import deletions, runs, sessions, turns
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
-from hardwon.text import slugs
+from hardwon.text.excerpts import create_slug
 from hardwon.types import frozen
 
 BATCH_SIZE = 200  # lines in one transaction
 SAME_PROMPT_SECONDS = 120.0  # within which equal text is the same prompt, from whichever source
 SESSION_ITEMS = ("prompt", "event", "observation", "summary")
+# An id that looks like a secret is replaced by a hash, so that records with the same id still belong together.
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
+# Changing one of these would part a record from what refers to it.
 _UNCLEANED_KEYS = frozenset({"path", "sourceSessionIds", "id", "slug", "contentHash", "host", "session"})
+# Of a lesson only what was written by somebody is cleaned; its patterns are code.
 _PROSE_KEYS = frozenset(
     {"summary", "problem", "solution", "mistake", "fix", "remediation", "injection", "blockReason", "quote"}
 )
+# SQLite's integers end at 2**63.
 _MAX_NUMBER = 2**62
 _DATED_WHEN_IMPORTED = ("session", "event")  # retention counts these from when they were imported
 NumberedRecord = tuple[int, dict[str, Any]]
@@ -68,6 +71,7 @@ def check_header(line: str, name: str) -> None:
     if not isinstance(header, dict) or header.get("format") != EXPORT_FORMAT:
         raise UserError(f"{name} does not begin with the header of an export", "write one with: hardwon export")
     version = header.get("version")
+    # Older versions stay readable; a newer one may mean something else by the same name.
     if not isinstance(version, int) or version > EXPORT_VERSION:
         message = f"{name} has version {version} of the format, this hardwon knows {EXPORT_VERSION}"
         raise UserError(message, "upgrade hardwon")
@@ -141,6 +145,7 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
     if KINDS[name].has_session:
         for reference in ("host", "session"):
             value = record.get(reference)
+            # A run for a scan or a judgement belongs to no session.
             is_optional = name == "run" and not value
             fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
     if (name == "session" or name in SESSION_ITEMS) and not (fields["host"] and fields["session"]):
@@ -173,6 +178,7 @@ def _check_type(kind: str, name: str, value_type: type, value: Any) -> Any:
     if value is None and name in NULLABLE_COLUMNS:
         return None
     is_too_large = isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER
+    # Other tools write 3.0 as 3.
     if value_type is float and isinstance(value, int) and not isinstance(value, bool) and not is_too_large:
         value = float(value)
     expected_type = str | dict | list if value_type is object else value_type
@@ -196,6 +202,7 @@ def _clean_json(text: str) -> str:
         value = json.loads(text) if text[:1] in ("{", "[", '"') else text
     except (ValueError, RecursionError):
         value = text
+    # It is no JSON, so it is prose.
     if isinstance(value, str) and value == text:
         return clean_text(text)
     cleaned = redact_value(strip_private_deep(value))
@@ -222,6 +229,7 @@ class _Importer:
         self._connection, self._is_approved = connection, is_approved
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
         self._deleted_sessions: set[tuple[str, str]] = set()
+        # A project that was deleted comes back only with a session from after that.
         self._deleted_projects: dict[str, dict[str, Any]] = {}
         self.deleted_count = 0
         self._session_ids: dict[tuple[str, str], int] = {}
@@ -248,6 +256,7 @@ class _Importer:
             self._import_session_item(kind, record)
         elif kind == "run":
             self._import_run(record)
+        # What an agent imports is proposed: only a person can approve.
         elif kind == "memory" and not self._is_approved:
             self._insert_record(kind, record, status="candidate", decided_at=None, file="")
         elif kind == "reflection" and not self._is_approved:  # it names a file, and agents are told its next step
@@ -287,6 +296,7 @@ class _Importer:
                 row[name] = json.dumps(value, separators=(",", ":"))
         if kind in _DATED_WHEN_IMPORTED:
             row["taken_at"] = clock.now()
+        # A record with a known key is the same record, so the first one stays.
         inserted = insert_row(self._connection, KINDS[kind].table, row, verb="insert or ignore").rowcount
         self.imported_counts[kind] += inserted
         if inserted and kind in self.new_keys:
@@ -304,6 +314,7 @@ class _Importer:
         session = self._find_session_id(record)
         if is_new:
             return
+        # Its counts and times are widened by what the export knows more of.
         self._existing_sessions.add(session)
         changed = self._connection.execute(
             """
@@ -351,6 +362,7 @@ class _Importer:
     def _import_run(self, record: Mapping[str, Any]) -> None:
         """Import a run unless one of its time and purpose is here; it counts for its day as if it was made here."""
         try:
+            # The exporting machine may have been in any time zone, so its day differs by at most a day and a half.
             first_day, day, last_day = (runs.to_local_day(record["at"] + hours * 3600) for hours in (-36, 0, 36))
         except (OverflowError, ValueError, OSError):
             raise BadLine("run: at is no time") from None
@@ -379,7 +391,7 @@ class _Importer:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
         used_slugs = set(fetch_column(self._connection, "select slug from candidates"))
         if record["slug"] in used_slugs:
-            record["slug"] = slugs.create_slug(record["slug"], used_slugs, clock.create_suffix)
+            record["slug"] = create_slug(record["slug"], used_slugs, clock.create_suffix)
         self._insert_record("candidate", record)
         number = fetch_value(self._connection, "select number from candidates where id = ?", record["id"])
         for judgement in record["judgements"]:

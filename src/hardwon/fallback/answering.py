@@ -22,7 +22,7 @@ from hardwon.lessons.delivery import (
     reply_to_event,
 )
 from hardwon.lessons.matching import get_pattern_timeout
-from hardwon.privacy.identifiers import clean_ids
+from hardwon.privacy.cleaning import clean_ids
 from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace
 
@@ -170,7 +170,19 @@ class FallbackSources:
     def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]:
         return ()
 
+    def describe_unrecorded_work(self, event: Event) -> str:
+        return ""
+
+    def check_code(self, lesson_id: str) -> str:
+        return "fresh"  # the anchors are in the store
+
     def announce_approvals(self) -> str:
+        return ""
+
+    def announce_proposals(self) -> str:
+        return ""
+
+    def announce_efficacy(self) -> str:
         return ""
 
 
@@ -339,16 +351,9 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 
 def _log_error(home: str, kind: str, error: Exception) -> None:
     """Log an error in one line, without the payload, which may be private."""
-    try:
-        path = os.path.join(home, paths.HOOK_LOG)
-        paths.make_private_folder(os.path.dirname(path))
-        if os.path.exists(path) and os.path.getsize(path) > MAX_LOG_BYTES:
-            os.replace(path, path + ".old")
-        trace, location = error.__traceback__, ""
-        while trace:
-            location = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
-            trace = trace.tb_next
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
-            file.write(f"{time():.0f} {kind} {type(error).__name__} at {location}\n")
-    except OSError:
-        pass
+    trace, location = error.__traceback__, ""
+    while trace:
+        location = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    line = f"{time():.0f} {kind} {type(error).__name__} at {location}\n"
+    paths.append_to_log(os.path.join(home, paths.HOOK_LOG), line, MAX_LOG_BYTES)

@@ -10,8 +10,8 @@ import os
 import sys
 
 from hardwon import paths
-from hardwon.privacy.limits import API_KEY_VARIABLES
 from hardwon.text.light_json import loads
+from hardwon.types import API_KEY_VARIABLES
 
 FIRST_WAIT_SECONDS = 30.0
 MAX_WAIT_SECONDS = 3600.0

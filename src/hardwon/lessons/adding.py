@@ -11,20 +11,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hardwon import clock
+from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
 from hardwon.lessons.lessons_file import LessonsFile
 from hardwon.lessons.record import NESTED_KEYS, BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
-from hardwon.lessons.refusals import note_refused_lesson
 from hardwon.lessons.validation import REVIEW_BELOW, find_lesson_faults, find_secret_faults
-from hardwon.text import similarity, slugs
+from hardwon.privacy.cleaning import clean_text
+from hardwon.text import similarity
+from hardwon.text.characters import to_printable_line
+from hardwon.text.excerpts import create_slug
 from hardwon.types import Lesson, replace
 
 if TYPE_CHECKING:
     from hardwon.types import Status
 
-SOURCES = SOURCE_PERSON, SOURCE_AGENT, SOURCE_SCAN, SOURCE_IMPORT = ("person", "agent", "scan", "import")
+SOURCES = ("person", "agent", "scan", "import", "team")
+SOURCE_PERSON, SOURCE_AGENT, SOURCE_SCAN, SOURCE_IMPORT, SOURCE_TEAM = SOURCES
+LOG = os.path.join("logs", "log")  # of refused lessons
+MAX_LOG_BYTES, _MAX_LOG_LINE_CHARS = 1_000_000, 300
 _SLUG_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 
 
@@ -233,10 +238,18 @@ def _complete_lesson(lesson: Lesson, used_slugs: Sequence[str]) -> Lesson:
     lesson = replace(
         lesson,
         id=lesson.id or clock.create_ulid(now),
-        slug=lesson.slug or slugs.create_slug(lesson.summary, used_slugs, clock.create_suffix),
+        slug=lesson.slug or create_slug(lesson.summary, used_slugs, clock.create_suffix),
         project=os.path.realpath(os.path.expanduser(lesson.project)) if lesson.project else "",
         needs_review=lesson.needs_review or lesson.confidence < REVIEW_BELOW,
         created_at=lesson.created_at or clock.format_iso(now),
         updated_at=clock.format_iso(now),
     )
     return replace(lesson, content_hash=hash_lesson_content(lesson))
+
+
+def note_refused_lesson(home: str, source: str, faults: Sequence[str]) -> None:
+    """Write a line to the log of refused lessons."""
+    # A fault may quote a pattern, so it is redacted like everything that is written.
+    reasons = to_printable_line(clean_text("; ".join(faults)), _MAX_LOG_LINE_CHARS)
+    line = f"{clock.format_iso(clock.now())} lesson from {source} refused: {reasons}\n"
+    paths.append_to_log(os.path.join(home, LOG), line, MAX_LOG_BYTES)

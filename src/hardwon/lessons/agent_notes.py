@@ -15,12 +15,16 @@ PROJECT_NOTES = {
     "codex": (AGENTS_FILE,),
     "gemini": ("GEMINI.md",),
     "opencode": (AGENTS_FILE,),
+    "copilot": (AGENTS_FILE, ".github/copilot-instructions.md"),
+    "qwen": ("QWEN.md", AGENTS_FILE),
 }
 USER_NOTES = {
     "claude-code": "~/.claude/CLAUDE.md",
     "codex": "~/.codex/AGENTS.md",
     "gemini": "~/.gemini/GEMINI.md",
     "opencode": "~/.config/opencode/AGENTS.md",
+    "copilot": "~/.copilot/copilot-instructions.md",
+    "qwen": "~/.qwen/QWEN.md",
 }
 MAX_NOTES_CHARS = 200_000
 # The block written by `hardwon export notes`.

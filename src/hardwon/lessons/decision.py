@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from hardwon import claims, paths
+from hardwon.lessons.arms import draw_fraction
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.projects import is_in_scope
 from hardwon.text.brief_layout import (
@@ -54,14 +55,27 @@ if TYPE_CHECKING:
 
         def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]: ...
 
+        def describe_unrecorded_work(self, event: Event) -> str:
+            """Return what the session changed since its last handoff; empty for nothing, or if no store is at hand."""
+
+        def check_code(self, lesson_id: str) -> str:
+            """Return whether the code that a lesson names is `fresh`, `changed` or `gone` since it was approved."""
+
         def announce_approvals(self) -> str:
             """Return the approvals since the last session, for the person."""
+
+        def announce_proposals(self) -> str:
+            """Return the lessons that agents reported since the last announcement, for the person."""
+
+        def announce_efficacy(self) -> str:
+            """Return what changed about lessons by what their firings led to, for the person."""
 
 
 MAX_QUOTED_COMMAND_CHARS = 120
 START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; leave room for the fence and a margin
 SUBAGENT_LIMIT = 2_000
-BRIEF_SLUG = "brief"  # takes the place of a lesson's slug when a brief is delivered
+# These take the place of a lesson's slug when a brief is delivered, or an agent is asked for a lesson.
+BRIEF_SLUG, REQUEST_SLUG = "brief", "lesson-request"
 RECORDING_NOTICE = "hardwon is recording this session."
 SEARCH_HINT = "Find past work: hardwon search WORDS"
 PROTOCOL = """\
@@ -86,6 +100,7 @@ problem: <what went wrong and why>
 solution: <what to do instead>
 #/lesson"""
 HELD_INTRO = "Held once by hardwon: this has gone wrong before. Read why, then decide."
+CHANGED_CODE_NOTE = "the code it is about has changed since"
 RETRY_HINT = "To run it unchanged, call it again."
 BLOCKED_INTRO = "Blocked by hardwon."
 # Limits in CPU time after which no more lessons are tried. Blocks get the larger one because they guard most.
@@ -93,11 +108,12 @@ BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
 PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within this time; a model that has read the reason comes later
 STOPPING_MODES = ("block", "hold")
 # These agents show the model nothing before a call, but add a note to its result.
-AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode")
+AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen")
 # When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
 # open with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)
 PROTOCOL_CLAIM, OPENED_CLAIM, FIRST_SESSION_CLAIM = "protocol", "opened", "first"
+SILENT_CLAIM = "silent-"  # before a lesson's id
 _MODE_VERBS = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}
 
 
@@ -111,6 +127,9 @@ class SessionClaims:
     def take(self, name: str) -> bool:
         """Claim something once per session; the same event may claim again, in case its worker died meanwhile."""
         return claims.take(self._get_path(name), self._event.id, self._event.at) is None
+
+    def is_taken(self, name: str) -> bool:
+        return os.path.exists(self._get_path(name))
 
     def take_lesson(self, entry: ManifestEntry) -> bool:
         """Claim a lesson for this event.
@@ -129,6 +148,19 @@ class SessionClaims:
             return False
         claims.join(path, token)
         return True
+
+    def is_silent(self, entry: ManifestEntry, secret: str) -> bool:
+        """Return whether a measured lesson is not told in this session.
+
+        Once silent, it stays so until the session ends, even if the share of silent sessions falls meanwhile.
+        """
+        if draw_fraction(secret, self._event.session, entry.id) < entry.silent_share:
+            return True
+        return os.path.exists(self._get_path(SILENT_CLAIM + entry.id))
+
+    def take_silence(self, entry: ManifestEntry) -> bool:
+        """Claim the firing of a lesson that is not told; one firing per session counts."""
+        return self.take(SILENT_CLAIM + entry.id)
 
     def take_first_session(self) -> bool:
         """Claim the first session of this home; return False for all later ones."""
@@ -172,25 +204,40 @@ def reply_to_call(
     if event.kind == "PreToolUse":
         modes = STOPPING_MODES if event.host in AGENTS_NOTED_AFTER_CALL else (*STOPPING_MODES, "note")
     entries: dict[str, ManifestEntry] = {}
+    silent_entries: dict[str, ManifestEntry] = {}
     for part in event.parts or (event,):
         for match in _iter_matches(part, index, modes, sources, project_root, equivalent_folders):
-            if match.entry.delivery != "block":
-                entries.setdefault(match.entry.id, match.entry)
+            if match.entry.silent_share and session_claims.is_silent(match.entry, index.secret):
+                silent_entries.setdefault(match.entry.id, match.entry)
+            elif match.entry.delivery != "block":
+                if entry := _mark_stale(match.entry, sources):
+                    entries.setdefault(entry.id, entry)
             elif not session_claims.is_allowed(match.entry):
                 return _build_block_reply(event, match, index)
+    unspoken = [entry for entry in silent_entries.values() if session_claims.take_silence(entry)]
+    silent_firings = tuple(_build_firing(event, entry, is_silent=True) for entry in unspoken)
 
     budget = index.settings["injectionBudgetBytes"] - count_bytes(fence_text(""))
     limit = index.settings["maxLessonsPerInjection"]
     held_entries = [entry for entry in entries.values() if entry.delivery == "hold"]
     held_budget = budget - count_bytes(HELD_INTRO) - count_bytes(RETRY_HINT)
     if held_lessons := select_lessons(held_entries, session_claims, budget=held_budget, limit=limit):
-        body = SECTION_SEPARATOR.join([HELD_INTRO, *(text for _, text in held_lessons), RETRY_HINT])
-        return _build_reply(event, index, held_lessons, deny=fence_text(body))
+        # Models heed the end of a text most: the fix comes last, and the way through before it (docs/numbers.md).
+        body = SECTION_SEPARATOR.join([f"{HELD_INTRO} {RETRY_HINT}", *(text for _, text in held_lessons)])
+        return _build_reply(event, index, held_lessons, deny=fence_text(body), silent_firings=silent_firings)
     noted_entries = [entry for entry in entries.values() if entry.delivery == "note"]
     if noted_lessons := select_lessons(noted_entries, session_claims, budget=budget, limit=limit):
         body = SECTION_SEPARATOR.join(text for _, text in noted_lessons)
-        return _build_reply(event, index, noted_lessons, context=fence_text(body))
-    return EMPTY_REPLY
+        return _build_reply(event, index, noted_lessons, context=fence_text(body), silent_firings=silent_firings)
+    return HookReply(deliveries=silent_firings) if silent_firings else EMPTY_REPLY
+
+
+def _mark_stale(entry: ManifestEntry, sources: HookSources | None) -> ManifestEntry | None:
+    """Return a lesson with a remark if the code it names has changed since; None if that code is gone."""
+    state = sources.check_code(entry.id) if sources else "fresh"
+    if state == "changed":
+        return replace(entry, text=f"{entry.text}\n({CHANGED_CODE_NOTE})")
+    return None if state == "gone" else entry
 
 
 def _iter_matches(
@@ -250,7 +297,10 @@ def count_bytes(text: str) -> int:
 
 
 def _format_full_lesson(entry: ManifestEntry) -> str:
-    """Format a lesson for the agent, with its slug so that a person can look it up."""
+    """Format a lesson for the agent, with its slug so that a person can look it up; a held one ends with its fix."""
+    if entry.delivery == "hold":
+        heading, newline, rest = entry.text.partition("\n")
+        return f"{heading} (lesson {entry.slug}){newline}{rest}"
     return f"{entry.text}\n(lesson {entry.slug})"
 
 
@@ -278,6 +328,7 @@ def build_session_brief(
     session_claims: SessionClaims | None,
     *,
     equivalent_folders: Sequence[str],
+    sources: HookSources | None = None,
 ) -> SessionBrief:
     """Build the opening of a session: the lesson protocol, the start lessons, and what is recalled of the project.
 
@@ -287,7 +338,8 @@ def build_session_brief(
     protocol: list[str] = []
     if index.settings["lessonProtocol"] and (session_claims is None or session_claims.take(PROTOCOL_CLAIM)):
         protocol = [PROTOCOL]
-    scoped_entries = _list_start_entries(index, equivalent_folders)
+    all_entries = (_mark_stale(entry, sources) for entry in _list_start_entries(index, equivalent_folders))
+    scoped_entries = [entry for entry in all_entries if entry]
     entries = [entry for entry in scoped_entries if not _is_in_notes(entry, note_statements)]
     lines_by_section: dict[str, list[BriefLine]] = {name: [] for name in SECTION_SHARES}
     for line in lines:
@@ -351,7 +403,7 @@ def reply_to_session_start(
     recalled_phrases = [phrase for phrase in recalled_phrases if phrase]
     deliveries = list(reply.deliveries)
     if recalled_phrases:
-        deliveries.append(_build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
+        deliveries.append(build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
     # A person who compacts or resumes a session has already seen this line.
     is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
     notice = ""
@@ -422,7 +474,7 @@ def add_recalled_notes(
         return reply
     context = fence_text("\n".join([intro, *(item.text for item in chosen)]))
     # Record the id and not the text, which may be deleted later.
-    deliveries = [_build_delivery(event, item.id, item.id, subject_phrase, "note") for item in chosen]
+    deliveries = [build_delivery(event, item.id, item.id, subject_phrase, "note") for item in chosen]
     return merge_replies(reply, HookReply(context=context, deliveries=tuple(deliveries)))
 
 
@@ -436,9 +488,15 @@ def _build_block_reply(event: Event, match: Match, index: ManifestIndex) -> Hook
 
 
 def _build_reply(
-    event: Event, index: ManifestIndex, chosen: ChosenLessons, *, deny: str = "", context: str = ""
+    event: Event,
+    index: ManifestIndex,
+    chosen: ChosenLessons,
+    *,
+    deny: str = "",
+    context: str = "",
+    silent_firings: tuple[Delivery, ...] = (),
 ) -> HookReply:
-    deliveries = [_build_delivery(event, entry.id, entry.slug, entry.summary, entry.delivery) for entry, _ in chosen]
+    deliveries = [*(_build_firing(event, entry) for entry, _ in chosen), *silent_firings]
     notice = ""
     if chosen and index.settings["showDeliveries"]:
         first = chosen[0][0]
@@ -447,7 +505,18 @@ def _build_reply(
     return HookReply(deny, context, notice, tuple(deliveries))
 
 
-def _build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
+def _build_firing(event: Event, entry: ManifestEntry, *, is_silent: bool = False) -> Delivery:
+    """Return the record of a firing: told as always, or in one of the arms of a measured lesson."""
+    arm = "told"
+    if entry.silent_share >= 1:
+        arm = "shadow"
+    elif entry.silent_share:
+        arm = "silent" if is_silent else "live"
+    delivery = build_delivery(event, entry.id, entry.slug, entry.summary, entry.delivery)
+    return replace(delivery, version=entry.version, arm=arm, probability=1 - entry.silent_share)
+
+
+def build_delivery(event: Event, lesson_id: str, slug: str, summary: str, delivery: DeliveryMode) -> Delivery:
     return Delivery(
         # Two hooks may ask about one call and both be denied; that is one delivery.
         event=f"{event.session}:{event.tool_use_id}" if event.tool_use_id else event.id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from hardwon import claims, paths
+from hardwon.clock import DUPLICATE_SECONDS
 from hardwon.lessons.decision import (
     AGENTS_NOTED_AFTER_CALL,
     AGENTS_OPENED_AT_PROMPT,
@@ -23,11 +24,11 @@ from hardwon.lessons.decision import (
     reply_to_subagent_start,
 )
 from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.privacy.limits import DUPLICATE_SECONDS
 from hardwon.projects import find_git_root, find_project_path, list_equivalent_folders
 from hardwon.self_protection.commands import judge_call
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.text.fence import fence_text
+from hardwon.text.handoff_request import COMPACTION_PROPOSAL, HANDOFF_PROMPT, HANDOFF_REQUEST, PROPOSAL
 from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, frozen, replace
 
 TYPE_CHECKING = False
@@ -53,6 +54,7 @@ REFUSED_DECISION = "a decision was not carried out"
 MAX_REFUSED_CHARS = 200  # shown part of a refused decision
 MAX_LOG_BYTES = 200_000
 DUPLICATE_PREFIX = "twice-"
+HANDOFF_CLAIM = "handoff-proposed"
 
 
 def open_index(home: str) -> ManifestIndex:
@@ -71,11 +73,15 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         if event.host in AGENTS_OPENED_AT_PROMPT:
             return EMPTY_REPLY
         return _reply_to_start(event, index, home, session_claims, sources)
+    if event.kind in ("PreCompact", "Stop") and not event.agent:
+        return _propose_handoff(event, index, session_claims, sources)
     if event.kind == "SubagentStart":
         folders = list_equivalent_folders(event.cwd)
         return reply_to_subagent_start(event, index, session_claims, equivalent_folders=folders)
     if event.kind == "UserPromptSubmit" and not event.agent:
         reply = _reply_to_prompt(event, index, home, session_claims, sources)
+        if not reply.deny and (announcement := sources.announce_proposals()):
+            reply = replace(reply, notice="\n".join(filter(None, (reply.notice, announcement))))
         # The model does not see a denied prompt, so the session then opens with the next one.
         if event.host in AGENTS_OPENED_AT_PROMPT and not reply.deny and session_claims.take(OPENED_CLAIM):
             return merge_replies(_reply_to_start(event, index, home, session_claims, sources), reply)
@@ -124,12 +130,32 @@ def _reply_to_start(
         read_note_statements(event.cwd, event.host),
         session_claims,
         equivalent_folders=list_equivalent_folders(event.cwd),
+        sources=sources,
     )
     reply = reply_to_session_start(event, index, session_brief, session_claims, viewer_address=sources.viewer_address)
     if event.source == "compact":  # the session continues, and its person has read this
         return reply
-    notices = [reply.notice, sources.announce_approvals(), _format_waiting_line(index.waiting_count)]
+    notices = [
+        reply.notice,
+        sources.announce_approvals(),
+        sources.announce_proposals(),
+        sources.announce_efficacy(),
+        _format_waiting_line(index.waiting_count),
+    ]
     return replace(reply, notice="\n".join(filter(None, notices)))
+
+
+def _propose_handoff(
+    event: Event, index: ManifestIndex, session_claims: SessionClaims, sources: HookSources
+) -> HookReply:
+    """Propose a handoff once a session, if it changed something since the last one. This never blocks a stop."""
+    if not index.settings.get("proposeHandoff") or session_claims.is_taken(HANDOFF_CLAIM):
+        return EMPTY_REPLY
+    work = sources.describe_unrecorded_work(event)
+    if not work or not session_claims.take(HANDOFF_CLAIM):
+        return EMPTY_REPLY
+    context = COMPACTION_PROPOSAL.format(work) if event.kind == "PreCompact" else ""
+    return HookReply(context=context, notice=PROPOSAL.format(work))
 
 
 def _format_waiting_line(count: int) -> str:
@@ -158,6 +184,8 @@ def _reply_to_prompt(
         if reason := sources.find_doubt(event):
             return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, reason, event.at)}")
         return _allow_lesson(index, home, session_claims, words[2])
+    if words == HANDOFF_PROMPT.split() and event.source != "command":
+        return HookReply(context=fence_text(HANDOFF_REQUEST))
     reply = EMPTY_REPLY
     if index.settings.get("promptRecall"):
         recalled_items = sources.recall_for_prompt(event)
@@ -202,7 +230,7 @@ def is_answered_by_hardwon(event: Event) -> bool:
 def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
     """Refuse a decision that may not come from a person, and log it for `hardwon doctor`."""
     from hardwon.privacy.cleaning import clean_text  # imported late because few prompts get here
-    from hardwon.text.printable import to_printable_line
+    from hardwon.text.characters import to_printable_line
 
     command = to_printable_line(clean_text(prompt), MAX_REFUSED_CHARS)
     append_to_hook_log(home, [f"{REFUSED_DECISION}: {doubt}: {command}"], at)
@@ -211,16 +239,9 @@ def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
 
 
 def append_to_hook_log(home: str, lines: Sequence[str], at: float) -> None:
-    """Append lines for `hardwon doctor`; one previous file is kept, so that the log cannot fill the disk."""
-    path = os.path.join(home, paths.HOOK_LOG)
-    try:
-        paths.make_private_folder(os.path.dirname(path))
-        if os.path.exists(path) and os.path.getsize(path) > MAX_LOG_BYTES:
-            os.replace(path, path + ".old")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
-            file.writelines(f"{at:.0f} {line}\n" for line in lines)
-    except OSError:
-        pass  # the answer still goes out
+    """Append lines for `hardwon doctor`."""
+    text = "".join([f"{at:.0f} {line}\n" for line in lines])
+    paths.append_to_log(os.path.join(home, paths.HOOK_LOG), text, MAX_LOG_BYTES)
 
 
 def is_allow_command(prompt_words: Sequence[str]) -> bool:

@@ -34,19 +34,19 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
     later_calls = views.list_calls_after(connection, session_number, delivery, limit=MAX_CALLS_AHEAD)
     if denied_call is None:
         return DeliveryOutcome(None, later_calls[0] if later_calls else None)
-    same_aim_calls = (call for call in later_calls if _has_same_aim(denied_call, call))
+    same_aim_calls = (call for call in later_calls if has_same_aim(denied_call["input"], call["input"]))
     return DeliveryOutcome(denied_call, next(same_aim_calls, later_calls[0] if later_calls else None))
 
 
-def _has_same_aim(denied_call: dict[str, Any], call: dict[str, Any]) -> bool:
-    """Return whether two calls run a common program or concern the same file."""
-    denied_input, later_input = _parse_input(denied_call), _parse_input(call)
+def has_same_aim(denied_call_input: str, later_call_input: str) -> bool:
+    """Return whether two calls, given by their stored inputs, run a common program or concern the same file."""
+    denied_input, later_input = _parse_input(denied_call_input), _parse_input(later_call_input)
     if command := get_text(denied_input, "command"):
         programs = {part.program for part in list_working_commands(command)}
         return not programs.isdisjoint(part.program for part in list_working_commands(get_text(later_input, "command")))
     return bool(get_tool_path(denied_input)) and get_tool_path(denied_input) == get_tool_path(later_input)
 
 
-def _parse_input(call: dict[str, Any]) -> dict[str, Any]:
-    parsed = parse_json_or_text(call["input"])
+def _parse_input(stored_input: str) -> dict[str, Any]:
+    parsed = parse_json_or_text(stored_input)
     return parsed if isinstance(parsed, dict) else {}

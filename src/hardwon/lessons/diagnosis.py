@@ -17,10 +17,9 @@ from hardwon.lessons import health, manifest
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.health import LessonFacts
-from hardwon.lessons.lessons_file import get_lessons_path, read
+from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
 from hardwon.lessons.manifest import BuildResult
 from hardwon.lessons.pattern_search import PatternCache
-from hardwon.lessons.trust_file import get_project_lessons_path
 from hardwon.store import db
 from hardwon.store.injections import count_by_lesson
 from hardwon.store.transcripts import iter_ended_calls

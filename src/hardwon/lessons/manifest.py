@@ -17,14 +17,16 @@ from typing import Any
 from hardwon import paths, settings
 from hardwon.clock import format_iso
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, lessons_file, manifest_index, trust_file
+from hardwon.lessons import approved_lessons, lessons_file, manifest_index
 from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.delivery import open_index
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
 from hardwon.lessons.pattern_check import find_literal_sets
-from hardwon.lessons.record import to_flag_letters
+from hardwon.lessons.record import compute_version, to_flag_letters
 from hardwon.lessons.validation import find_disabling_faults
+from hardwon.store import efficacy
+from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace
 
 MANIFEST_TYPE = "hardwon-manifest"
@@ -56,8 +58,8 @@ def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[st
         source_paths = [
             lessons_file.get_lessons_path(home),
             settings.get_config_path(home),
-            trust_file.get_trust_path(home),
-            *(trust_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]),
+            lessons_file.get_trust_path(home),
+            *(lessons_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]),
         ]
     stats = []
     for path in source_paths:
@@ -93,13 +95,15 @@ def build(home: str, now: float) -> BuildResult:
         lessons, faults, waiting = gather_lessons(home)
         faults = [*settings.find_faults(config), *faults]
         active, left_out = choose_active_lessons(lessons, values, waiting)
-        entries = compile_entries(active)
+        states = efficacy.read_lesson_states(home)
+        entries = compile_entries(active, states.by_lesson)
         content = manifest_index.build(
             entries,
             [find_entry_literals(entry) for entry in entries],
             settings=values,
             source_stats=source_stats,
             waiting_count=len(waiting),
+            secret=states.secret,
         )
         document = build_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
@@ -122,14 +126,14 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     projects, trust_faults = _read_trusted_hashes(home)
     faults += trust_faults
     for project, trusted_hash in projects.items():
-        path = trust_file.get_project_lessons_path(project)
+        path = lessons_file.get_project_lessons_path(project)
         # Anybody can edit trusted.json alone, so the approval must agree.
         if in_force.trusted_hashes.get(project) != trusted_hash:
             faults.append(f"{path} is trusted without an approval and is not used: hardwon trust {project}")
             continue
         try:
-            content = trust_file.read_project_lessons(path)
-            if trust_file.hash_bytes(content) != trusted_hash:
+            content = lessons_file.read_project_lessons(path)
+            if lessons_file.hash_bytes(content) != trusted_hash:
                 faults.append(f"{path} changed since it was trusted and is not used: hardwon trust {project}")
                 continue
             project_file = lessons_file.parse_content(path, content)
@@ -148,7 +152,7 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
 
 def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
     try:
-        return trust_file.read_trusted_hashes(home), []
+        return lessons_file.read_trusted_hashes(home), []
     except UserError as error:
         return {}, [error.say]
 
@@ -183,23 +187,27 @@ def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
     return "; ".join(find_disabling_faults(lesson))
 
 
-def compile_entries(lessons: Sequence[Lesson]) -> list[ManifestEntry]:
-    """Compile entries in the order they are tried: blocks first, then by priority."""
-    ordered = sorted(lessons, key=lambda lesson: (_MODE_ORDER[lesson.delivery], -lesson.priority, lesson.slug))
-    return [_compile_entry(number, lesson) for number, lesson in enumerate(ordered)]
+def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState] = NO_STATES) -> list[ManifestEntry]:
+    """Compile entries in the order they are tried: blocks first, then by priority.
+
+    `states` says which lessons stay silent in some sessions, and which were stepped down from a hold to a note.
+    """
+    entries = [_compile_entry(lesson, states.get(lesson.id, UNCHANGED_STATE)) for lesson in lessons]
+    entries.sort(key=lambda entry: (_MODE_ORDER[entry.delivery], -entry.priority, entry.slug))
+    return [replace(entry, number=number) for number, entry in enumerate(entries)]
 
 
-def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
+def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
     home, ignore_case = os.path.expanduser("~"), is_case_ignored()
     globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
     return ManifestEntry(
-        number=number,
+        number=0,
         id=lesson.id,
         slug=lesson.slug,
         summary=lesson.summary,
         text=lesson.injection or f"## Lesson: {lesson.summary}\n{lesson.problem}\n**Fix**: {lesson.solution}",
         reason=lesson.block_reason,
-        delivery=lesson.delivery,
+        delivery="note" if state.stepped_down_to == "note" and lesson.delivery == "hold" else lesson.delivery,
         priority=lesson.priority,
         tools=find_lesson_tools(lesson),
         commands=lesson.commands,
@@ -209,6 +217,8 @@ def _compile_entry(number: int, lesson: Lesson) -> ManifestEntry:
         contents=lesson.contents,
         unless=lesson.unless,
         project=os.path.realpath(os.path.expanduser(lesson.project)) if lesson.project else "",
+        version=compute_version(lesson),
+        silent_share=1.0 if state.stepped_down_to == "silent" else state.silent_share,
     )
 
 

@@ -14,7 +14,7 @@ import sys
 from bisect import bisect_left
 from itertools import accumulate
 
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 from hardwon.types import Glob, ManifestEntry, Pattern
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     # One item per alternative pattern: the sets of literals of which a match contains at least one each.
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-INDEX_FORMAT = b"hardwon-index-2\n"  # change the number to make every process rebuild the index
+INDEX_FORMAT = b"hardwon-index-3\n"  # change the number to make every process rebuild the index
 _HEAD_OFFSET = len(INDEX_FORMAT) + 8
 _LONG_WIDTH, _SHORT_WIDTH = 4, 2
 _MAX_SHORT_PIECE = 0xFFFF
@@ -47,6 +47,7 @@ class ManifestIndex:
             self.source_stats: Sequence[Any] = head["sources"]
             self.start_numbers: Sequence[int] = head["starts"]
             self.waiting_count: int = head.get("waiting", 0)  # unapproved changes to lessons.json
+            self.secret: str = head.get("secret", "")  # draws the sessions in which measured lessons stay silent
             self._always_tried: Mapping[str, Sequence[int]] = head["always"]
             self._pieces, self._ends, self._numbers = (
                 _unpack_numbers(head[name]) for name in ("pieces", "ends", "numbers")
@@ -113,6 +114,7 @@ def build(
     settings: Mapping[str, Any],
     source_stats: Sequence[Any],
     waiting_count: int = 0,
+    secret: str = "",
 ) -> bytes:
     """Build the bytes of an index; `demands` are the literals required to match each entry."""
     bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
@@ -123,6 +125,7 @@ def build(
             "settings": dict(settings),
             "sources": list(source_stats),
             "waiting": waiting_count,
+            "secret": secret,
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
             "always": always,
             "pieces": _pack_numbers(sorted_pieces),

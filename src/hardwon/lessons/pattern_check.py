@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from re import _constants, _parser  # type: ignore[attr-defined]  # Python's own regex parser, which has no stubs
 from typing import Any
 
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 
 MAX_PATTERN_CHARS = 2000
 MAX_PARENTHESES = 100

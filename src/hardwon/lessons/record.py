@@ -150,6 +150,11 @@ def hash_authored_fields(lesson: Lesson) -> str:
     return _hash_json(select_authored_fields(lesson))
 
 
+def compute_version(lesson: Lesson) -> str:
+    """Return a short name of what the author wrote; firings of two versions are never counted together."""
+    return hash_authored_fields(lesson)[:12]
+
+
 def _hash_json(value: object) -> str:
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -13,7 +13,7 @@ from hardwon.lessons.pattern_search import PatternCache
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import ScannedCall
-from hardwon.text.case_folding import fold_case
+from hardwon.text.characters import fold_case
 from hardwon.types import Event, Lesson, ManifestEntry, frozen
 
 MAX_SAMPLES = 3

@@ -3,22 +3,31 @@
 It contains what scans found in transcripts and what agents proposed. A mined candidate is a row of the database. A
 lesson that an agent proposed is a record of lessons.json with the status `candidate`; it also gets a row, so that it
 has a number like the others, and the row follows the record. Deciding about such a row changes its record.
+
+The second half describes a candidate: as JSON in the format of the seed, and as what a person reads before deciding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from hardwon import clock
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file
-from hardwon.lessons.record import to_lesson_record
+from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
+from hardwon.lessons.validation import REVIEW_BELOW
 from hardwon.store import candidates
-from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
+from hardwon.store.candidates import PROPOSED_PREFIX, Candidate, Judgement, list_episodes
 from hardwon.store.db import Connection, transaction
-from hardwon.types import Lesson
+from hardwon.text.similarity import find_nearest_lesson
+from hardwon.types import Lesson, MinedEpisode
 
+MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
+UNPROVEN_WEIGHT = 0.1  # ranks what no recorded call proves below everything that is proven
 _EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
 # The fields that a person reads and decides about. The others, such as dates, may change without a decision.
 _REVIEWED_KEYS = (
@@ -38,6 +47,18 @@ _REVIEWED_KEYS = (
     "sourceSessionIds",
     "occurrenceCount",
 )
+PATTERN_NAMES = {"commandPatterns": "command", "pathPatterns": "path", "contentPatterns": "content"}
+_PATTERN_LABELS = {**PATTERN_NAMES, "pathRegexes": "path"}
+_DELIVERY_EFFECTS = {
+    "note": "read beside the result of the call, once a session",
+    "hold": "denied once a session, with this text; made again, it runs",
+    "block": "denied every time",
+    "start": "read when a session starts",
+}
+Segments = list[tuple[str, bool]]  # the pieces of a call, each with whether only this call has it
+_NEAR_WORDS = 6  # equal words shown on each side of a difference
+_MAX_DIFF_CHARS = 400
+_WORD = re.compile(r"\S+\s*")
 
 
 def list_waiting(home: str, connection: Connection, status: str = "candidate") -> list[Candidate]:
@@ -143,7 +164,7 @@ def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
         signature=f"{PROPOSED_PREFIX}{lesson.id}",
         tier=1,
         status="candidate",
-        score=lesson.confidence,
+        score=round(UNPROVEN_WEIGHT * lesson.confidence, 3),
         parts={"tag": lesson.confidence},
         occurrences=max(lesson.occurrences, 1),
         sessions=tuple(lesson.source_sessions),
@@ -157,3 +178,192 @@ def _select_reviewed_fields(lesson: Lesson) -> Mapping[str, Any]:
     record = to_lesson_record(lesson)
     evidence = [dict(item) for item in lesson.evidence if item.keys() >= _EVIDENCE_KEYS]
     return {**{name: record[name] for name in _REVIEWED_KEYS if name in record}, "evidence": evidence}
+
+
+def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[str, Any]:
+    """Return the candidate in the seed's format, with hardwon's additional fields."""
+    episodes = list_episodes(connection, candidate.signature)
+    record = candidate.record
+    episode_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
+    pattern = find_first_pattern(record, *PATTERN_NAMES)
+    if candidate.tier == 1:
+        raw_trigger = episode_body.get("trigger")
+    else:
+        raw_trigger = episode_body.get("command") or episode_body.get("file")
+    return {
+        "index": candidate.number,
+        "id": candidate.id,
+        "slug": candidate.slug,
+        "tier": candidate.tier,
+        "status": candidate.status,
+        "tool": episode_body.get("tool", ""),
+        "confidence": record["confidence"],
+        "priority": record["priority"],
+        "occurrenceCount": candidate.occurrences,
+        "sessionCount": len(candidate.sessions),
+        "projectCount": len(candidate.projects),
+        "projects": [os.path.basename(project) or project for project in candidate.projects],
+        "summary": record["summary"],
+        "problem": record["problem"],
+        "solution": record["solution"],
+        "tags": record["tags"],
+        "trigger": str(raw_trigger or pattern),
+        "triggerPattern": pattern,
+        "triggers": record["triggers"],
+        "delivery": record["delivery"],
+        "scope": record["scope"],
+        "needsReview": candidate.tier == 2 or record["confidence"] < REVIEW_BELOW,
+        "sourceSessionIds": list(candidate.sessions),
+        "signals": {"userCorrection": any(bool(episode.body.get("person")) for episode in episodes)},
+        "score": candidate.score,
+        "scoreParts": dict(candidate.parts),
+        "difference": find_difference(episodes, record["solution"]),
+        "evidence": [entry for episode in episodes for entry in episode.body["evidence"]],
+    }
+
+
+def find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[str, Any]:
+    """Return the failed call, the one that worked instead, and the arguments that only one of them has."""
+    body = _find_episode_body(episodes, solution)
+    return {key: body[key] for key in ("command", "worked", "removed", "added") if key in body}
+
+
+def _find_episode_body(episodes: Sequence[MinedEpisode], solution: str) -> Mapping[str, Any]:
+    """Return the episode that a candidate's words come from, or for an agent's own words one that it is about."""
+    bodies = [episode.body for episode in episodes if episode.tier == 2]
+    bodies.sort(key=lambda body: (body["solution"] != solution, not body["worked"]))
+    return bodies[0] if bodies else {}
+
+
+def find_first_pattern(record: Mapping[str, Any], *kinds: str) -> str:
+    for kind in kinds:
+        for pattern in record["triggers"].get(kind, ()):
+            return str(pattern["source"] if isinstance(pattern, dict) else pattern)
+    return ""
+
+
+def describe_figures(parts: Mapping[str, float]) -> str:
+    """Describe for the list on which calls a proposal would have fired."""
+    stopped, repeats, fine, fine_calls = (int(parts.get(name, 0)) for name in ("stopped", "repeats", "fine", "calls"))
+    stops = f"would have stopped {stopped} of {repeats} repeats" if repeats else "seen in one session, no repeat yet"
+    return f"{stops}; fired on {fine} of {fine_calls} calls that went fine"
+
+
+def is_proven(candidate: Candidate, min_share: float) -> bool:
+    """Return whether the recorded calls prove its trigger: enough of those that it matches failed."""
+    failed, fine = candidate.parts.get("failed", 0.0), candidate.parts.get("fine", 0.0)
+    return failed > 0 and failed / (failed + fine) >= min_share
+
+
+def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, Segments]:
+    """Return the call that failed and the one that worked, with the words that differ marked; empty if not known."""
+    body = _find_episode_body(list_episodes(connection, candidate.signature), candidate.record["solution"])
+    # The problem is that of the first attempt; the last one may have failed in another way.
+    failed = body.get("firstCommand") or body.get("command") or body.get("file") or ""
+    return diff_calls(failed, body.get("worked") or "")
+
+
+def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
+    """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
+    old_words, new_words = _WORD.findall(failed[:_MAX_DIFF_CHARS]), _WORD.findall(worked[:_MAX_DIFF_CHARS])
+    if not new_words:
+        return [(failed[:_MAX_DIFF_CHARS], False)] if old_words else [], []
+    old_segments: Segments = []
+    new_segments: Segments = []
+    matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        is_changed = kind != "equal"
+        for segments, words in (
+            (old_segments, old_words[old_start:old_end]),
+            (new_segments, new_words[new_start:new_end]),
+        ):
+            shown_words = words
+            if not is_changed and len(words) > 2 * _NEAR_WORDS:
+                shown_words = [*words[:_NEAR_WORDS], "… ", *words[-_NEAR_WORDS:]]
+            if shown_words:
+                segments.append(("".join(shown_words), is_changed))
+    return old_segments, new_segments
+
+
+def extract_rewording(candidate: Candidate, judgement: Judgement | None) -> dict[str, Any]:
+    """Return the changes that a reader suggests, if its judgement is valid and calls the candidate a lesson."""
+    if judgement is None or judgement.void or judgement.verdict != "lesson":
+        return {}
+    body = judgement.body
+    changes = {key: body[key] for key in ("summary", "problem", "solution", "delivery", "tags") if body.get(key)}
+    if body.get("trigger"):
+        # A reader names one trigger; for a candidate about files it is a path.
+        triggers = candidate.record["triggers"]
+        is_about_files = triggers.get("pathPatterns") and not triggers.get("commandPatterns")
+        changes["pathPatterns" if is_about_files else "commandPatterns"] = [body["trigger"]]
+    return changes
+
+
+def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float] | None:
+    """Return the most similar lesson and its share of words, if they share more than common words."""
+    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    others = [lesson for lesson in lessons if lesson.id != candidate.id and lesson.status != "rejected"]
+    try:
+        nearest = find_nearest_lesson(parse_lesson({**candidate.record, "id": candidate.id}), others)
+    except BadRecord:
+        return None
+    return nearest if nearest and nearest[1] >= MIN_SIMILARITY else None
+
+
+def group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each quote once, with every line of the file where it stands."""
+    lines_by_quote: dict[tuple[str, str, str], list[int]] = {}
+    for entry in evidence:
+        lines_by_quote.setdefault((entry["path"], entry["kind"], entry["quote"]), []).append(entry["line"])
+    return [
+        {"path": path, "kind": kind, "quote": quote, "lines": lines}
+        for (path, kind, quote), lines in lines_by_quote.items()
+    ]
+
+
+def describe_record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Describe a record field by field, with every field that has an effect, for the person who accepts it."""
+    rows = [("problem", record["problem"]), ("solution", record["solution"]), ("trigger", describe_trigger(record))]
+    if record.get("injection"):
+        rows.append(("told as", record["injection"]))
+    if record.get("unless"):
+        rows.append(("unless", describe_unless(record)))
+    tags_text = "".join(f", {tag}" for tag in record["tags"])
+    rows.append(
+        ("delivery", f"{record['delivery']}, priority {record['priority']}, in {describe_scope(record)}{tags_text}")
+    )
+    if record["delivery"] == "block":
+        rows.append(("reason", record.get("blockReason") or record["solution"]))
+    return rows
+
+
+def describe_trigger(record: Mapping[str, Any]) -> str:
+    """Return when a record fires, in a line; nothing if never."""
+    triggers = record["triggers"]
+    if record["delivery"] == "start":
+        return "fires when a session starts"
+    tools = triggers.get("toolNames") or ()
+    patterns_text = "; ".join(
+        f"{name} {_join_patterns(triggers[key])}" for key, name in _PATTERN_LABELS.items() if triggers.get(key)
+    )
+    if patterns_text:
+        return f"{', '.join(tools)}: {patterns_text}" if tools else patterns_text
+    return f"fires on every {' or '.join(tools)} call" if tools else ""
+
+
+def describe_unless(record: Mapping[str, Any]) -> str:
+    return _join_patterns(record["unless"])
+
+
+def _join_patterns(patterns: Iterable[Any]) -> str:
+    return " | ".join(str(pattern["source"] if isinstance(pattern, dict) else pattern) for pattern in patterns)
+
+
+def describe_delivery(record: Mapping[str, Any]) -> str:
+    """Return how the agent gets the lesson, in a line."""
+    return f"{record['delivery']}: {_DELIVERY_EFFECTS.get(record['delivery'], 'not a delivery')}"
+
+
+def describe_scope(record: Mapping[str, Any]) -> str:
+    scope = record["scope"]
+    return str(scope.get("path", "every project")) if isinstance(scope, dict) else str(scope)

@@ -11,8 +11,7 @@ from hardwon.lessons.record import PATTERN_FIELDS
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private
 from hardwon.privacy.redaction import redact_text
-from hardwon.text.excerpts import pluralize
-from hardwon.text.placeholders import PROSE_PATTERN, is_placeholder
+from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder, pluralize
 from hardwon.types import Lesson, Pattern, replace
 
 MIN_TEXT_CHARS = 20

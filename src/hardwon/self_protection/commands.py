@@ -13,27 +13,19 @@ from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hardwon.shell.parsing import SimpleCommand
     from hardwon.types import Event
 
 # Variables that agents set for the commands they run. CODEX_HOME, CODEX_API_KEY and the like are missing here because
 # people set those themselves.
-AGENT_VARIABLES = (
-    "CLAUDECODE",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "AI_AGENT",
-    "GEMINI_CLI",
-    "OPENCODE",
-    "CURSOR_AGENT",
-    "CODEX_SANDBOX",
-    "CODEX_SANDBOX_NETWORK_DISABLED",
-    "CODEX_THREAD_ID",
-    "CODEX_CI",
-    "CODEX_MANAGED_BY_NPM",
-    "CODEX_MANAGED_BY_BUN",
+_AGENT_VARIABLE_TEXT = (
+    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT GEMINI_CLI OPENCODE CURSOR_AGENT CODEX_SANDBOX"
+    " CODEX_SANDBOX_NETWORK_DISABLED CODEX_THREAD_ID CODEX_CI CODEX_MANAGED_BY_NPM CODEX_MANAGED_BY_BUN"
+    " COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE"
 )
+AGENT_VARIABLES = tuple(_AGENT_VARIABLE_TEXT.split())
 _GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
@@ -58,6 +50,7 @@ _DECIDING_VERBS = {
     "restore": (),
     "view": (),
     "approvals": ("undo",),
+    "proof": ("--measure", "--stop", "--undo"),
     "memory": ("approve", "reject", "retire", "edit"),
     "handoff": ("ratify", "discard"),
     "reflect": ("--undo",),
@@ -78,29 +71,13 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valu
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
-AGENTS = ("claude-code", "codex", "gemini", "opencode")
+AGENTS = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
-_LAUNCHERS = (
-    "uv",
-    "uvx",
-    "pipx",
-    "poetry",
-    "pdm",
-    "hatch",
-    "pixi",
-    "conda",
-    "script",
-    "tmux",
-    "screen",
-    "unbuffer",
-    "expect",
-    "strace",
-    "flock",
-    "parallel",
-)
+_LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel"
+_LAUNCHERS = tuple(_LAUNCHER_TEXT.split())
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
-_AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode")
+_AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
 # Every call that writes hardwon's files or an agent's settings contains one of these; other calls skip the checks.
@@ -117,6 +94,9 @@ _HINTS = (
     ".codex",
     ".gemini",
     "opencode",
+    ".copilot",
+    ".qwen",
+    "COPILOT_HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
 )
@@ -126,11 +106,14 @@ _LINKABLE_FILES = ("lessons.json", "config.json")  # people link these to their 
 _MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
 _MAX_LAUNCH_DEPTH = 3  # of commands in strings that launchers run
 _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that would take twice the time a hook has
-_SCAN_CHARS, _MAX_MENTIONS = (
-    400,
-    2_000,
-)  # for a longer command: characters read after each `hardwon` in it, and how many of these are read
+# For a longer command: characters read after each `hardwon` in it, and how many of these are read.
+_SCAN_CHARS, _MAX_MENTIONS = 400, 2_000
 _UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
+
+
+def find_agent_variable(environment: Mapping[str, str]) -> str:
+    """Return the variable that reveals an agent, or an empty string for a person, who alone may approve."""
+    return next((name for name in AGENT_VARIABLES if environment.get(name)), "")
 
 
 def judge_call(event: Event, home: str) -> str:

@@ -11,15 +11,11 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LINKABLE_FILES = (
-    "lessons.json",
-    "config.json",
-    "socket",
-)  # people link the first two to their dotfiles; hardwon links the third
-SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js")
-_SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin")
-_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME")
-_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js")
+_LINKABLE_FILES = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles
+SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js", "hardwon.json")
+_SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin", ".copilot", "hooks", ".qwen")
+_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
+_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json")
 _MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
 HOOK_SCRIPT = "/hardwon/hook.py"
 _PLUGIN_MARK = '"hardwon@'

@@ -49,39 +49,18 @@ class WriteRule:
 
 
 _ALL_OPERANDS = WriteRule("all")
+_PLAIN_WRITER_TEXT = (
+    "tee touch truncate mkdir mkfifo mknod chmod chown chgrp chattr setfacl ln link sponge"
+    " ed ex vi vim nvim nano emacs fallocate"
+)
+_PLAIN_WRITERS = _PLAIN_WRITER_TEXT.split()
 _TARGET_OPTIONS = ("-t", "--target-directory")
 _IN_PLACE_OPTIONS = ("-i", "--in-place", "--inplace")
 _RSYNC_VALUE_OPTIONS = ("-e", "--rsh", "-f", "--filter", "--exclude", "--include", "--exclude-from", "--include-from")
 _DOWNLOAD_OPTIONS = ("-o", "--output", "--output-dir", "--unix-socket")
 WRITE_RULES: dict[str, WriteRule] = {
     **dict.fromkeys(("rm", "rmdir", "unlink", "shred", "mv", "trash", "srm"), WriteRule("all", removes=True)),
-    **dict.fromkeys(
-        (
-            "tee",
-            "touch",
-            "truncate",
-            "mkdir",
-            "mkfifo",
-            "mknod",
-            "chmod",
-            "chown",
-            "chgrp",
-            "chattr",
-            "setfacl",
-            "ln",
-            "link",
-            "sponge",
-            "ed",
-            "ex",
-            "vi",
-            "vim",
-            "nvim",
-            "nano",
-            "emacs",
-            "fallocate",
-        ),
-        _ALL_OPERANDS,
-    ),
+    **dict.fromkeys(_PLAIN_WRITERS, _ALL_OPERANDS),
     **dict.fromkeys(
         ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz"), WriteRule("all", never_with=("-c", "-l", "-t"))
     ),
@@ -111,70 +90,17 @@ WRITE_RULES: dict[str, WriteRule] = {
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL_OPERANDS),
 }
 _OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # for programs that are not in the table
-_GIT_READ_VERBS = frozenset(
-    (
-        "",
-        "status",
-        "log",
-        "diff",
-        "show",
-        "ls-files",
-        "ls-tree",
-        "ls-remote",
-        "blame",
-        "grep",
-        "rev-parse",
-        "rev-list",
-        "cat-file",
-        "shortlog",
-        "describe",
-        "remote",
-        "branch",
-        "reflog",
-        "check-ignore",
-        "for-each-ref",
-        "name-rev",
-        "help",
-        "version",
-        "count-objects",
-        "diff-tree",
-        "diff-files",
-        "merge-base",
-        "var",
-        "config",
-    )
+_GIT_READ_VERB_TEXT = (
+    "status log diff show ls-files ls-tree ls-remote blame grep rev-parse rev-list cat-file shortlog describe"
+    " remote branch reflog check-ignore for-each-ref name-rev help version count-objects diff-tree diff-files"
+    " merge-base var config"
 )
-_SQL_READ_WORDS = frozenset(
-    (
-        "select",
-        "explain",
-        "values",
-        "pragma",
-        "with",
-        ".schema",
-        ".fullschema",
-        ".tables",
-        ".indexes",
-        ".indices",
-        ".databases",
-        ".dbinfo",
-        ".dump",
-        ".mode",
-        ".header",
-        ".headers",
-        ".width",
-        ".nullvalue",
-        ".separator",
-        ".timeout",
-        ".print",
-        ".help",
-        ".quit",
-        ".exit",
-        ".stats",
-        ".timer",
-        ".show",
-    )
+_GIT_READ_VERBS = frozenset(_GIT_READ_VERB_TEXT.split())
+_SQL_READ_WORD_TEXT = (
+    "select explain values pragma with .schema .fullschema .tables .indexes .indices .databases .dbinfo .dump"
+    " .mode .header .headers .width .nullvalue .separator .timeout .print .help .quit .exit .stats .timer .show"
 )
+_SQL_READ_WORDS = frozenset(_SQL_READ_WORD_TEXT.split())
 _SQL_WRITE_WORDS = {"with": ("insert", "update", "delete", "replace"), "pragma": ("=",)}
 _SQLITE_VALUE_OPTIONS = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
 _FIND_RUN_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
@@ -406,7 +332,8 @@ def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
             folder = "".join(words[position + 1 : position + 2])
         position += 2 if words[position] in ("-C", "-c", "--git-dir", "--work-tree") else 1
     yield from _find_values(words, ("--output", "--work-tree"))
-    if "".join(words[position : position + 1]) not in _GIT_READ_VERBS:
+    verb = "".join(words[position : position + 1])
+    if verb and verb not in _GIT_READ_VERBS:
         yield folder
         yield from _find_operands(words[position:], ("-m", "--message", "-F"))
 

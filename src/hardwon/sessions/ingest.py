@@ -20,6 +20,7 @@ from hardwon.store.sessions import Report
 from hardwon.types import Delivery, Event
 
 log = logging.getLogger(__name__)
+# A hook has at most ten seconds, so such a file has no writer any more.
 HALF_WRITTEN_SECONDS = 3600.0
 _TEXT_FIELDS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
 _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
@@ -29,6 +30,7 @@ def commit_event(
     connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
     """Store a filtered event and its deliveries in one transaction."""
+    # Read before the transaction: a slow disk must not keep other writers waiting.
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):
         injections.insert_deliveries(connection, deliveries)
@@ -53,7 +55,7 @@ def build_report(
     is_tool = event.kind in _TOOL_KINDS or event.denied
     text = get_result_text(event.response) if is_tool else event.message
     if is_tool and not outcome:
-        outcome = _classify_outcome(event, text)
+        outcome = classify_outcome(event, text)
     return Report(
         key=event.id,
         host=event.host,
@@ -69,6 +71,7 @@ def build_report(
         tool=event.tool,
         tool_use_id=event.tool_use_id,
         input="" if event.input is None else json.dumps(event.input),
+        # A session start has no result; whether it was a resume or a compaction is what matters later.
         response=event.source if event.kind == "SessionStart" else text,
         outcome=outcome,
         signature=failures.compute_signature(event.tool, event.command, text) if outcome == "failed" else "",
@@ -80,16 +83,18 @@ def build_report(
     )
 
 
-def _classify_outcome(event: Event, text: str) -> str:
+def classify_outcome(event: Event, text: str) -> str:
     """Return how a call ended, as the agent reports it; check the result if the agent reports success."""
     if event.denied:
         return "denied"
+    # Agents report an interrupted or failed call in different places.
     response = event.response if isinstance(event.response, dict) else {}
     if event.interrupted or response.get("interrupted") is True:
         return "interrupted"
     is_error = response.get("isError") is True or response.get("is_error") is True
     if event.failed or is_error or get_result_exit_code(response):
         return "failed"
+    # A pipe such as `make | tail` succeeds whatever make did.
     return "failed" if failures.is_unreported_failure(event.tool, event.command, text) else "fine"
 
 
@@ -114,6 +119,7 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
                 os.replace(path, path + ".bad")
             continue
         commit_event(connection, event, deliveries)
+        # A lesson that was typed while no worker ran is added now.
         for prompt, cwd in typed_prompts:
             learn(prompt, cwd)
         with suppress(FileNotFoundError):

@@ -22,6 +22,7 @@ MAX_SHOWN = 5  # sessions named in an error
 
 
 def find_session(connection: Connection, name: str) -> dict[str, Any]:
+    # An empty name begins every session's id.
     matches = find_by_name(connection, name) if name.strip() else []
     if len(matches) == 1:
         return matches[0]
@@ -46,6 +47,7 @@ def find_transcript(connection: Connection, name: str) -> tuple[str, str]:
         if len(matches) > 1:
             raise UserError(f"{len(matches)} sessions begin with {name!r}", "give more of the id")
     else:
+        # Without a name: the latest session of the folder in which the command runs.
         matches = list_sessions(connection, limit=1, project=projects.find_project_path(os.getcwd()))
     if not matches:
         message = f"there is no session or file {name!r}" if name else "no session of this folder is recorded"

@@ -38,7 +38,9 @@ def spool_event(
         "injections": [delivery.__dict__ for delivery in deliveries],
         "lessons": [{"prompt": typed_prompt.prompt, "cwd": typed_prompt.cwd} for typed_prompt in typed_prompts],
     }
+    # An event may be spooled twice: for itself, and for the lesson that its prompt holds.
     suffix = "-lessons" if typed_prompts else ""
+    # Names sort by time, so the oldest event is stored first.
     _write_record(home, f"{event.at:017.6f}-{event.id}{suffix}", record)
 
 
@@ -53,6 +55,7 @@ def _write_record(home: str, name: str, record: dict[str, Any]) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(dumps(record).encode("ascii"))
+        # The worker reads only files with the final name, so it never sees half of one.
         os.rename(temporary_path, os.path.join(folder, name + _READY_SUFFIX))
     except OSError:
         os.unlink(temporary_path)

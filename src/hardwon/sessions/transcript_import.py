@@ -27,8 +27,7 @@ from hardwon.agents.transcript_steps import (
     parse_timestamp,
 )
 from hardwon.privacy import event_filter
-from hardwon.privacy.cleaning import clean_state
-from hardwon.privacy.identifiers import clean_ids
+from hardwon.privacy.cleaning import clean_ids, clean_state
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
 from hardwon.store import db, deletions, jobs, sessions, transcripts
@@ -36,7 +35,9 @@ from hardwon.store.projects import find_or_create
 from hardwon.types import Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
+# Hooks wait for the same lock, so no transaction may take longer than 50 ms.
 BATCH_SIZE = 100  # events in one transaction
+# Results follow their calls closely; the state is stored after every portion and must stay small.
 _MAX_OPEN_CALLS = 64  # calls whose result is awaited
 
 
@@ -67,6 +68,7 @@ def import_waiting_sessions(home: str, connection: db.Connection, values: Mappin
 def import_session(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     """Import a session's transcripts; return how many reports were new."""
     with db.transaction(connection):
+        # Counted before reading, so that a transcript that crashes the worker is given up after a few tries.
         tries = sessions.begin_fill(connection, session["id"])
     path = str(session["transcript"]) or transcript_files.find_session_path(session["host"], session["session"])
     new_count = 0
@@ -109,15 +111,17 @@ def _import_portions(
     counted_usage = get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
     for lines, next_position in portions:
         steps = [step for number, line in lines for step in reader.read_line(number, line)]
+        # Which part was paused is not known, so nothing more of the file is read.
         if any(claims.has_been_paused(home, session) for session in {step.session for step in steps}):
             return
         events = [event for step in steps for event in tracker.process_step(step)]
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
-        state = {"reader": serialize_state(reader.dump_state()), "watch": serialize_state(tracker.dump_state())}
+        state = {"reader": serialize_state(vars(reader)), "watch": serialize_state(tracker.dump_state())}
         if transcript_files.is_single_document(path):
             # It is read again from the beginning, and only what was counted must be known then.
             state = {"reader": serialize_state({"usage": reader.usage})}
         new_position = replace(next_position, malformed=reader.malformed, **state)
+        # Only what is new is added: the same transcript is read again whenever it grows.
         total_usage = get_total_usage(reader.usage)
         new_tokens = _subtract_usage(counted_usage, total_usage) if total_usage else None
         yield _commit_portion(
@@ -192,6 +196,7 @@ class TranscriptState:
         self._agent, self._path, self._values, self._tombstones = agent, path, values, tombstones
         self._private_turns = PrivateTurnTracker(path, state)
         self._session = str(state.get("session", ""))
+        # Steps without a time get that of the step before, the first one that of the file.
         self._at = float(state.get("at") or modified)
         self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
         self._last_message: Event | None = None
@@ -310,6 +315,7 @@ class TranscriptState:
         clean = event_filter.filter_transcript_event(event, self._values)
         if clean is None or not self._tombstones:
             return clean
+        # All text of the event in one search; a purged text may stand in any of its fields.
         text = f"{clean.prompt}\n{clean.message}\n{orjson.dumps([clean.input, clean.response], default=str).decode()}"
         if self._tombstones.covers(deletions.SESSION, clean.session, clean.at):
             return None

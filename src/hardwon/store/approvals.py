@@ -18,7 +18,7 @@ from hardwon.store.db import Connection, fetch_value, insert_row
 
 LESSON, MEMORY, HANDOFF, TRUST = "lesson", "memory", "handoff", "trust"  # kinds
 COMMAND_LINE, VIEWER, PROMPT, TRUSTED = "command-line", "viewer", "prompt", "trust"  # paths
-RATIFY_AFTER_DAYS, UPGRADE = "ratifyAfterDays", "upgrade"
+RATIFY_AFTER_DAYS, UPGRADE, TEAM = "ratifyAfterDays", "upgrade", "team"
 UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrades`
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 

@@ -147,21 +147,47 @@ def list_fresh_signatures(connection: Connection) -> list[str]:
 
 def list_episodes(connection: Connection, signature: str, *, limit: int = -1) -> list[MinedEpisode]:
     """Return the signals of a signature, best first, the newest first among equals."""
+    return _select_episodes(connection, "signature = ?", (signature,), limit=limit)
+
+
+def _select_episodes(
+    connection: Connection, where: str, values: Sequence[object], *, limit: int = -1
+) -> list[MinedEpisode]:
     rows = connection.execute(
         f"""
-        select {", ".join(_SIGNAL_COLUMNS)} from signals where signature = ?
+        select {", ".join(_SIGNAL_COLUMNS)} from signals where {where}
         order by score desc, at desc, id desc limit ?
         """,
-        (signature, limit),
+        (*values, limit),
     )
     return [MinedEpisode(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
 
 
+def list_fresh_tags(connection: Connection) -> list[MinedEpisode]:
+    """Return the agents' `#lesson` tags that were not weighed yet."""
+    return _select_episodes(connection, "fresh and tier = 1", ())
+
+
+def list_session_episodes(connection: Connection, host: str, session: str) -> list[MinedEpisode]:
+    """Return the episodes of a session that may become lessons, the newest first."""
+    where = "host = ? and session = ? and tier = 2 and score > 0"
+    return sorted(_select_episodes(connection, where, (host, session)), key=lambda episode: episode.at, reverse=True)
+
+
+def move_episode(connection: Connection, key: str, signature: str) -> None:
+    """Count a signal under another signature."""
+    with transaction(connection):
+        connection.execute("update signals set signature = ?, fresh = 1 where key = ?", (signature, key))
+
+
 def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[str], list[str]]:
-    """Return how often a signature occurred, in which sessions (latest first) and in which projects."""
+    """Return how often a signature occurred, in which sessions (latest first) and in which projects.
+
+    A tag about an episode is no further occurrence of it.
+    """
     rows = connection.execute(
         """
-        select session, project, count(*) as times, max(at) as latest from signals where signature = ?
+        select session, project, max(sum(tier = 2), 1) as times, max(at) as latest from signals where signature = ?
         group by session, project order by latest desc
         """,
         (signature,),
@@ -193,6 +219,12 @@ def _parse_number(text: str) -> int:
 def list_candidates(connection: Connection, status: str = "candidate") -> list[Candidate]:
     """Return the candidates of a status, best first."""
     return _select_candidates(connection, "status = ?", (status,))
+
+
+def list_reported(connection: Connection, *, since: float) -> list[Candidate]:
+    """Return the lessons that agents reported in their sessions and that wait for a decision."""
+    where = "status = 'candidate' and tier = 1 and found_at >= ? and substr(signature, 1, ?) != ?"
+    return _select_candidates(connection, where, (since, len(PROPOSED_PREFIX), PROPOSED_PREFIX))
 
 
 def list_all(connection: Connection) -> list[Candidate]:
@@ -244,7 +276,8 @@ def store_candidates(
         previous = find_by_signature(connection, candidate.signature)
         updated = _keep_wording(candidate, previous) if previous else candidate
         is_newly_listed = previous and (previous.status, candidate.status) == ("open", "candidate")
-        should_keep = not is_newly_listed and previous and _should_keep_wording(connection, previous)
+        is_new = is_newly_listed or not candidate.number
+        should_keep = not is_new and previous and _should_keep_wording(connection, previous)
         if previous and updated.record != candidate.record and not should_keep:
             outdated_numbers.append((previous.number,))
             updated = candidate

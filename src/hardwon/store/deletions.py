@@ -24,6 +24,7 @@ PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
 SESSION, PROJECT, TEXT = "session", "project", "text"
 _CARRIED_TABLES = ("deletions", "tombstones", "rejections")
 _CHECKSUM_BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
+# One position in 65,000 is hashed in vain, which costs nothing beside the search.
 _CHECKSUM_MASK = 0xFFFF
 
 
@@ -86,6 +87,7 @@ def _insert_tombstone(connection: Connection, kind: str, salt: bytes, tombstone:
         "checksum": tombstone.checksum,
         "before": tombstone.deleted_before,
     }
+    # A session may be deleted twice; the later time covers more.
     clause = "on conflict (kind, hash) do update set before = max(before, excluded.before)"
     insert_row(connection, "tombstones", row, clause=clause)
 
@@ -131,6 +133,7 @@ class Tombstones:
         tombstones = [tombstone for tombstone in self._texts if at is None or at < tombstone.deleted_before]
         if not tombstones:
             return False
+        # In the form in which the pieces were hashed.
         normalized = traces.normalize_for_search(text)
         return any(self._is_in_text(normalized, tombstone) for tombstone in tombstones)
 

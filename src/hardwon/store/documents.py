@@ -10,24 +10,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import log2
 from time import monotonic
 from typing import Any
 
 from hardwon.store import projects
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
 
-# A document's id packs its project, its time slot and its size class, from the highest bit to the lowest. So a project
-# is one range of ids that the word index can read by itself, latest first, in whatever order documents were indexed.
-# And ranking knows a text's length without reading it. Only `pack_id`, the functions after it and the trigger
-# `vectors_count_what_went` know the layout.
-SLOT_BITS, SIZE_BITS = 36, 4
-PROJECT_BITS = SLOT_BITS + SIZE_BITS
+# A document's id packs its project, its time slot, whether it is a tool call, and its size class, from the highest bit
+# to the lowest. So a project is one range of ids that the word index can read by itself, latest first, in whatever
+# order documents were indexed. And ranking can weigh a match by its text's length and kind without reading it. Only
+# `pack_id`, the functions after it and the trigger `vectors_count_what_went` know the layout.
+SLOT_BITS, CALL_BITS, SIZE_BITS = 36, 1, 3
+CLASS_BITS = CALL_BITS + SIZE_BITS
+PROJECT_BITS = SLOT_BITS + CLASS_BITS
 SLOTS_PER_SECOND = 16  # 36 bits of slots last until 2106
 EVERYWHERE = 1 << 22  # the project number of documents that apply to all projects
 Scope = list[tuple[int, int]]  # ranges of document ids, both ends included
 FULL_SCOPE: Scope = [(0, (1 << 63) - 1)]
 CODES_PER_READ = 10_000
+_MAX_SLOT_DELAY = 5.0  # seconds between a document's time and its slot
 _SLOTS_PER_READ = 64  # slots read at once when looking for a free one
 _PAGES_PER_MERGE = 200  # of the word index in one transaction
 _VERSION_PATH = "words"  # a row of `indexed_files` that holds the version of the word splitting
@@ -36,12 +37,12 @@ INDEX_TABLES = frozenset(
 )
 
 
-def pack_id(project: int, slot: int, size_class: int) -> int:
-    return project << PROJECT_BITS | slot << SIZE_BITS | size_class
+def pack_id(project: int, slot: int, *, is_call: bool = False, size_class: int = 0) -> int:
+    return project << PROJECT_BITS | slot << CLASS_BITS | is_call << SIZE_BITS | size_class
 
 
 def compute_first_id(project: int) -> int:
-    return pack_id(project, 0, 0)
+    return pack_id(project, 0)
 
 
 def compute_last_id(project: int) -> int:
@@ -53,7 +54,12 @@ def unpack_project(document_id: int) -> int:
 
 
 def unpack_slot(document_id: int) -> int:
-    return (document_id >> SIZE_BITS) & ((1 << SLOT_BITS) - 1)
+    return (document_id >> CLASS_BITS) & ((1 << SLOT_BITS) - 1)
+
+
+def unpack_is_call(document_ids: Any) -> Any:
+    """Return 1 for the id of a tool call and 0 for another, or that of each id in an array."""
+    return (document_ids >> SIZE_BITS) & 1
 
 
 def unpack_size_class(document_ids: Any) -> Any:
@@ -61,9 +67,9 @@ def unpack_size_class(document_ids: Any) -> Any:
     return document_ids & ((1 << SIZE_BITS) - 1)
 
 
-def compute_size_class(count: int) -> int:
-    """Return the class of a text's length, in steps of the square root of two; class 15 is 181 or more words."""
-    return min(int(2 * log2(max(count, 1))), (1 << SIZE_BITS) - 1)
+def compute_size_class(word_count: int) -> int:
+    """Return the class of a text's length: class 0 has up to 15 words, and each further class twice as many."""
+    return min(max(word_count.bit_length() - 4, 0), (1 << SIZE_BITS) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +79,35 @@ class DocumentKind:
     letter: str
     name: str
     table: str = ""
-    is_embedded: bool = True
     weight: float = 1.0
 
 
-# No vectors for calls: there are many, their text is noise to a vector, and observations have their meaning.
+# Of 108 questions about past sessions, 92 were answered by an agent's last words and 13 by a prompt or a call.
+# Observations and summaries are digests of last words, so the original ranks before them. What a person approved ranks
+# highest.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
-        DocumentKind("O", "observation", "observations"),
-        DocumentKind("S", "summary", "summaries"),
-        DocumentKind("P", "prompt", "prompts"),
-        DocumentKind("E", "event", "events", is_embedded=False, weight=0.8),
-        DocumentKind("L", "lesson"),
-        DocumentKind("M", "memory"),
-        DocumentKind("H", "handoff"),
+        DocumentKind("O", "observation", "observations", weight=0.6),
+        DocumentKind("S", "summary", "summaries", weight=0.6),
+        DocumentKind("P", "prompt", "prompts", weight=0.8),
+        DocumentKind("E", "event", "events"),  # last words; calls weigh CALL_WEIGHT
+        DocumentKind("L", "lesson", weight=1.2),
+        DocumentKind("M", "memory", weight=1.2),
+        DocumentKind("H", "handoff", weight=1.2),
     )
 }
+CALL_WEIGHT = 0.5
 _ROW_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
 _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record to index; `name` is for records without a row, `times` is how often the row was queued."""
+    """A record to index; `name` is for records without a row, `times` is how often the row was queued.
+
+    A tool call gets no vector: there are many calls, and their text is noise to a vector.
+    """
 
     kind: str
     row: int
@@ -106,6 +117,7 @@ class Document:
     at: float
     words: tuple[str, ...]
     times: int = 0
+    is_call: bool = False
 
 
 # What waits to be indexed.
@@ -223,17 +235,22 @@ def write_document(connection: Connection, document: Document) -> None:
         "select id, session, project, at, words from documents where kind = ? and row = ? and name = ?",
         (document.kind, document.row, document.name),
     ).fetchone()
-    if existing and tuple(existing)[1:] == (document.session, document.project, document.at, row["words"]):
+    is_call, size_class = document.is_call, compute_size_class(len(document.words))
+    if (
+        existing
+        and tuple(existing)[1:] == (document.session, document.project, document.at, row["words"])
+        and (unpack_is_call(existing["id"]), unpack_size_class(existing["id"])) == (is_call, size_class)
+    ):
         return
     if existing:
         connection.execute("delete from documents where id = ?", (existing["id"],))
     if not document.words:
         return
     slot = _find_free_slot(connection, document.project, document.at)
-    document_id = pack_id(document.project, slot, compute_size_class(len(document.words)))
+    document_id = pack_id(document.project, slot, is_call=is_call, size_class=size_class)
     insert_row(connection, "documents", {"id": document_id, **row})
     connection.execute("insert into document_words (rowid, words) values (?, ?)", (document_id, row["words"]))
-    if DOCUMENT_KINDS[document.kind].is_embedded:
+    if not document.is_call:
         connection.execute("insert or ignore into to_embed (document) values (?)", (document_id,))
 
 
@@ -247,8 +264,8 @@ def _find_free_slot(connection: Connection, project: int, at: float) -> int:
         ids = fetch_column(
             connection,
             "select id from documents where id between ? and ? order by id",
-            pack_id(project, slot, 0),
-            pack_id(project, slot + _SLOTS_PER_READ, 0) - 1,
+            pack_id(project, slot),
+            pack_id(project, slot + _SLOTS_PER_READ) - 1,
         )
         free_slots = set(range(slot, slot + _SLOTS_PER_READ)) - {unpack_slot(document_id) for document_id in ids}
         if free_slots:
@@ -423,10 +440,18 @@ def list_indexed_projects(connection: Connection) -> list[int]:
     return project_numbers
 
 
-def build_scope(project_numbers: Sequence[int]) -> Scope:
-    """Return the id ranges of these projects and of documents that apply everywhere."""
+def build_scope(project_numbers: Sequence[int], since: float = 0.0, until: float = 0.0) -> Scope:
+    """Return the id ranges of these projects and of documents that apply everywhere.
+
+    Ids grow with time, so a range of time is one of ids. If many documents have the same time, some have later slots,
+    so the ranges end a little late, and the caller checks the exact times.
+    """
+    last_slot = (1 << SLOT_BITS) - 1
+    first = min(int(max(since, 0.0) * SLOTS_PER_SECOND), last_slot)
+    last = min(int((until + _MAX_SLOT_DELAY) * SLOTS_PER_SECOND), last_slot) if until else last_slot
     return [
-        (compute_first_id(number), compute_last_id(number)) for number in dict.fromkeys([*project_numbers, EVERYWHERE])
+        (pack_id(number, first), pack_id(number, last) + (1 << CLASS_BITS) - 1)
+        for number in dict.fromkeys([*project_numbers, EVERYWHERE])
     ]
 
 
@@ -468,17 +493,6 @@ def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -
             order by rowid desc limit ?
             """,
             *(match, low, high, limit - len(document_ids)),
-        )
-    return document_ids
-
-
-def find_in_time_range(connection: Connection, scope: Scope, since: float, until: float) -> list[int]:
-    document_ids: list[int] = []
-    for low, high in scope:
-        document_ids += fetch_column(
-            connection,
-            "select id from documents where project between ? and ? and at >= ? and at < ? order by at",
-            *(unpack_project(low), unpack_project(high), since, until),
         )
     return document_ids
 
@@ -545,7 +559,7 @@ def find_by_source(connection: Connection, kind: str, row: int, name: str) -> di
 
 
 _NEIGHBOUR_QUERY = """
-    (select id from documents as beside where beside.session = found.session and beside.kind = found.kind and
+    (select id from documents as beside where beside.session = found.session and beside.kind = 'P' and
     (beside.at, beside.id) {than} (found.at, found.id) order by beside.at {order}, beside.id {order} limit 1 {offset})
     """
 _NEIGHBOURS = ", ".join(
@@ -556,9 +570,15 @@ _NEIGHBOURS = ", ".join(
 
 
 def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tuple[int | None, ...]]:
-    """Return each document's neighbours of the same kind in its session: before, after, second before and after."""
+    """Return the prompts beside prompts in their session: before, after, second before and after.
+
+    Of last words only the prompt before is returned, which they answer; calls and others have no neighbours.
+    """
     rows = connection.execute(
-        f"select id, {_NEIGHBOURS} from documents as found where session and id in (select value from json_each(?))",
-        (json.dumps(list(ids)),),
+        f"""
+        select id, kind, {_NEIGHBOURS} from documents as found
+        where session and kind in ('P', 'E') and id in (select value from json_each(?))
+        """,
+        (json.dumps([document_id for document_id in ids if not unpack_is_call(document_id)]),),
     )
-    return {document_id: tuple(neighbours) for document_id, *neighbours in rows}
+    return {document_id: tuple(prompts if kind == "P" else prompts[:1]) for document_id, kind, *prompts in rows}

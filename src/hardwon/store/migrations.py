@@ -596,5 +596,118 @@ STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
             """,
         ),
     ),
+    (
+        18,
+        (
+            # A delivery is a firing of a trigger that was told; those of the arms silent, shadow and before were not.
+            "alter table injections add column version text not null default ''",
+            "alter table injections add column model text not null default ''",
+            "alter table injections add column arm text not null default 'told'",
+            "alter table injections add column probability real not null default 1.0",
+            # What followed, see `efficacy/outcomes.py`; empty while it is not known yet.
+            "alter table injections add column verdict text not null default ''",
+            "alter table injections add column ended text not null default ''",  # how the call made instead ended
+            "alter table injections add column instead integer",  # the event of that call
+            "create index injections_unjudged on injections (id) where verdict = ''",
+            # What hardwon or a person changed about a lesson's delivery: measured, stepped down, proposed to retire.
+            """
+            create table lesson_changes (
+                id integer primary key autoincrement,
+                at real not null,
+                lesson text not null,
+                slug text not null,
+                change text not null,
+                reason text not null,
+                path text not null,  -- who: hardwon, or the path of a person's decision
+                undone_at real,
+                announced_at real
+            ) strict
+            """,
+            "create index lesson_changes_live on lesson_changes (lesson, id) where undone_at is null",
+            # What follows from these changes and the firings so far, for the manifest.
+            """
+            create table lesson_states (
+                lesson text primary key,
+                stepped_down_to text not null,  -- note, silent, or empty
+                silent_share real not null  -- of the sessions in which a measured lesson is not told
+            ) strict, without rowid
+            """,
+            # Calls that an agent ran although hardwon had denied them.
+            """
+            create table ignored_denials (
+                id integer primary key autoincrement,
+                at real not null,
+                host text not null,
+                version text not null,
+                session text not null,
+                call text not null,
+                tool text not null,
+                announced_at real,
+                unique (host, session, call)
+            ) strict
+            """,
+            # Code that a lesson, memory or handoff names, as it was when a person approved that.
+            """
+            create table anchors (
+                kind text not null,
+                subject text not null,
+                path text not null,
+                symbol text not null,
+                hash text not null,
+                revision text not null,
+                at real not null,
+                primary key (kind, subject, path, symbol)
+            ) strict, without rowid
+            """,
+            # Single values: the secret that arms are drawn with, when the weekly line was shown last.
+            "create table efficacy_values (name text primary key, value text not null) strict, without rowid",
+            "insert into efficacy_values values ('secret', lower(hex(randomblob(32))))",
+        ),
+    ),
+    (
+        19,
+        (
+            # A team's append-only log: each machine's own chain of signed records. Bodies are apart, so that one can be
+            # erased while the chain stays whole.
+            """
+            create table team_records (
+                team text not null,
+                writer text not null,
+                sequence integer not null,
+                kind text not null,
+                format integer not null,
+                subject text not null,
+                parents text not null,
+                body_hash text not null,
+                hash text not null,
+                signature text not null,
+                primary key (team, writer, sequence)
+            ) strict, without rowid
+            """,
+            "create table team_bodies (hash text primary key, body text not null) strict, without rowid",
+            # Machines that wrote two records under one number: from that number on they do not count. The second record
+            # is the evidence that other machines need to see.
+            """
+            create table team_forks (
+                team text not null,
+                writer text not null,
+                sequence integer not null,
+                evidence text not null,
+                primary key (team, writer)
+            ) strict, without rowid
+            """,
+            # What was decided on this machine about the subjects that arrived.
+            """
+            create table team_decisions (
+                team text not null,
+                subject text not null,
+                version text not null,
+                decision text not null,
+                at real not null,
+                primary key (team, subject)
+            ) strict, without rowid
+            """,
+        ),
+    ),
 )
 LATEST_VERSION = STEPS[-1][0]

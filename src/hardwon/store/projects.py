@@ -52,3 +52,9 @@ def find_by_folder_name(connection: Connection, path: str) -> sqlite3.Row | None
 def _move_project(connection: Connection, row: sqlite3.Row, path: str) -> None:
     connection.execute("update projects set path = ?, name = ? where id = ?", (path, _get_folder_name(path), row["id"]))
     connection.execute("update memories set project = ? where project = ?", (path, row["path"]))
+
+
+def read_paths_by_remote(connection: Connection) -> dict[str, str]:
+    """Return the folder of each repository that is known by its remote; of several clones the one used last."""
+    rows = connection.execute("select remote, path from projects where remote != '' order by at")
+    return {row["remote"]: row["path"] for row in rows if os.path.isabs(row["path"])}

@@ -7,16 +7,19 @@ text is not read again. Finally the file is rewritten, since deleted rows stay i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedRandom
 from typing import Any
 
-from hardwon.store import candidates, deletions, documents, jobs, rejections, sessions, transcripts, turns
+from hardwon import paths
+from hardwon.store import candidates, db, deletions, documents, jobs, rejections, sessions, transcripts, turns
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import (
     Connection,
@@ -33,6 +36,7 @@ from hardwon.store.transcripts import HIDDEN_STATE
 from hardwon.text import traces
 from hardwon.types import ReadPosition, replace
 
+LOCK_FILE = "purge.lock"
 # A text is cleared from these columns and the row stays, because other rows refer to it, a decision or a daily cap
 # counts it, or its hash keeps a lesson in force.
 _CLEARED_COLUMNS = {
@@ -51,17 +55,24 @@ _DELETE_SESSION = (
     "update runs set why = '' where session in (select id from sessions where session = ?1)",
     *(
         f"delete from {table} where session = ?1"
-        for table in ("injections", "calls", "signals", "memories", "reflections", "sessions")
+        for table in (
+            *("injections", "ignored_denials", "calls", "signals", "memories", "reflections"),
+            "sessions",  # last, because the others are found by it
+        )
     ),
 )
 _DELETE_PROJECT = (
-    f"delete from injections where (host, session) in (select host, session from sessions where {_IN_PROJECT})",
+    *(
+        f"delete from {table} where (host, session) in (select host, session from sessions where {_IN_PROJECT})"
+        for table in ("injections", "ignored_denials")
+    ),
     f"""
     update runs set project = '', why = '' where project = ?1
     or session in (select id from sessions where {_IN_PROJECT})
     """,
     f"delete from sessions where {_IN_PROJECT}",
     "delete from projects where path = ?1",
+    "delete from anchors where substr(path, 1, length(?1) + 1) = ?1 || '/'",
     f"delete from calls where {_BELOW}",
     *(f"delete from {table} where project = ?1" for table in ("signals", "memories", "reflections")),
 )
@@ -70,7 +81,7 @@ _DELETE_OLDER = (
         f"delete from {table} where at < ?1"
         for table in (
             *("injections", "prompts", "events", "observations", "summaries", "scans", "judgements"),
-            *("reflections", "kept"),
+            *("reflections", "kept", "ignored_denials"),
         )
     ),
     *(f"delete from {table} where {_AT_SECONDS} < ?1" for table in ("calls", "signals")),
@@ -96,11 +107,13 @@ def purge_target(
     connection: Connection, target: PurgeTarget, read_positions: Iterable[tuple[str, str, str, ReadPosition]], at: float
 ) -> Counter[str]:
     """Delete the target in one transaction; move read positions (purpose, path, agent) so that no scan restores it."""
+    # Deleted rows are overwritten with zeros at once, not only when the file is rewritten.
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
         target_kind = _bury_target(connection, target, at)
         deleted_counts = _delete_target(connection, target, at)
         deletions.record(connection, deletions.PURGE, target_kind, deleted_counts, at)
+        # Every process that read the database before this refuses to write what it read.
         begin_epoch(connection)
         for purpose, path, agent, position in read_positions:
             hidden = replace(position, reader="", watch=HIDDEN_STATE)
@@ -110,6 +123,7 @@ def purge_target(
 
 def preview_purge(connection: Connection, target: PurgeTarget) -> Counter[str]:
     """Return what would be deleted, and change nothing."""
+    # Uncommitted changes stay in memory: a preview must not write even one byte to the disk.
     connection.execute("pragma cache_spill = off").fetchall()
     connection.execute("begin immediate")
     try:
@@ -124,6 +138,7 @@ def _bury_target(connection: Connection, target: PurgeTarget, at: float) -> str:
         deletions.bury_text(connection, target.text_pieces, at)
         return deletions.TEXT
     if target.older_than is not None:
+        # A session that began earlier may go on, so only its part from before the time is covered.
         names = fetch_column(connection, "select session from sessions where started_at < ?", target.older_than)
         deletions.bury(connection, deletions.SESSION, names, target.older_than)
         return "older-than"
@@ -137,6 +152,7 @@ def _bury_target(connection: Connection, target: PurgeTarget, at: float) -> str:
 def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Counter[str]:
     """Delete the target within the caller's transaction; return the deleted rows by table, and how many changed."""
     counts_before = _count_rows(connection)
+    # Tables are deleted from in any order; the references must hold at the end.
     connection.execute("pragma defer_foreign_keys = on")
     signal_counts = _count_signals(connection)
     if target.text_pieces:
@@ -229,6 +245,7 @@ def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Co
     def has_piece(value: object) -> bool:
         return isinstance(value, str) and traces.has_any_piece(value, pieces)
 
+    # SQLite cannot ignore punctuation and escapes, so each value is judged in Python.
     connection.create_function("holds", 1, has_piece, deterministic=True)
     tables = dict(_iter_tables(connection))
     _delete_prompts_and_events(connection, tables, at)
@@ -289,6 +306,7 @@ def _delete_prompts_and_events(connection: Connection, tables: Mapping[str, Sequ
         ).fetchall():
             if (session, number) in deleted_turns or not deleted_events.isdisjoint(parse_json_list(source_events)):
                 connection.execute("delete from observations where id = ?", (observation_id,))
+        # A summary may repeat what any of the session's turns said.
         connection.execute("delete from summaries where session = ?", (session,))
         jobs.enqueue(connection, jobs.DISTIL, session, priority=jobs.HISTORY, now=at)
 
@@ -418,3 +436,46 @@ def _remove_pieces(value: Any, pieces: Sequence[str]) -> Any:
     if isinstance(value, dict):
         return {name: _remove_pieces(item, pieces) for name, item in value.items()}
     return [_remove_pieces(item, pieces) for item in value] if isinstance(value, list) else value
+
+
+# The lock is for files made from the database: shared by their writers, exclusive for a purge. A transaction notices by
+# the epoch that a purge ran between reading and writing. A file has no epoch, so it is written under this lock: either
+# the purge comes later and finds the file, or it came before and the file is not written.
+
+
+@contextmanager
+def hold_write_lock(home: str, connection: db.Connection, epoch: int, *, wait: bool = True) -> Iterator[None]:
+    """Hold off purges while files are written; raise `PurgeConflict` if one ran since the epoch.
+
+    Without `wait`, a running purge raises it too, for callers that cannot wait.
+    """
+    with _open_lock(home) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise db.PurgeConflict from None
+        if db.read_epoch(connection) != epoch:
+            raise db.PurgeConflict
+        yield
+
+
+@contextmanager
+def hold_copy_lock(home: str) -> Iterator[None]:
+    """Hold off purges while the database is copied, so that they also find the copy."""
+    with _open_lock(home) as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def hold_purge_lock(home: str) -> Iterator[None]:
+    """Wait for writers of files to finish, and hold off new ones during the block."""
+    with _open_lock(home) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _open_lock(home: str) -> BufferedRandom:
+    """Open the lock file; closing it releases the lock."""
+    path = os.path.join(paths.make_private_folder(home), LOCK_FILE)
+    return open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")

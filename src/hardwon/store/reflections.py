@@ -24,6 +24,7 @@ from hardwon.types import frozen, replace
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
+REFLECTED_KINDS = ("plain", "model")  # others were written: by a `person`, or by the `agent` in the session
 MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
 _MAX_PROMPT_CHARS = 2_000  # characters of a prompt
 

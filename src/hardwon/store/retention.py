@@ -1,5 +1,8 @@
 """Delete reported events that are too old or take too much room; what was distilled from them stays.
 
+Calls and their results go first. Prompts and agents' last words have a limit of their own: they are 4 % of the text,
+and most questions about past work are answered by them.
+
 Imported history is as old as its import. Age is counted from the latest event, not from the clock, so that a clock that
 is wrong for an hour does not empty the store. If the latest events follow a gap longer than the retention time, their
 times are trusted only once they span a day.
@@ -37,16 +40,23 @@ _TO_DISTIL = "(select session from jobs where kind = 'distil' and state != 'dead
 # Calls store the transcript's time as text; those without a time never become too old.
 _CALL_AT = "cast(strftime('%s', at) as real)"
 _SESSION_KEPT_SINCE = "max(last_at, coalesce(taken_at, 0))"
+_IS_MESSAGE = "kind in ('Stop', 'SubagentStop') and response != ''"
+_MESSAGES_LAST = 1e12  # seconds added to the time of a message, so that it is deleted after everything else
 _EXPIRED_ROWS = f"""
     select 'events', id from events where at < ?1 and coalesce(taken_at, at) < ?1 and session not in {_TO_DISTIL}
+        and not ({_IS_MESSAGE} and max(at, coalesce(taken_at, at)) >= ?2)
     union all select 'calls', id from calls where {_CALL_AT} < ?1 and coalesce(taken_at, 0) < ?1
-    union all select 'injections', id from injections where at < ?1 limit ?2
+    union all select 'injections', id from injections where at < ?1 and arm = 'told' limit ?3
     """
 # Each table has its own limit, so that its index by time is read only as far as needed.
 _OLDEST_ROWS = f"""
     select name, id from (
-        select * from (select 'events' as name, id, at from events order by at, id limit ?1) union all
-        select * from (select 'calls', id, coalesce({_CALL_AT}, 1e18) as at from calls order by at, id limit ?1)
+        select * from (
+            select 'events' as name, id, at from events where not ({_IS_MESSAGE}) order by at, id limit ?1)
+        union all select * from (
+            select 'events', id, at + {_MESSAGES_LAST} from events where {_IS_MESSAGE} order by at, id limit ?1)
+        union all select * from (
+            select 'calls', id, coalesce({_CALL_AT}, 1e18) as at from calls order by at, id limit ?1)
         union all select * from (select 'injections', id, at from injections order by at, id limit ?1))
     order by at, name, id limit ?1
     """
@@ -91,22 +101,34 @@ def compute_cutoff(newest: float | None, previous: float | None, days: float) ->
 
 
 def enforce_limits(
-    connection: Connection, *, days: float, max_bytes: int, now: float, should_continue: Callable[[], bool]
+    connection: Connection,
+    *,
+    days: float,
+    message_days: float | None = None,
+    max_bytes: int,
+    now: float,
+    should_continue: Callable[[], bool],
 ) -> tuple[Counter[str], int]:
     """Delete rows that are too old, then the oldest of the rest until all fits in `max_bytes`, and free the space.
 
+    Prompts and last words are deleted after `message_days`, never if that is 0, and by default with all other events.
     It checks whether to continue between its short transactions. Return the deleted rows by table, and the bytes used.
     """
     deleted_counts: Counter[str] = Counter()
     latest_times = _find_latest_times(connection, now)
     cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
+    message_cutoff = cutoff
+    if message_days is not None:
+        message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)
     if cutoff is not None:
-        while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, ROWS_PER_READ):
+        kept_since = -1.0 if message_cutoff is None else message_cutoff
+        while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, kept_since, ROWS_PER_READ):
             portion_counts = _delete_rows(connection, rows, should_continue)
             deleted_counts += portion_counts
             if portion_counts.total() < len(rows):  # `should_continue` stopped it
                 break
-        deleted_counts += _delete_sessions(connection, cutoff, should_continue)
+    if message_cutoff is not None:
+        deleted_counts += _delete_sessions(connection, message_cutoff, should_continue)
     if ledger_cutoff is not None:
         for table in ("runs", "refusals", "kept"):
             deleted_counts[table] += connection.execute(f"delete from {table} where at < ?", (ledger_cutoff,)).rowcount

@@ -6,13 +6,14 @@ makes each report count once, and a session's status follows from its times.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon import clock
-from hardwon.privacy.limits import DUPLICATE_SECONDS
+from hardwon.clock import DUPLICATE_SECONDS
 from hardwon.store import deletions, jobs
 from hardwon.store.db import (
     Connection,
@@ -25,6 +26,8 @@ from hardwon.store.db import (
     transaction,
 )
 from hardwon.store.transcripts import HIDDEN_STATE
+from hardwon.text.fence import FENCE_OPEN
+from hardwon.types import EDIT_TOOLS
 
 STATUSES = ("initialized", "active", "completed")
 QUIET_SECONDS = 600.0
@@ -217,7 +220,7 @@ def _renumber_prompts(connection: Connection, session: int, since: float) -> Non
 
 # A hook's report takes precedence over a transcript's, with one exception: `denied` is only hardwon's request. If the
 # agent runs the call anyway and a result is reported, the result counts, from either source and in either order.
-_RAN = "('fine', 'failed', 'interrupted')"
+_RAN = ("fine", "failed", "interrupted")
 _DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
 _BETTER = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})
     or (outcome = 'denied' and excluded.outcome in {_RAN}))"""
@@ -239,11 +242,14 @@ _COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
 def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
     """Store an event and return whether it is new; a second report of a call fills in missing fields."""
     tool_use_id = report.tool_use_id
-    origin = fetch_value(
-        connection,
-        "select origin from events where tool_use_id != '' and session = ? and tool_use_id = ? and kind = ?",
-        *(session, tool_use_id, report.kind),
-    )
+    earlier = connection.execute(
+        "select origin, outcome, input from events where tool_use_id != '' and session = ? and tool_use_id = ?"
+        " and kind = ?",
+        (session, tool_use_id, report.kind),
+    ).fetchone()
+    origin = earlier["origin"] if earlier else None
+    if earlier and "denied" in (earlier["outcome"], report.outcome):
+        _record_ignored_denial(connection, earlier["outcome"], earlier["input"], report)
     # Some agents reuse a call's id in a later turn, so a second step of a transcript is another call.
     if origin == report.origin == _TRANSCRIPT:
         tool_use_id, origin = report.key, None
@@ -266,6 +272,28 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
     }
     insert_row(connection, "events", row, clause=_MERGE_EVENT)
     return origin is None
+
+
+def _record_ignored_denial(connection: Connection, outcome: str, call_input: str, report: Report) -> None:
+    """Record that an agent ran a call although hardwon had denied it, if the two reports of it say so.
+
+    Some agents reuse ids, so the input must be the same; some report a denial as a failed call with our own words.
+    """
+    has_run = any(value in _RAN for value in (outcome, report.outcome))
+    if has_run and FENCE_OPEN not in report.response and _is_same_input(call_input, report.input):
+        row = {"host": report.host, "session": report.session, "call": report.tool_use_id, "tool": report.tool}
+        insert_row(connection, "ignored_denials", {"at": report.at, "version": "", **row}, verb="insert or ignore")
+
+
+def _is_same_input(first: str, second: str) -> bool:
+    """Return whether two reports are of one call; a transcript may have fewer fields of it than a hook."""
+    if first == second:
+        return True
+    first_fields, second_fields = parse_json_or_text(first), parse_json_or_text(second)
+    if not isinstance(first_fields, dict) or not isinstance(second_fields, dict):
+        return False
+    names = ("command", "file_path", "path")
+    return any(first_fields.get(name) and first_fields.get(name) == second_fields.get(name) for name in names)
 
 
 # The columns of a session's row after a report.
@@ -401,6 +429,15 @@ def list_prompt_texts(connection: Connection, session: int) -> list[str]:
     return fetch_column(connection, "select prompt from prompts where session = ? order by at, id", session)
 
 
+def list_session_prompts(connection: Connection, agent: str, session: str) -> list[str]:
+    """Return the prompts of a session by the agent's id of it."""
+    query = """
+        select prompt from prompts join sessions on sessions.id = prompts.session
+        where host = ? and sessions.session = ?
+        """
+    return fetch_column(connection, query, agent, session)
+
+
 def list_prompt_rows(connection: Connection, session: int) -> list[dict[str, Any]]:
     return fetch_dicts(connection, "select number, at, prompt from prompts where session = ? order by at, id", session)
 
@@ -427,9 +464,31 @@ def list_events_after(connection: Connection, *, after_id: int, limit: int) -> l
 def list_session_deliveries(connection: Connection, agent: str, session: str) -> list[dict[str, Any]]:
     query = """
         select at, agent, kind, tool, lesson, slug, summary, delivery from injections where host = ? and session = ?
-        order by at, id
+        and arm in ('told', 'live') order by at, id
         """
     return fetch_dicts(connection, query, agent, session)
+
+
+class ChangingCall(NamedTuple):
+    """A successful edit, with its file as the subject, or a shell command that names a commit."""
+
+    tool: str
+    subject: str
+    is_in_last_turn: bool
+
+
+def list_changing_calls(connection: Connection, agent: str, session: str, since: float) -> list[ChangingCall]:
+    """Return a session's edits and commands about commits after a time, without reading their results."""
+    query = """
+        select tool, coalesce(iif(json_valid(input), coalesce(input ->> '$.file_path', input ->> '$.notebook_path',
+            input ->> '$.command'), ''), ''),
+            events.at >= (select max(at) from prompts where prompts.session = sessions.id)
+        from events join sessions on sessions.id = events.session
+        where host = ? and sessions.session = ? and events.kind = 'tool' and outcome = 'fine' and events.at > ?
+        and (tool in (select value from json_each(?)) or input like '%commit%') order by events.at
+        """
+    rows = connection.execute(query, (agent, session, since, json.dumps(EDIT_TOOLS)))
+    return [ChangingCall(tool, subject, bool(is_last)) for tool, subject, is_last in rows]
 
 
 def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]:

@@ -78,10 +78,11 @@ def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
         """,
         [(*call, at) for call in portion.calls],
     )
-    connection.executemany(
-        "update calls set outcome = ?, waits = '' where waits = ?",
-        [(outcome, waits) for waits, outcome in portion.outcomes],
-    )
+    if portion.outcomes:
+        connection.executemany(
+            "update calls set outcome = ?, waits = '' where waits = ?",
+            [(outcome, waits) for waits, outcome in portion.outcomes],
+        )
     new_count = sum(candidates.store_episode(connection, episode) for episode in portion.episodes)
     for session, problem in portion.withdrawn_tags:
         candidates.withdraw_tags(connection, session, problem)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
+from hardwon.store.injections import WAS_TOLD
 from hardwon.store.observations import TITLE_OR_FACT
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import frozen
@@ -143,7 +144,8 @@ _STEP_QUERIES = (
     """,
     """
     select 'delivery' as what, id, at, 1 as rank, agent, tool, lesson, slug, summary, delivery
-    from injections where session = :name and host = :host and at >= :at and (at, 1, id) > (:at, :rank, :id)
+    from injections where session = :name and host = :host and arm in ('told', 'live') and at >= :at
+        and (at, 1, id) > (:at, :rank, :id)
     """,
     """
     select 'event' as what, id, at, 2 as rank, kind, agent, tool, substr(input, 1, 6000) as input,
@@ -203,7 +205,7 @@ _NEWS_QUERIES = {
     "injections": f"""
         select 'delivery' as what, injections.id, injections.at, injections.host, {_NEWS_SESSION}, summary as text,
             tool, delivery as outcome, slug
-        from injections
+        from (select * from injections where {WAS_TOLD}) as injections
         left join sessions on sessions.host = injections.host and sessions.session = injections.session
         """,
     "observations": f"""
@@ -257,20 +259,21 @@ def read_call(connection: Connection, event_id: int) -> dict[str, Any]:
     return fetch_dicts(connection, query, event_id)[0]
 
 
-# Briefs and recalled records are deliveries too; they have ids where a lesson has its slug.
-_OF_LESSONS = "lesson != 'brief' and slug not glob '[A-Z][0-9:]*'"
+# Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
+OF_LESSONS = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
+_TOLD_LESSONS = f"{OF_LESSONS} and {WAS_TOLD}"
 
 
 def count_deliveries_by_day(connection: Connection, since: float) -> dict[str, int]:
     """Return how many lessons were delivered."""
-    return _count_by_day(connection, "injections", f"at >= ? and {_OF_LESSONS}", since)
+    return _count_by_day(connection, "injections", f"at >= ? and {_TOLD_LESSONS}", since)
 
 
 def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
 ) -> list[dict[str, Any]]:
     """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
-    condition = "lesson = ?1" if lesson else f"?1 = '' and {_OF_LESSONS}"
+    condition = f"lesson = ?1 and {WAS_TOLD}" if lesson else f"?1 = '' and {_TOLD_LESSONS}"
     query = f"""
         select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,
             slug, summary, delivery, agent
@@ -282,7 +285,7 @@ def list_lesson_deliveries(
 
 
 def count_lesson_by_day(connection: Connection, lesson: str, since: float) -> dict[str, int]:
-    return _count_by_day(connection, "injections", "lesson = ? and at >= ?", lesson, since)
+    return _count_by_day(connection, "injections", f"lesson = ? and at >= ? and {WAS_TOLD}", lesson, since)
 
 
 _SAME_CALL_SECONDS = 60.0  # within which a hook's denial appears in the transcript

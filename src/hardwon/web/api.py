@@ -27,7 +27,7 @@ from hardwon.data import exports
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, lessons_file
 from hardwon.lessons.record import to_lesson_record
-from hardwon.privacy.identifiers import clean_id
+from hardwon.privacy.cleaning import clean_id
 from hardwon.search import brief, indexing, query_scope
 from hardwon.search.records import fetch_records
 from hardwon.search.search import search_records
@@ -411,8 +411,7 @@ def search_history(call: ApiCall) -> object:
         now=now,
         model=indexing.load_model_or_none(),
     )
-    hits, close = ([hit.__dict__ for hit in group] for group in (result.hits, result.close))
-    return {"hits": hits, "close": close, "note": result.note}
+    return {"hits": [hit.__dict__ for hit in result.hits], "period": result.period, "note": result.note}
 
 
 def get_timeline(call: ApiCall) -> object:

@@ -18,7 +18,7 @@ from hardwon.lessons import compiled_brief
 from hardwon.privacy.cleaning import clean_text
 from hardwon.search import brief
 from hardwon.store.reflections import RATIFIED, Reflection
-from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.types import Memory, replace
 from hardwon.web.page_request import PageContent, PageRequest, fingerprint_values
 

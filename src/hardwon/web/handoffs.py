@@ -14,10 +14,13 @@ from hardwon.actions.handoffs import ratify_handoff
 from hardwon.errors import UserError
 from hardwon.handoff import ratification
 from hardwon.handoff.handoffs import (
+    CONTRADICTIONS_HEADING,
     FINDINGS_HEADING,
     MAX_FILE_BYTES,
     RESUME_HEADING,
     HandoffPage,
+    find_untold_reason,
+    get_contradictions,
     read_page,
     read_page_text,
 )
@@ -25,7 +28,7 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import views
 from hardwon.store.approvals import VIEWER
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
-from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
@@ -46,29 +49,33 @@ def show_handoff_list(request: PageRequest) -> PageContent:
         },
         "project": project,
         "projects": sorted({path for _, path in counts if path}),
-        "handoffs": [_build_row(reflection, read_page(reflection)) for reflection in listed_handoffs],
+        "handoffs": [_build_row(request, reflection, read_page(reflection)) for reflection in listed_handoffs],
         "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
     }
     return PageContent("handoffs.html", values)
 
 
-def _build_row(reflection: Reflection, page: HandoffPage | None) -> dict[str, Any]:
-    fault = ""
-    if page is None and reflection.status in (DRAFT, RATIFIED):
-        fault = "its file is gone"
-    elif page and page.is_edited:
-        fault = "edited since it was ratified"
+def _build_row(request: PageRequest, reflection: Reflection, page: HandoffPage | None) -> dict[str, Any]:
+    fault = find_untold_reason(request.connection, reflection, page)
+    contradictions = get_contradictions(page) if page else []
     source = page or reflection
-    return {"handoff": reflection, "topic": source.topic, "confidence": source.confidence, "fault": fault}
+    return {
+        "handoff": reflection,
+        "topic": source.topic,
+        "confidence": source.confidence,
+        "fault": fault,
+        "contradictions": contradictions,
+    }
 
 
 def show_handoff(request: PageRequest) -> PageContent:
     """Show a handoff as its file says it now, the resume prompt first."""
     reflection = _find_reflection(request)
     page = read_page(reflection)
-    row = _build_row(reflection, page)
+    row = _build_row(request, reflection, page)
     sections = dict(page.sections) if page else {}
     resume = sections.pop(RESUME_HEADING, "")
+    sections.pop(CONTRADICTIONS_HEADING, "")  # shown above everything else
     if page and not page.sections:
         sections = {"Text": page.text}
     findings_text = sections.get(FINDINGS_HEADING, "")

@@ -5,31 +5,23 @@ The page of a lesson uses its plots and its count of repeated failures too.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
-from hardwon import projects
-from hardwon.agents.fields import get_first_text, get_text, get_tool_content
-from hardwon.lessons import manifest, validation
-from hardwon.lessons.matching import match_entry, prepare_call
-from hardwon.lessons.pattern_search import PatternCache
-from hardwon.lessons.replay import build_prefilter
-from hardwon.store import views
+from hardwon.efficacy.announcements import format_ignored_denials
+from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger
+from hardwon.lessons import manifest
+from hardwon.store import efficacy, views
 from hardwon.store.db import Connection
-from hardwon.types import Event, Lesson, ManifestEntry
 from hardwon.web.page_request import PageContent, PageRequest
 
 DAY_SPANS = ("30", "7", "90")  # the first is the default
 MAX_ERRORS, MAX_PROJECTS = 15, 12
 MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
 MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
-Trigger = Callable[[str, str, str, str], bool]  # of a call's host, folder, tool and stored input
-_search_pattern = PatternCache().search  # compiled once for all pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +68,7 @@ def show_insights(request: PageRequest) -> PageContent:
         "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
         "repeated": _list_repeated_errors(request, since),
         **_summarise_deliveries(request, since, days),
+        "ignored_denials": format_ignored_denials(efficacy.list_ignored_denials(request.connection, since=since)),
         "projects": by_project,
         "most_sessions": max([count for _, count in by_project], default=0),
     }
@@ -88,7 +81,7 @@ def _list_repeated_errors(request: PageRequest, since: float) -> list[dict[str, 
     entries = [index.read_entry(number) for number in range(len(index))]
     repeated_errors = views.list_repeated_errors(request.connection, since, limit=MAX_ERRORS)
     for row in repeated_errors:
-        row["lesson"] = next((entry for entry in entries if _fires_on(_build_cached_trigger(entry), row["call"])), None)
+        row["lesson"] = next((entry for entry in entries if _fires_on(build_entry_trigger(entry), row["call"])), None)
     return repeated_errors
 
 
@@ -116,27 +109,6 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
     }
 
 
-def build_trigger(lesson: Lesson) -> Trigger | None:
-    """Return a function that tells whether a lesson fires on a stored call; None if it fires on no call."""
-    if lesson.delivery == "start" or validation.find_disabling_faults(lesson):
-        return None
-    (entry,) = manifest.compile_entries([lesson])
-    return _build_cached_trigger(entry)
-
-
-@lru_cache(maxsize=500)
-def _build_cached_trigger(entry: ManifestEntry) -> Trigger:
-    """Cache a trigger's answers: matching is slow, stored calls do not change, and pages ask about the same ones."""
-    may_fire = build_prefilter(entry)
-
-    @lru_cache(maxsize=1_000)
-    def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
-        event = _build_event(host, cwd, tool, tool_input)
-        return tool in entry.tools and may_fire(event) and _is_match(entry, event)
-
-    return fires
-
-
 def count_repeats(
     connection: Connection, triggers: Mapping[str, Trigger | None], deliveries: Sequence[Mapping[str, Any]]
 ) -> Counter[int]:
@@ -152,33 +124,3 @@ def count_repeats(
 
 def _fires_on(fires: Trigger, call: Mapping[str, Any]) -> bool:
     return fires(call["host"], call["cwd"], call["tool"], call["input"])
-
-
-def _build_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
-    try:
-        tool_input = json.loads(stored_input or "{}")
-    except (ValueError, RecursionError):  # it was stored cut
-        tool_input = {}
-    if not isinstance(tool_input, dict):
-        tool_input = {}
-    return Event(
-        host,
-        "PreToolUse",
-        "",
-        cwd,
-        tool=tool,
-        command=get_text(tool_input, "command"),
-        path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
-        content=get_tool_content(tool, tool_input),
-    )
-
-
-def _is_match(entry: ManifestEntry, event: Event) -> bool:
-    root, folders = _resolve_folders(event.cwd)
-    call = prepare_call(event, project_root=root, equivalent_folders=folders)
-    return match_entry(entry, call, _search_pattern) is not None
-
-
-@lru_cache(maxsize=512)
-def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
-    return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))

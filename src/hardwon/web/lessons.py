@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Mapping
 from typing import Any
 
 from hardwon.actions import candidates
 from hardwon.actions.lessons import accept_candidate, edit_lesson, restore_lesson, retire_lesson, undo_decision
+from hardwon.efficacy.outcomes import build_trigger
+from hardwon.efficacy.proof import describe_counts, describe_grade
+from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
-from hardwon.lessons.candidate_record import describe_figures
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
-from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
+from hardwon.lessons.record import to_lesson_record
 from hardwon.store import injections, views
 from hardwon.store.approvals import VIEWER
 from hardwon.store.candidates import Candidate, list_latest_judgements
-from hardwon.text.similarity import build_vocabulary, find_nearest_in
 from hardwon.types import DELIVERY_MODES, STATUSES, Lesson
-from hardwon.web.insights import build_trigger, count_repeats, find_range_start, plot_by_day
+from hardwon.web.insights import count_repeats, find_range_start, plot_by_day
 from hardwon.web.page_request import (
     Confirmation,
     PageContent,
@@ -35,7 +35,6 @@ from hardwon.web.render import sanitize_value
 MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90
 MAX_EVIDENCE = 8
-MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 
 
@@ -92,16 +91,28 @@ def show_lesson(request: PageRequest) -> PageContent:
         delivery["outcome"] = find_delivery_outcome(request.connection, delivery)
         delivery["repeats"] = repeats[delivery["id"]] if trigger else None
     changes = manifest.gather_lessons(request.home)[2]
+    proof = build_lesson_proof(request.connection, lesson)
     values = {
         "title": lesson.summary[:100],
         "lesson": lesson,
-        "fields": candidates.describe_record(to_lesson_record(lesson)),
+        "fields": review_queue.describe_record(to_lesson_record(lesson)),
         "is_own": is_own,
         "seen": _fingerprint_lesson(lesson),
         "change": next((change for change in changes if change.id == lesson.id), None),
         "faults": validation.find_lesson_faults(lesson),
         "plot": plot_by_day(by_day, request.now, PLOT_DAYS),
         "days": PLOT_DAYS,
+        "grade": describe_grade(proof),
+        "proof_rows": [
+            (name, describe_counts(counts))
+            for name, counts in (
+                ("Told", proof.told_counts),
+                ("Silent", proof.silent_counts),
+                ("Before approval", proof.before_counts),
+            )
+            if counts.total
+        ],
+        "stepped_down_to": proof.stepped_down_to,
         "deliveries": deliveries,
         "older": deliveries[-1]["id"] if len(latest) > len(deliveries) else None,
     }
@@ -223,12 +234,10 @@ def accept(request: PageRequest) -> PageContent | Redirect:
 def accept_suggested_wording(request: PageRequest) -> PageContent | Redirect:
     """Accept a candidate with the wording that a model suggested."""
     candidate = _require_seen_candidate(request)
-    changes = candidates.extract_rewording(list_latest_judgements(request.connection).get(candidate.number))
+    judgement = list_latest_judgements(request.connection).get(candidate.number)
+    changes = review_queue.extract_rewording(candidate, judgement)
     if not changes:
         raise UserError("no suggested rewording for this candidate", "accept it as it is, or edit it")
-    # A judgement has one trigger; for a lesson about files it is a path, not a command.
-    if candidate.record["triggers"].get("pathPatterns") and "commandPatterns" in changes:
-        changes["pathPatterns"] = changes.pop("commandPatterns")
     return _accept_candidate(request, candidate, changes)
 
 
@@ -313,24 +322,27 @@ def _build_candidate_page(
     waiting_numbers = _list_waiting_numbers(request)
     previous, following = find_neighbours(waiting_numbers, candidate.number)
     judgement = list_latest_judgements(request.connection).get(candidate.number)
-    evidence = _group_evidence(candidate.record.get("evidence", ()))
+    evidence = review_queue.group_evidence(candidate.record.get("evidence", ()))
     values = {
         "title": f"Candidate {candidate.number}",
         "proposal": candidate,
         "proposed": review_queue.is_proposed_by_agent(candidate),
-        "figures": describe_figures(candidate.parts) if "repeats" in candidate.parts else "",
+        "figures": review_queue.describe_figures(candidate.parts) if "repeats" in candidate.parts else "",
         "seen": _fingerprint_candidate(candidate),
         "place": waiting_numbers.index(candidate.number) + 1 if candidate.number in waiting_numbers else None,
         "total": len(waiting_numbers),
         "previous": previous,
         "following": following,
         "may_undo": bool(request.browser_session.decided_ids),
-        "fields": candidates.describe_record(candidate.record),
+        "calls": review_queue.find_calls(request.connection, candidate),
+        "scope": review_queue.describe_scope(candidate.record),
+        "delivery": review_queue.describe_delivery(candidate.record),
+        "fields": review_queue.describe_record(candidate.record),
         "judgement": judgement,
-        "rewording": candidates.extract_rewording(judgement),
+        "rewording": review_queue.extract_rewording(candidate, judgement),
         "replay": candidates.replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
         "replayed_calls": MAX_REPLAYED_CALLS,
-        "similar": _find_similar_lesson(request, candidate),
+        "similar": review_queue.find_similar_lesson(request.home, candidate),
         "faults": adding.find_record_faults(candidates.build_accepted_record(candidate)),
         "evidence": evidence[:MAX_EVIDENCE],
         "more_evidence": len(evidence[MAX_EVIDENCE:]),
@@ -346,28 +358,6 @@ def _build_candidate_editor(
     fingerprint = _fingerprint_candidate(candidate)
     button = "Accept with these changes"
     return _build_editor(request, f"/review/{candidate.number}", candidate.record, fingerprint, button, error, is_asked)
-
-
-def _group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Group equal quotes from several lines of a file, to show each once."""
-    groups = groupby(evidence, lambda item: (item["path"], item["kind"], item["quote"]))
-    return [
-        {"path": path, "kind": kind, "quote": quote, "lines": [item["line"] for item in group]}
-        for (path, kind, quote), group in groups
-    ]
-
-
-def _find_similar_lesson(request: PageRequest, candidate: Candidate) -> dict[str, Any] | None:
-    others = [
-        lesson for lesson in _read_own_lessons(request) if lesson.status != "rejected" and lesson.id != candidate.id
-    ]
-    try:
-        nearest = find_nearest_in(build_vocabulary(others), parse_lesson({**candidate.record, "id": candidate.id}))
-    except BadRecord:
-        return None
-    if nearest is None or nearest[1] < MIN_SIMILARITY:
-        return None
-    return {"lesson": nearest[0], "share": nearest[1]}
 
 
 def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:

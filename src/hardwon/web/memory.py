@@ -13,7 +13,7 @@ from hardwon.handoff.memory_files import MemoryPage
 from hardwon.store import views
 from hardwon.store.approvals import VIEWER
 from hardwon.store.memories import get, list_memories
-from hardwon.text.printable import to_printable_line
+from hardwon.text.characters import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 from hardwon.web.file_changes import (
     FileChange,
@@ -57,7 +57,7 @@ def show_memory_list(request: PageRequest) -> PageContent:
     rows = []
     for memory in listed_memories[:MAX_LISTED]:
         page = approved_pages.get(memory.id) or memories.read_page(request.home, memory)
-        fault = "" if memory.id in approved_pages else _describe_fault(memory, page)
+        fault = "" if memory.id in approved_pages else memories.find_untold_reason(request.connection, memory, page)
         rows.append({"memory": memory, "text": page.text if page else memory.text, "fault": fault})
     files = _list_unapproved_files(request)
     is_filtered = any(filters.values())
@@ -77,15 +77,6 @@ def show_memory_list(request: PageRequest) -> PageContent:
     return PageContent("memories.html", values)
 
 
-def _describe_fault(memory: Memory, page: MemoryPage | None) -> str:
-    """Return why agents are not told an approved memory."""
-    if memory.status != "active":
-        return ""
-    if page is None:
-        return "its file is gone"
-    return "edited since it was approved" if page.is_edited else "not approved here"
-
-
 def _list_unapproved_files(request: PageRequest) -> list[dict[str, Any]]:
     return [
         {"page": page, "project": project["id"], "name": os.path.basename(page.path)}
@@ -98,8 +89,6 @@ def show_memory(request: PageRequest) -> PageContent:
     memory = _find_memory(request)
     page = memories.read_page(request.home, memory)
     text = page.text if page else memory.text
-    approved_pages = memories.list_approved_pages(request.connection, request.home, memory.project)
-    is_told = any(approved.number == memory.id for approved in approved_pages)
     is_edited = page is not None and page.is_edited
     previous, following = find_neighbours(_list_waiting_numbers(request), memory.id)
     values = {
@@ -107,7 +96,7 @@ def show_memory(request: PageRequest) -> PageContent:
         "memory": memory,
         "text": text,
         "page": page,
-        "fault": "" if is_told else _describe_fault(memory, page),
+        "fault": memories.find_untold_reason(request.connection, memory, page),
         "edits": describe_changes([FileChange("", memory.text, text)]) if is_edited else [],
         "may_approve": page is None or not memories.is_approved(request.connection, memory, page),
         "changes": describe_changes(plan_approval(request, memory)),

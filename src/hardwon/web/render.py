@@ -19,9 +19,9 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from hardwon.lessons.decision import BRIEF_SLUG
+from hardwon.lessons.decision import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
-from hardwon.text.printable import make_printable, to_printable_line
+from hardwon.text.characters import make_printable, to_printable_line
 
 MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -127,8 +127,8 @@ def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
 
 
 def build_record_path(slug: str) -> str:
-    """Return the page of something that was delivered: a lesson by its slug, other records by id; none for a brief."""
-    if slug in ("", BRIEF_SLUG):
+    """Return the page of something that was delivered: a lesson by its slug, other records by id; none for others."""
+    if slug in ("", BRIEF_SLUG, REQUEST_SLUG):
         return ""
     is_id = slug[0].isupper() and parse_id(slug)  # slugs are lower case
     return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from hardwon.search import indexing, records
+from hardwon.search.matches import find_marks, split_query
 from hardwon.search.search import Hit, SearchResult, search_records
 from hardwon.store import views
 from hardwon.store.documents import DOCUMENT_KINDS
-from hardwon.text.words import extract_words
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect, parse_day_range
 
 PAGE_SIZE = 40
 _FILE_PAGES = {"L": "lessons", "M": "memory", "H": "handoffs"}  # the records that are files, not rows
-_MAX_TITLE_CHARS, _MAX_TEXT_CHARS = 300, 600
+_MAX_TITLE_CHARS = 300
 _TIMELINE_MARGIN = 0.000_01  # seconds before a record, so that the timeline begins with it
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")  # of a camelCase or snake_case name
 
 
 def show_search(request: PageRequest) -> PageContent:
@@ -47,14 +45,14 @@ def show_search(request: PageRequest) -> PageContent:
             now=request.now,
             model=indexing.load_model_or_none(),
         )
-    words = extract_words(query_text, is_query=True)
+    words = split_query(query_text)
     values = {
         "title": "Search",
         "query_text": query_text,
         "filters": filters,
         "is_searched": is_searched,
         "hits": [_highlight_hit(hit, words) for hit in result.hits],
-        "close": [_highlight_hit(hit, words) for hit in result.close],
+        "period": result.period,
         "note": result.note,
         "projects": projects,
         "hosts": views.list_agents(request.connection),
@@ -82,36 +80,5 @@ def redirect_to_record(request: PageRequest) -> Redirect:
 
 def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
     title = hit.title[:_MAX_TITLE_CHARS]
-    text = hit.text[:_MAX_TEXT_CHARS]
-    spans = {"title": find_match_spans(title, words), "text": find_match_spans(text, words)}
-    return {"hit": hit, "title": title, "text": text, "spans": spans}
-
-
-def find_match_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the spans of these words in a text, to highlight them.
-
-    Words match as in the index: also as parts of identifiers, with other endings, and anywhere in scripts without
-    spaces.
-    """
-    unspaced_words = [word for word in words if not word.isascii() and word.lower() == word.upper()]
-    stems = tuple(word[: max(len(word) - 2, 3)] for word in words if word not in unspaced_words)
-    spans = list[tuple[int, int]]()
-    for word in unspaced_words:  # they are pairs of characters, which overlap
-        spans += [(match.start(), match.start() + len(word)) for match in re.finditer(f"(?={re.escape(word)})", text)]
-    for name in re.finditer(r"\w+", text):
-        if name[0].replace("_", "").lower().startswith(stems):
-            spans.append(name.span())
-        else:
-            parts = _NAME_PART.finditer(text, *name.span())
-            spans += [part.span() for part in parts if part[0].lower().startswith(stems)]
-    return _merge_spans(sorted(spans))
-
-
-def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+    spans = {"title": find_marks(title, words), "text": hit.marks}
+    return {"hit": hit, "title": title, "spans": spans, "label": records.get_type_label(hit.kind, hit.type)}
