@@ -250,8 +250,11 @@ class JobRunner:
         return bool(self._running_jobs)
 
     def stop(self) -> None:
-        """Stop job processes: each step is one transaction, and the next worker goes on. A scan may finish."""
-        ending_processes = [process for kind, process in self._running_jobs.items() if kind != SCAN]
+        """Stop the job processes: each of their steps is one transaction, and the next worker goes on.
+
+        A scan is stopped as well: `hardwon stop` must leave nothing behind that still writes to the home.
+        """
+        ending_processes = list(self._running_jobs.values())
         for process in ending_processes:
             process.terminate()
         for process in ending_processes:
