@@ -313,7 +313,7 @@ def test_the_page_of_a_lesson_shows_the_call_that_came_instead(memory: Memory, o
         line["timestamp"] = datetime.fromtimestamp(delivery["at"] + 0.0001, UTC).isoformat()
     memory.read(told)  # the agent writes the denied call down right after the hold
     ask = PageRequest(
-        memory.house.home, memory.connection, BrowserSession(0.0), time.time(), {"slug": delivery["slug"]}, {}, {}
+        memory.house.home, memory.connection, BrowserSession(""), time.time(), {"slug": delivery["slug"]}, {}, {}
     )
     around = {"stamp": "", "places": (), "here": "/lessons", "form": "", "said": "", "paused": False, "version": ""}
     answer = lesson_pages.show_lesson(ask)

@@ -390,7 +390,7 @@ def test_the_viewer_says_what_waits_and_shows_the_version_in_force(home: Home, c
     around = {"stamp": "", "places": (), "here": "/lessons", "form": "", "said": "", "paused": False, "version": ""}
     shown = dict[str, str]()
     for name, page in pages.items():
-        answer = page(PageRequest(home.path, connection, BrowserSession(0.0), clock.now(), {"slug": name}, {}, {}))
+        answer = page(PageRequest(home.path, connection, BrowserSession(""), clock.now(), {"slug": name}, {}, {}))
         shown[name] = render.create_environment().get_template(answer.template).render({**around, **answer.values})
     assert "2 changes to" in shown[""] and "waiting: added by hand" in shown[""]
     assert "waiting: changed by hand" in shown[""] and "evil.example" not in shown[""]
@@ -403,7 +403,7 @@ def test_a_decision_in_the_viewer_is_approved_by_the_viewer(home: Home, connecti
     def decide(page: Callable[[PageRequest], object]) -> None:
         (now,) = shelves.read(shelves.get_lessons_path(home.path)).lessons
         seen = {"seen": f"{now.content_hash}{now.status}{now.updated_at}"}
-        page(PageRequest(home.path, connection, BrowserSession(0.0), clock.now(), {"slug": slug}, {}, seen))
+        page(PageRequest(home.path, connection, BrowserSession(""), clock.now(), {"slug": slug}, {}, seen))
 
     decide(lesson_pages.retire)
     assert home.in_force() == {}

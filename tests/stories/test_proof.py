@@ -419,7 +419,7 @@ def render_page(house: House, show: Callable[[PageRequest], PageContent], **path
     """Return a page of the viewer without its tags."""
     around = {"stamp": "", "places": (), "here": "/", "form": "", "said": "", "paused": False, "version": ""}
     with opened(house) as connection:
-        page = show(PageRequest(house.home, connection, BrowserSession(0.0), clock.now(), path_params, {}, {}))
+        page = show(PageRequest(house.home, connection, BrowserSession(""), clock.now(), path_params, {}, {}))
         html = render.create_environment().get_template(page.template).render({**around, **page.values})
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 

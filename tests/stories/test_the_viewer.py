@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -13,11 +14,12 @@ import httpx
 import pytest
 
 from tests.support import busy_home
-from tests.support.house import House, prompt
+from tests.support.house import GIT_STASH, House, bash, failed, prompt, used
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
     "/",
+    "/inbox",
     "/sessions",
     "/sessions?project=1&host=claude-code&status=completed&since=2020-01-01&until=2040-01-01",
     "/search",
@@ -29,6 +31,7 @@ PAGES = (
     "/insights",
     "/insights?days=7",
     "/insights?days=90",
+    "/insights?days=all",
     "/settings",
     "/memory",
     "/memory?status=candidate",
@@ -40,9 +43,14 @@ PAGES = (
 )
 PAGES_OF_ONE = (
     "/sessions/{session}",
+    "/sessions/{session}?show=messages",
+    "/sessions/{session}?show=failures",
+    "/sessions/{session}?show=changes",
     "/sessions/{session}/events/{event}",
     LESSON,
     f"{LESSON}/edit",
+    "/lessons/new",
+    "/lessons/new?call={event}",
     "/review/1",
     "/review/1/edit",
     "/?after=0.0.0.0",
@@ -145,7 +153,7 @@ def test_the_cookie_is_for_this_host_alone_and_no_script_sees_it(busy: House) ->
     cookie = Browser(busy.ok("view", "--print").out.strip()).open().headers["set-cookie"]
     name, *flags = cookie.split("; ")
     assert name.startswith("hardwon=") and len(name) > 40
-    assert {flag.lower() for flag in flags} == {"httponly", "path=/", "samesite=strict"}
+    assert {flag.lower() for flag in flags} == {"httponly", "path=/", "samesite=strict", "max-age=7776000"}
 
 
 def test_an_old_link_does_not_work(busy: House) -> None:
@@ -269,7 +277,7 @@ def test_a_browser_keeps_what_every_page_needs_until_it_changes(busy: House) -> 
 def test_every_page_says_what_to_do_where_there_is_nothing(empty: Browser, path: str) -> None:
     answer = empty.get(path)
     assert answer.status_code == 200, answer.text[-3000:]
-    assert path == "/settings" or re.search('class="none"[^>]*>[A-Z]|No results', answer.text)
+    assert path == "/settings" or re.search('class="(none|blank)"[^>]*>\\s*(<p><strong>)?[A-Z]|No results', answer.text)
 
 
 @pytest.mark.parametrize(
@@ -377,6 +385,55 @@ def test_a_person_accepts_edits_rejects_and_takes_back(house: House) -> None:
     assert browser.post("/review/3/reject", browser.secrets("/review/3")).status_code == 303
     decided = {row["number"]: row["status"] for row in house.stored("candidates")}
     assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
+
+
+def test_the_inbox_lists_all_decisions_and_leads_from_one_to_the_next(house: House) -> None:
+    busy_home.fill(house.home, time.time())
+    house.ok("config", "set", "apiPort", "0")
+    browser = opened(house)
+    paths = re.findall(r'<li><a href="(/(?:review|memory|handoffs)/\d+)" data-row', browser.get("/inbox").text)
+    kinds = [path.split("/")[1] for path in paths]
+    assert kinds == sorted(kinds, key=("review", "memory", "handoffs").index)
+    assert set(kinds) == {"review", "memory", "handoffs"}
+    assert f'<span class="count some">{len(paths)}</span>' in browser.get("/sessions").text
+    last_lesson, first_memory = paths[kinds.index("memory") - 1], paths[kinds.index("memory")]
+    assert f'href="{first_memory}" data-key="j"' in browser.get(last_lesson).text
+    rejected = browser.post(f"{last_lesson}/reject", browser.secrets(last_lesson))
+    assert rejected.headers["location"] == first_memory
+    assert f'href="{paths[kinds.index("memory") - 2]}" data-key="k"' in browser.get(first_memory).text
+
+
+def test_the_home_page_shows_a_held_call_beside_the_one_that_replaced_it(house: House) -> None:
+    house.ok("config", "set", "apiPort", "0")
+    house.ok("lessons", "add", "--json", json.dumps({**GIT_STASH, "delivery": "hold"}))
+    house.session_start("s1")
+    house.ask("s1", prompt("put my work aside"))
+    assert house.ask("s1", bash("git stash")).denied
+    house.ask("s1", used("Bash", {"command": "git stash -u"}, {"stdout": "Saved"}))
+    text = opened(house).get("/").text
+    assert "<strong>1</strong> session" in text and ">1</strong> held by a lesson" in text
+    held = re.search(r'<ol class="held">(.*?)</ol>', text, re.DOTALL)
+    assert held and re.findall(r"<code>([^<]+)</code>", held[1]) == ["git stash", "git stash -u"]
+
+
+def test_a_failure_that_repeats_becomes_a_lesson_in_the_viewer(house: House) -> None:
+    house.ok("config", "set", "apiPort", "0")
+    for session in ("s1", "s2"):
+        house.session_start(session)
+        house.ask(session, prompt("run the tests"))
+        house.ask(session, failed("Bash", {"command": "npm test"}, 'Exit code 1\nnpm error Missing script: "test"'))
+    browser = opened(house)
+    form_link = re.search(r'href="(/lessons/new\?call=\d+)">make a lesson', browser.get("/insights").text)
+    assert form_link and "Missing script" in browser.get("/").text
+    shown = browser.get(form_link[1]).text
+    assert "`npm test` fails: npm error Missing script" in html.unescape(shown)
+    typed = {**browser.secrets(form_link[1]), "solution": "use npm run check, there is no script named test"}
+    typed |= {"summary": "npm test does not exist here", "commandPatterns": r"\bnpm test\b", "delivery": "hold"}
+    refused = browser.post("/lessons/new/edit", {**typed, "commandPatterns": "("})
+    assert (refused.status_code, "use npm run check" in refused.text) == (422, True)
+    assert browser.post("/lessons/new/edit", typed).status_code == 303
+    assert house.ask("s3", bash("npm test")).denied
+    assert "covered by a lesson" in browser.get("/insights").text
 
 
 def test_what_is_refused_says_why_and_keeps_what_was_typed(house: House) -> None:
@@ -516,11 +573,13 @@ def test_closing_the_session_lets_nobody_in_any_more(busy: House) -> None:
     assert browser.get("/", cookie=kept).status_code == 401
 
 
-def test_a_restarted_worker_knows_nobody(fresh: Browser, house: House) -> None:
-    assert fresh.get("/").status_code == 200
+def test_a_browser_stays_signed_in_over_a_restart_until_all_are_signed_out(fresh: Browser, house: House) -> None:
+    form = fresh.secrets("/")["form"]
     house.ok("restart")
     again = opened(house)
     again.client.headers["cookie"] = fresh.client.headers["cookie"]
+    assert (again.get("/").status_code, again.secrets("/")["form"]) == (200, form)
+    assert house.ok("view", "--sign-out").out == "signed out: 2 browsers\n"
     assert again.get("/").status_code == 401
 
 

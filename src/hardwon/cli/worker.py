@@ -148,15 +148,20 @@ def logs(line_count: int, follow: bool, as_json: bool) -> None:
 
 @click.command()
 @click.option("--print", "only_print", is_flag=True, help="print the link alone; it works once, for five minutes")
-def view(only_print: bool) -> None:
+@click.option("--sign-out", is_flag=True, help="sign every browser out instead")
+def view(only_print: bool, sign_out: bool) -> None:
     """Open the viewer in the browser.
 
-    Starts the worker if needed. The link works once; the browser that opens it is let in until the worker ends.
+    Starts the worker if needed. The link works once; the browser that opens it stays signed in for a week after its
+    last visit.
     """
-    from hardwon.web.gate import create_link
+    from hardwon.web.gate import create_link, sign_out_all
 
     require_person("opening the viewer")
     home = paths.get_home()
+    if sign_out:
+        click.echo(f"signed out: {pluralize(sign_out_all(home), 'browser')}")
+        return
     if settings.resolve_settings(settings.read_config(home))["apiPort"] < 0:
         raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")
     worker_status = lifecycle.start_worker(home)

@@ -14,7 +14,7 @@ from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
 from hardwon.store.injections import WAS_TOLD
 from hardwon.store.observations import TITLE_OR_FACT
 from hardwon.store.sessions import HAS_CONTENT
-from hardwon.types import frozen
+from hardwon.types import EDIT_TOOLS, frozen
 
 _DAY = "strftime('%Y-%m-%d', at, 'unixepoch', 'localtime')"
 _PREVIEW_CHARS = 300  # characters of a long text in a list
@@ -66,12 +66,18 @@ def list_session_page(
     if before_key is not None:
         conditions["(last_at, id) < (?, ?)"] = before_key
     query = f"""
-        select found.id, host, session, project, coalesce(projects.name, '') as project_name,
+        select found.id, host, found.session, project, coalesce(projects.name, '') as project_name,
             substr(first_prompt, 1, {_PREVIEW_CHARS}) as first_prompt, prompts, status, started_at, last_at,
             (select count(*) from events where events.session = found.id) as events,
-            (select count(*) from events where events.session = found.id and outcome = 'failed') as failed
+            (select count(*) from events where events.session = found.id and outcome = 'failed') as failed,
+            substr(coalesce(summaries.request, ''), 1, {_PREVIEW_CHARS}) as request,
+            substr(coalesce(summaries.completed, ''), 1, {_PREVIEW_CHARS}) as completed,
+            substr(coalesce(summaries.next_steps, ''), 1, {_PREVIEW_CHARS}) as next_steps
         from (select * from sessions where {" and ".join(conditions)} order by last_at desc, id desc limit ?) as found
-        left join projects on projects.id = found.project order by last_at desc, found.id desc
+        left join projects on projects.id = found.project
+        left join summaries on summaries.id =
+            (select id from summaries where summaries.session = found.id order by at desc, id desc limit 1)
+        order by last_at desc, found.id desc
         """
     return fetch_dicts(connection, query, *(value for values in conditions.values() for value in values), limit)
 
@@ -151,6 +157,11 @@ _STEP_QUERIES = (
     select 'event' as what, id, at, 2 as rank, kind, agent, tool, substr(input, 1, 6000) as input,
         substr(response, 1, 4000) as response, length(input) + length(response) as size, outcome, duration, origin
     from events where session = :session and at >= :at and (at, 2, id) > (:at, :rank, :id)
+        and case :filter
+            when 'messages' then kind != 'tool' and response != ''
+            when 'failures' then outcome in ('failed', 'denied')
+            when 'changes' then tool in (select value from json_each(:edit_tools)) and outcome = 'fine'
+            else true end
     """,
     f"""
     select 'observation' as what, id, at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle, narrative, facts,
@@ -161,14 +172,24 @@ _STEP_QUERIES = (
 
 
 def list_timeline_steps(
-    connection: Connection, session_row: dict[str, Any], *, position: TimelinePosition, limit: int
+    connection: Connection,
+    session_row: dict[str, Any],
+    *,
+    position: TimelinePosition,
+    limit: int,
+    event_filter: str = "",
 ) -> list[dict[str, Any]]:
-    """Return the next steps of a session in the order of their times."""
+    """Return the next steps of a session in the order of their times.
+
+    `event_filter` keeps only messages, failures or changes among the events; prompts are always there.
+    """
     values = {
         "session": session_row["id"],
         "host": session_row["host"],
         "name": session_row["session"],
         "limit": limit,
+        "filter": event_filter,
+        "edit_tools": json.dumps(EDIT_TOOLS),
         **position.__dict__,
     }
     steps: list[dict[str, Any]] = []
@@ -229,6 +250,21 @@ def read_news(connection: Connection, *, cursor: NewsCursor, limit: int) -> tupl
     return items[:limit], NewsCursor(**last_ids)
 
 
+def count_activity(connection: Connection, since: float) -> dict[str, int]:
+    """Return how many sessions, calls and failed calls there were since a time."""
+    query = f"""
+        select (select count(*) from sessions where last_at >= ?1 and {HAS_CONTENT}) as sessions,
+            count(*) as calls, count(*) filter (where outcome = 'failed') as failed
+        from events where at >= ?1 and kind = 'tool'
+        """
+    return fetch_dicts(connection, query, since)[0]
+
+
+def find_first_event_time(connection: Connection) -> float | None:
+    first_at: float | None = fetch_value(connection, "select min(at) from events where at > 0")
+    return first_at
+
+
 def count_failures_by_day(connection: Connection, since: float) -> dict[str, int]:
     return _count_by_day(connection, "events", "outcome = 'failed' and at >= ?", since)
 
@@ -244,19 +280,19 @@ def list_repeated_errors(connection: Connection, since: float, *, limit: int) ->
         select signature, count(*) as times, count(distinct events.session) as sessions, max(at) as at,
             max(events.id) as id
         from events where outcome = 'failed' and at >= ? and signature != ''
-        group by signature order by times desc, at desc limit ?
+        group by signature having count(*) > 1 order by times desc, at desc limit ?
         """
     rows = fetch_dicts(connection, query, since, limit)
     return [row | {"call": read_call(connection, row["id"])} for row in rows]
 
 
-def read_call(connection: Connection, event_id: int) -> dict[str, Any]:
-    """Return one call with what a trigger looks at."""
+def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
+    """Return one call with what a trigger looks at, and its result."""
     query = """
-        select events.id, sessions.id as number, host, cwd, tool, input, outcome, at from events
+        select events.id, sessions.id as number, host, cwd, tool, input, response, outcome, at from events
         join sessions on sessions.id = events.session where events.id = ?
         """
-    return fetch_dicts(connection, query, event_id)[0]
+    return next(iter(fetch_dicts(connection, query, event_id)), None)
 
 
 # Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.

@@ -20,10 +20,11 @@ from starlette.routing import Route
 
 from hardwon import __version__, clock, pauses
 from hardwon.errors import UserError
-from hardwon.store import db
-from hardwon.web import handoffs, insights, lessons, memory, preferences, search, sessions
+from hardwon.store import db, views
+from hardwon.web import handoffs, home, inbox, insights, lessons, memory, preferences, search, sessions
 from hardwon.web.gate import (
     COOKIE_NAME,
+    COOKIE_SECONDS,
     AsgiApp,
     BrowserSession,
     BrowserSessions,
@@ -53,16 +54,18 @@ SECURITY_HEADERS = {
 }
 # Starlette uses the first route that matches, so fixed names come before {number} and {name}.
 PAGES: tuple[tuple[str, PageHandler], ...] = (
-    ("/", sessions.show_now),
+    ("/", home.show_home),
+    ("/inbox", inbox.show_inbox),
     ("/sessions", sessions.show_session_list),
     ("/sessions/{number}", sessions.show_session),
     ("/sessions/{number}/events/{id}", sessions.show_event),
     ("/search", search.show_search),
     ("/found/{id}", search.redirect_to_record),
     ("/lessons", lessons.show_lesson_list),
+    ("/lessons/new", lessons.show_new_lesson),
     ("/lessons/{slug}", lessons.show_lesson),
     ("/lessons/{slug}/edit", lessons.show_lesson_editor),
-    ("/review", lessons.show_review_queue),
+    ("/review", inbox.show_inbox),
     ("/review/{number}", lessons.show_candidate),
     ("/review/{number}/edit", lessons.show_candidate_editor),
     ("/memory", memory.show_memory_list),
@@ -80,6 +83,7 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
 FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/lessons/{slug}/retire", lessons.retire),
     ("/lessons/{slug}/restore", lessons.restore),
+    ("/lessons/new/edit", lessons.add_new_lesson),
     ("/lessons/{slug}/edit", lessons.save_lesson),
     ("/review/undo", lessons.undo_last_decision),
     ("/review/{number}/accept", lessons.accept),
@@ -109,7 +113,7 @@ class Viewer:
 
     def __init__(self, home: str, live_feed: LiveFeed, note_activity: Callable[[], None]) -> None:
         self._home, self._live_feed, self._note_activity = home, live_feed, note_activity
-        self._browser_sessions = BrowserSessions()
+        self._browser_sessions = BrowserSessions(home)
         # One connection for all pages, used by one thread at a time. It writes only what a form says, at once, so a
         # purge need not invalidate it.
         self._connection = db.connect(home, ignore_epoch=True)
@@ -149,6 +153,7 @@ class Viewer:
             "form": session.form_token if session else "",
             "said": session.pop_message() if session and not is_part else "",
             "paused": session is not None and bool(pauses.list_active_pauses(self._home, clock.now())),
+            "undecided": sum(views.count_undecided(self._connection).values()) if session else 0,
             "version": __version__,
             "stamp": self._static_hash,
         }
@@ -166,7 +171,7 @@ class Viewer:
         else:  # browsers send no strict cookie after another site's link, so the next request must start from our page
             answer = self.render_page(_OPENED, request, None)
         cookie = self._browser_sessions.sign_in(clock.now())
-        answer.set_cookie(COOKIE_NAME, cookie, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(COOKIE_NAME, cookie, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", path="/")
         return answer
 
     async def sign_out(self, request: Request) -> Response:

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from hardwon import paths
@@ -32,9 +33,11 @@ _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize
 
 LINKS_FOLDER = "links"
 LINK_SECONDS = 300.0
+BROWSERS_FOLDER = "browsers"
 COOKIE_NAME = "hardwon"
 MAX_BROWSER_SESSIONS = 20
-MAX_IDLE_SECONDS = 86_400.0
+MAX_IDLE_SECONDS = 7 * 86_400.0
+COOKIE_SECONDS = 90 * 86_400  # the file's age decides; this only makes the browser keep the cookie when it closes
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -164,7 +167,7 @@ def create_link(home: str, port: int, now: float) -> str:
     """
     folder = paths.make_private_folder(os.path.join(home, LINKS_FOLDER))
     for name in os.listdir(folder):
-        if not _is_fresh(os.path.join(folder, name), now):
+        if not _is_fresh(os.path.join(folder, name), now, LINK_SECONDS):
             _delete_file(os.path.join(folder, name))
     code = secrets.token_urlsafe(32)
     paths.write_private(_get_code_path(home, code), b"")
@@ -175,7 +178,7 @@ def redeem_code(home: str, code: str, now: float) -> bool:
     """Use up the code of a link; return whether it was valid."""
     path = _get_code_path(home, code)
     # Deleting decides: of two requests with the same code only one succeeds.
-    is_fresh = _is_fresh(path, now)
+    is_fresh = _is_fresh(path, now, LINK_SECONDS)
     return _delete_file(path) and is_fresh
 
 
@@ -183,10 +186,10 @@ def _get_code_path(home: str, code: str) -> str:
     return os.path.join(home, LINKS_FOLDER, _hash_secret(code))
 
 
-def _is_fresh(path: str, now: float) -> bool:
+def _is_fresh(path: str, now: float, max_seconds: float) -> bool:
     try:
         # A file from the future was made with a wrong clock or by hand; a second allows for rounding.
-        return -1 <= now - os.stat(path).st_mtime < LINK_SECONDS
+        return -1 <= now - os.stat(path).st_mtime < max_seconds
     except OSError:
         return False
 
@@ -207,9 +210,9 @@ def _hash_secret(secret: str) -> str:
 class BrowserSession:
     """Owns the state of one signed-in browser: the token of its forms, the next message, the candidates it decided."""
 
-    def __init__(self, now: float) -> None:
-        self.form_token = secrets.token_urlsafe(32)
-        self.last_seen_at = now
+    def __init__(self, cookie: str) -> None:
+        # Derived from the cookie, so that a form that was loaded before the worker restarted is still accepted.
+        self.form_token = _hash_secret(f"form {cookie}")
         self.message = ""
         self.decided_ids: list[str] = []
 
@@ -222,32 +225,48 @@ class BrowserSession:
 
 
 class BrowserSessions:
-    """The signed-in browsers, by the hash of their cookie.
+    """The signed-in browsers.
 
-    They are kept in memory only, so that no file gives access to the viewer, and stopping the worker signs everybody
-    out.
+    Each is an empty file in the home, named by the hash of its cookie and last modified when the browser was last
+    seen, so browsers stay signed in when the worker restarts. A hash signs nobody in. Deleting the file signs out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, home: str) -> None:
+        self._folder = os.path.join(home, BROWSERS_FOLDER)
         self._sessions: dict[str, BrowserSession] = {}
 
     def sign_in(self, now: float) -> str:
-        """Return the cookie of a new session."""
+        """Return the cookie of a new session, and delete the files of those that are too old or too many."""
+        paths.make_private_folder(self._folder)
         cookie = secrets.token_urlsafe(32)
-        self._sessions[_hash_secret(cookie)] = BrowserSession(now)
-        while len(self._sessions) > MAX_BROWSER_SESSIONS:
-            del self._sessions[min(self._sessions, key=lambda digest: self._sessions[digest].last_seen_at)]
+        paths.write_private(self._get_path(cookie), b"")
+        files = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
+        fresh_files = [path for path in files if _is_fresh(path, now, MAX_IDLE_SECONDS)]
+        fresh_files.sort(key=os.path.getmtime, reverse=True)
+        for path in set(files) - set(fresh_files[:MAX_BROWSER_SESSIONS]):
+            _delete_file(path)
         return cookie
 
     def find(self, cookie: str, now: float) -> BrowserSession | None:
-        session = self._sessions.get(_hash_secret(cookie))
-        if session is None:
+        path = self._get_path(cookie)
+        if not cookie or not _is_fresh(path, now, MAX_IDLE_SECONDS):
+            self._sessions.pop(path, None)
             return None
-        if now - session.last_seen_at > MAX_IDLE_SECONDS:
-            self.sign_out(cookie)
-            return None
-        session.last_seen_at = now
-        return session
+        with suppress(OSError):  # a full disk must not sign anybody out
+            os.utime(path, (now, now))
+        return self._sessions.setdefault(path, BrowserSession(cookie))
 
     def sign_out(self, cookie: str) -> None:
-        self._sessions.pop(_hash_secret(cookie), None)
+        path = self._get_path(cookie)
+        _delete_file(path)
+        self._sessions.pop(path, None)
+
+    def _get_path(self, cookie: str) -> str:
+        return os.path.join(self._folder, _hash_secret(cookie))
+
+
+def sign_out_all(home: str) -> int:
+    """Sign every browser out; return how many were signed in."""
+    folder = os.path.join(home, BROWSERS_FOLDER)
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sum(_delete_file(os.path.join(folder, name)) for name in names)

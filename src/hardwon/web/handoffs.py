@@ -30,6 +30,7 @@ from hardwon.store.approvals import VIEWER
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
+from hardwon.web.inbox import find_next_path, find_place
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
 PAGE_SIZE = 100
@@ -88,6 +89,7 @@ def show_handoff(request: PageRequest) -> PageContent:
         "findings": [finding for finding in reflection.findings if f"**{finding.item}**" in findings_text],
         "findings_heading": FINDINGS_HEADING,
         "session": views.find_session_number(request.connection, reflection.session, reflection.host),
+        "place": find_place(request, f"/handoffs/{reflection.id}"),
     }
     return PageContent("handoff.html", values)
 
@@ -197,9 +199,10 @@ def discard(request: PageRequest) -> PageContent | Redirect:
     reflection = _find_reflection(request)
     if not is_agreed(request, reflection, _plan_discard(reflection)):
         return _build_discard_confirmation(request, reflection)
+    location = find_next_path(request, f"/handoffs/{reflection.id}")  # before it leaves the inbox
     ratification.discard(request.connection, reflection, request.now)
     refresh_brief(request, reflection.project)
-    return Redirect("/handoffs", f"Discarded: handoff {reflection.id}.")
+    return Redirect(location, f"Discarded: handoff {reflection.id}.")
 
 
 def _plan_discard(reflection: Reflection) -> list[FileChange]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from hardwon.efficacy.announcements import format_ignored_denials
-from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger
+from hardwon.efficacy.outcomes import Trigger, build_trigger
 from hardwon.lessons import manifest
 from hardwon.store import efficacy, views
 from hardwon.store.db import Connection
-from hardwon.web.page_request import PageContent, PageRequest
+from hardwon.web.page_request import PageContent, PageRequest, count_days_since, find_range_start
+from hardwon.web.repeated_errors import list_repeated_errors
 
-DAY_SPANS = ("30", "7", "90")  # the first is the default
+DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
+MAX_PLOT_DAYS = 366
 MAX_ERRORS, MAX_PROJECTS = 15, 12
 MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
 MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
@@ -51,38 +53,27 @@ def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping
     return Plot(bars, max(bar.value for bar in bars), sum(bar.value for bar in bars))
 
 
-def find_range_start(now: float, days: int) -> float:
-    """Return when the first of the last days began, in local time."""
-    first = date.fromtimestamp(now) - timedelta(days=days - 1)
-    return datetime(first.year, first.month, first.day).timestamp()
-
-
 def show_insights(request: PageRequest) -> PageContent:
-    days = int(request.choose("days", DAY_SPANS))
-    since = find_range_start(request.now, days)
+    span = request.choose("days", DAY_SPANS)
+    if span == "all":
+        since = 0.0
+        days = min(MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
+    else:
+        days = int(span)
+        since = find_range_start(request.now, days)
     by_project = views.count_sessions_by_project(request.connection, since, limit=MAX_PROJECTS)
     values = {
         "title": "Insights",
-        "days": days,
-        "spans": sorted(map(int, DAY_SPANS)),
+        "span": span,
+        "spans": {"7": "7 days", "30": "30 days", "90": "90 days", "all": "All time"},
         "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
-        "repeated": _list_repeated_errors(request, since),
+        "repeated": list_repeated_errors(request, since, limit=MAX_ERRORS),
         **_summarise_deliveries(request, since, days),
         "ignored_denials": format_ignored_denials(efficacy.list_ignored_denials(request.connection, since=since)),
         "projects": by_project,
         "most_sessions": max([count for _, count in by_project], default=0),
     }
     return PageContent("insights.html", values)
-
-
-def _list_repeated_errors(request: PageRequest, since: float) -> list[dict[str, Any]]:
-    """Return the most repeated errors, each with the lesson that fires on the call that met it last."""
-    index = manifest.open_current_index(request.home, request.now)
-    entries = [index.read_entry(number) for number in range(len(index))]
-    repeated_errors = views.list_repeated_errors(request.connection, since, limit=MAX_ERRORS)
-    for row in repeated_errors:
-        row["lesson"] = next((entry for entry in entries if _fires_on(build_entry_trigger(entry), row["call"])), None)
-    return repeated_errors
 
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:

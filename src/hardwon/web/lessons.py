@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from hardwon.actions import candidates
-from hardwon.actions.lessons import accept_candidate, edit_lesson, restore_lesson, retire_lesson, undo_decision
+from hardwon.actions.lessons import (
+    accept_candidate,
+    add_lesson,
+    edit_lesson,
+    restore_lesson,
+    retire_lesson,
+    undo_decision,
+)
 from hardwon.efficacy.outcomes import build_trigger
 from hardwon.efficacy.proof import describe_counts, describe_grade
 from hardwon.efficacy.refresh import build_lesson_proof
@@ -18,19 +26,21 @@ from hardwon.lessons.record import to_lesson_record
 from hardwon.store import injections, views
 from hardwon.store.approvals import VIEWER
 from hardwon.store.candidates import Candidate, list_latest_judgements
-from hardwon.types import DELIVERY_MODES, STATUSES, Lesson
-from hardwon.web.insights import count_repeats, find_range_start, plot_by_day
+from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
+from hardwon.web.inbox import find_next_path, find_place
+from hardwon.web.insights import count_repeats, plot_by_day
 from hardwon.web.page_request import (
     Confirmation,
     PageContent,
     PageNotFound,
     PageRequest,
     Redirect,
-    find_neighbours,
+    find_range_start,
     fingerprint_values,
     parse_number,
 )
-from hardwon.web.render import sanitize_value
+from hardwon.web.render import describe_input, sanitize_value
+from hardwon.web.repeated_errors import describe_failure
 
 MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90
@@ -172,18 +182,57 @@ def _build_editor(
 ) -> PageContent:
     """Build the form for a record, with what was typed before if it was refused."""
     values = {
-        "title": f"Edit {record['summary']}"[:100],
+        "title": f"Edit {record['summary']}"[:100] if fingerprint else "New lesson",
+        "call": request.form.get("call", request.query.get("call", "")),
         "kinds": FIELD_KINDS,
         "deliveries": DELIVERY_MODES,
         "typed": {name: request.form.get(name, _format_field(record, name)) for name in FIELD_KINDS},
         "seen": fingerprint,
         "action": f"{location}/edit",
-        "back": location,
+        "back": location if fingerprint else "/lessons",
         "done": button,
         "wrong": error,
         "asks": is_asked,
     }
     return PageContent("edit.html", values, 422 if error else 200)
+
+
+def show_new_lesson(request: PageRequest) -> PageContent:
+    """Show the form for a new lesson, filled in from a failed call if the address names one."""
+    return _build_new_editor(request, None)
+
+
+def add_new_lesson(request: PageRequest) -> PageContent | Redirect:
+    record = _build_new_record(request)
+    try:
+        typed_record = {**record, **find_changed_fields(record, request.form)}
+        lesson = add_lesson(request.home, request.connection, typed_record, VIEWER)
+    except UserError as error:
+        return _build_new_editor(request, error)
+    return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
+
+
+def _build_new_editor(request: PageRequest, error: UserError | None) -> PageContent:
+    record = _build_new_record(request)
+    return _build_editor(request, "/lessons/new", record, "", "Add", error, is_asked=False)
+
+
+def _build_new_record(request: PageRequest) -> dict[str, Any]:
+    """Return an empty record, or one that describes the failed call and leaves the fix to the person."""
+    call_id = parse_number(request.form or request.query, "call")
+    call = views.read_call(request.connection, call_id) if call_id is not None else None
+    record: dict[str, Any] = {"summary": "", "problem": "", "solution": "", "delivery": "hold", "triggers": {}}
+    if call is None:
+        return record
+    subject = " ".join(describe_input(call["input"]).split())
+    message, _ = describe_failure(call)
+    record["problem"] = f"`{subject[:120]}` fails: {message}"
+    record["summary"] = record["problem"][:120]
+    record["toolNames"] = [call["tool"]]
+    if call["tool"] == SHELL_TOOL:
+        # Program and subcommand, or its first argument: the person narrows or widens it.
+        record["commandPatterns"] = [r"\b" + r"\s+".join(map(re.escape, subject.split()[:3]))]
+    return record
 
 
 def save_lesson(request: PageRequest) -> PageContent | Redirect:
@@ -208,15 +257,6 @@ def restore(request: PageRequest) -> Redirect:
     lesson = _require_seen_lesson(request)
     restore_lesson(request.home, request.connection, lesson, VIEWER)
     return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
-
-
-def show_review_queue(request: PageRequest) -> PageContent:
-    values = {
-        "title": "Review",
-        "waiting": review_queue.list_waiting(request.home, request.connection),
-        "may_undo": bool(request.browser_session.decided_ids),
-    }
-    return PageContent("review.html", values)
 
 
 def show_candidate(request: PageRequest) -> PageContent:
@@ -252,7 +292,7 @@ def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
 
 def reject(request: PageRequest) -> Redirect:
     candidate = _require_seen_candidate(request)
-    next_location = _find_next_location(request, candidate)
+    next_location = find_next_path(request, f"/review/{candidate.number}")
     candidates.reject(request.home, request.connection, candidate)
     # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
     request.browser_session.decided_ids.append(candidate.id)
@@ -270,7 +310,7 @@ def undo_last_decision(request: PageRequest) -> Redirect:
 def _accept_candidate(
     request: PageRequest, candidate: Candidate, changes: dict[str, Any], *, is_edit: bool = False
 ) -> PageContent | Redirect:
-    next_location = _find_next_location(request, candidate)
+    next_location = find_next_path(request, f"/review/{candidate.number}")
     confirmation = Confirmation(request.form)
     try:
         lesson = accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirmation)
@@ -303,24 +343,9 @@ def _fingerprint_candidate(candidate: Candidate) -> str:
     return fingerprint_values(candidate.id, json.dumps(fields, sort_keys=True))
 
 
-def _list_waiting_numbers(request: PageRequest) -> list[int]:
-    return [candidate.number for candidate in review_queue.list_waiting(request.home, request.connection)]
-
-
-def _find_next_location(request: PageRequest, candidate: Candidate) -> str:
-    """Return the page of the next candidate, for when this one is decided."""
-    numbers = _list_waiting_numbers(request)
-    _, following = find_neighbours(numbers, candidate.number)
-    if following is None:  # begin again with those that were skipped
-        following = next((number for number in numbers if number != candidate.number), None)
-    return f"/review/{following}" if following else "/review"
-
-
 def _build_candidate_page(
     request: PageRequest, candidate: Candidate, error: UserError | None = None, *, is_asked: bool = False
 ) -> PageContent:
-    waiting_numbers = _list_waiting_numbers(request)
-    previous, following = find_neighbours(waiting_numbers, candidate.number)
     judgement = list_latest_judgements(request.connection).get(candidate.number)
     evidence = review_queue.group_evidence(candidate.record.get("evidence", ()))
     values = {
@@ -329,10 +354,7 @@ def _build_candidate_page(
         "proposed": review_queue.is_proposed_by_agent(candidate),
         "figures": review_queue.describe_figures(candidate.parts) if "repeats" in candidate.parts else "",
         "seen": _fingerprint_candidate(candidate),
-        "place": waiting_numbers.index(candidate.number) + 1 if candidate.number in waiting_numbers else None,
-        "total": len(waiting_numbers),
-        "previous": previous,
-        "following": following,
+        "place": find_place(request, f"/review/{candidate.number}"),
         "may_undo": bool(request.browser_session.decided_ids),
         "calls": review_queue.find_calls(request.connection, candidate),
         "scope": review_queue.describe_scope(candidate.record),

@@ -24,12 +24,12 @@ from hardwon.web.file_changes import (
     plan_rewording,
     refresh_brief,
 )
+from hardwon.web.inbox import find_next_path, find_place
 from hardwon.web.page_request import (
     PageContent,
     PageNotFound,
     PageRequest,
     Redirect,
-    find_neighbours,
     fingerprint_values,
     parse_number,
 )
@@ -90,7 +90,6 @@ def show_memory(request: PageRequest) -> PageContent:
     page = memories.read_page(request.home, memory)
     text = page.text if page else memory.text
     is_edited = page is not None and page.is_edited
-    previous, following = find_neighbours(_list_waiting_numbers(request), memory.id)
     values = {
         "title": to_printable_line(text, 100),
         "memory": memory,
@@ -102,15 +101,9 @@ def show_memory(request: PageRequest) -> PageContent:
         "changes": describe_changes(plan_approval(request, memory)),
         "seen": _fingerprint_memory(request, memory),
         "session": views.find_session_number(request.connection, memory.session),
-        "previous": previous,
-        "following": following,
+        "place": find_place(request, f"/memory/{memory.id}"),
     }
     return PageContent("memory.html", values)
-
-
-def _list_waiting_numbers(request: PageRequest) -> list[int]:
-    """Return the numbers of the proposals, newest first."""
-    return [memory.id for memory in reversed(list_memories(request.connection, "candidate"))]
 
 
 def show_editor(request: PageRequest) -> PageContent:
@@ -208,11 +201,8 @@ def _fingerprint_memory(request: PageRequest, memory: Memory) -> str:
 
 def _find_next_location(request: PageRequest, memory: Memory) -> str:
     """Return the page to go to when this memory is decided."""
-    if memory.status != "candidate":
-        return f"/memory/{memory.id}"
-    previous, following = find_neighbours(_list_waiting_numbers(request), memory.id)
-    next_number = following or previous
-    return f"/memory/{next_number}" if next_number else "/memory"
+    path = f"/memory/{memory.id}"
+    return find_next_path(request, path) if memory.status == "candidate" else path
 
 
 def _build_editor(request: PageRequest, memory: Memory, error: UserError | None = None) -> PageContent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -117,11 +117,14 @@ def parse_position(text: str, count: int) -> list[float] | None:
     return numbers if all(0 <= number < 1e15 for number in numbers) else None
 
 
-def find_neighbours(numbers: Sequence[int], number: int) -> tuple[int | None, int | None]:
-    """Return the numbers before and after one in a queue, None where there is none."""
-    if number not in numbers:
-        return None, None
-    position = numbers.index(number)
-    previous = numbers[position - 1] if position else None
-    following = numbers[position + 1] if position + 1 < len(numbers) else None
-    return previous, following
+def find_range_start(now: float, days: int) -> float:
+    """Return when the first of the last days began, in local time."""
+    first = date.fromtimestamp(now) - timedelta(days=days - 1)
+    return datetime(first.year, first.month, first.day).timestamp()
+
+
+def count_days_since(at: float | None, now: float) -> int:
+    """Return how many days there are from a time to today, both included; 1 for a time that is unknown or later."""
+    if at is None:
+        return 1
+    return max(1, (date.fromtimestamp(now) - date.fromtimestamp(at)).days + 1)

@@ -1,18 +1,20 @@
-"""The pages Now and Sessions: what happened last, one session as a timeline, and one event."""
+"""The pages of sessions: the list, one session as a timeline, and one event."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
-from hardwon.lessons import review_queue
 from hardwon.paths import open_plain_file
-from hardwon.store import jobs, observations, views
+from hardwon.store import observations, views
 from hardwon.store.sessions import STATUSES, count_active_minutes
-from hardwon.store.views import NewsCursor, TimelinePosition
+from hardwon.store.views import TimelinePosition
+from hardwon.types import EDIT_TOOLS
+from hardwon.web.file_changes import FileChange, describe_changes
 from hardwon.web.page_request import (
     PageContent,
     PageNotFound,
@@ -23,31 +25,10 @@ from hardwon.web.page_request import (
 )
 
 # A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
-NEWS_ROWS = 60
-MAX_JOBS = 12
 SESSIONS_PER_PAGE = 50
 STEPS_PER_PAGE = 200
+EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
 MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
-
-
-def show_now(request: PageRequest) -> PageContent:
-    """Show the latest of everything; with `after`, only the rows after that cursor, as a part of the page."""
-    position = parse_position(request.query.get("after", "").replace(".", "-"), 4)
-    cursor = NewsCursor(*map(int, position)) if position else None
-    rows, next_cursor = views.read_news(request.connection, cursor=cursor or NewsCursor(), limit=NEWS_ROWS)
-    values: dict[str, Any] = {
-        "title": "Now",
-        "rows": rows,
-        "marks": ".".join(str(last_id) for last_id in next_cursor.__dict__.values()),
-        "waiting": jobs.count_by_state(request.connection),
-        "jobs": jobs.list_jobs(request.connection)[:MAX_JOBS],
-        "now": request.now,
-    }
-    if cursor:
-        return PageContent("_now.html", values)
-    candidates = len(review_queue.list_waiting(request.home, request.connection))
-    values["deciding"] = {**views.count_undecided(request.connection), "candidates": candidates}
-    return PageContent("now.html", values)
 
 
 def show_session_list(request: PageRequest) -> PageContent:
@@ -86,14 +67,21 @@ def show_session(request: PageRequest) -> PageContent:
     session = _find_session(request)
     position = parse_position(request.query.get("after", ""), 3)
     start = TimelinePosition(position[0], int(position[1]), int(position[2])) if position else TimelinePosition()
-    steps = views.list_timeline_steps(request.connection, session, position=start, limit=STEPS_PER_PAGE + 1)
+    event_filter = request.choose("show", tuple(EVENT_FILTERS))
+    steps = views.list_timeline_steps(
+        request.connection, session, position=start, limit=STEPS_PER_PAGE + 1, event_filter=event_filter
+    )
     next_page = ""
     if len(steps) > STEPS_PER_PAGE:
         last = steps[STEPS_PER_PAGE - 1]
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
+    for step in steps[:STEPS_PER_PAGE]:
+        step["changes"] = _describe_edit(step) if step["what"] == "event" else []
     values = {
         "title": f"Session {session['id']}",
         "session": session,
+        "filters": EVENT_FILTERS,
+        "show": event_filter,
         "steps": steps[:STEPS_PER_PAGE],
         "next_page": next_page,
         "is_first": "after" not in request.query,
@@ -102,6 +90,22 @@ def show_session(request: PageRequest) -> PageContent:
         "minutes": round(count_active_minutes(views.list_timestamps(request.connection, session["id"]))),
     }
     return PageContent("session.html", values)
+
+
+def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what an edit replaced as a difference; nothing if the step is none or its input was stored cut."""
+    if step["tool"] not in EDIT_TOOLS:
+        return []
+    try:
+        tool_input = json.loads(step["input"])
+    except ValueError:
+        return []
+    if not isinstance(tool_input, dict):
+        return []
+    old_text, new_text = tool_input.get("old_string", ""), tool_input.get("new_string", tool_input.get("content"))
+    if not isinstance(old_text, str) or not isinstance(new_text, str):
+        return []
+    return describe_changes([FileChange("", old_text, new_text)])
 
 
 def _find_session(request: PageRequest) -> dict[str, Any]:

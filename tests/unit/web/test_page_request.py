@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardwon.web.page_request import find_neighbours, parse_day_range, parse_number, parse_position
+from hardwon.web.page_request import count_days_since, parse_day_range, parse_number, parse_position
 
 
 def test_only_whole_numbers_count() -> None:
@@ -24,8 +24,7 @@ def test_days_without_a_date_count_as_not_given() -> None:
     assert parse_day_range({"since": "soon", "until": ""}) == (None, None)
 
 
-def test_neighbours_of_the_first_and_last_and_of_none() -> None:
-    assert find_neighbours([3, 5, 9], 5) == (3, 9)
-    assert find_neighbours([3, 5, 9], 3) == (None, 5)
-    assert find_neighbours([3, 5, 9], 9) == (5, None)
-    assert find_neighbours([3, 5, 9], 4) == (None, None)
+def test_days_are_counted_from_the_first_to_today() -> None:
+    now = 1_763_000_000.0
+    assert (count_days_since(now, now), count_days_since(now - 3 * 86_400, now)) == (1, 4)
+    assert (count_days_since(None, now), count_days_since(now + 86_400 * 9, now)) == (1, 1)

@@ -3,7 +3,7 @@
 
 const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
 
-// Now: a live message makes the page fetch the rows that are newer than the last one shown.
+// Home: a live message makes the page fetch the rows that are newer than the last one shown.
 function follow(stream) {
   const state = document.querySelector("[data-live]");
   let marks = stream.dataset.stream, asked = false, again = false;
@@ -39,7 +39,7 @@ function follow(stream) {
     source.onopen = () => { say("Live", true); soon(); };
     source.onerror = () => {
       say("Worker not reachable, retrying", false);
-      // A restarted worker has no signed-in browsers: reloading shows how to sign in again.
+      // Somebody may have signed this browser out meanwhile: reloading then shows how to sign in again.
       if (source.readyState === EventSource.CLOSED) setTimeout(async () => { await catchUp(); connect(); }, 3000);
     };
     for (const kind of ["session", "prompt", "event", "observation", "delivery", "job", "processing"]) {
@@ -76,7 +76,7 @@ function seek(form) {
 
 // Keys: a letter clicks the element with that data-key, j and k move through rows, g opens a page.
 const places = {
-  n: "/", s: "/sessions", l: "/lessons", r: "/review", m: "/memory", h: "/handoffs", i: "/insights", o: "/settings",
+  n: "/", s: "/sessions", l: "/lessons", r: "/inbox", m: "/memory", h: "/handoffs", i: "/insights", o: "/settings",
 };
 let going = false, leaving = false; // ignore keys while the next page is loading
 

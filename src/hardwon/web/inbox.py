@@ -1,0 +1,89 @@
+"""The inbox: everything that waits for a person's decision, in one list that the decisions lead through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardwon.handoff.handoffs import read_page
+from hardwon.lessons import manifest, review_queue
+from hardwon.store.memories import list_memories
+from hardwon.store.reflections import DRAFT, list_reflections
+from hardwon.web.page_request import PageContent, PageRequest
+
+MAX_LISTED = 300
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """Something to decide, labelled as at the command line: L3 is a lesson, M3 a memory, H3 a handoff."""
+
+    label: str
+    kind: str
+    path: str
+    text: str
+    detail: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPlace:
+    """The place of an item in the inbox, and the pages of its neighbours; empty where there is none."""
+
+    number: int
+    total: int
+    previous: str = ""
+    following: str = ""
+
+
+def show_inbox(request: PageRequest) -> PageContent:
+    items = list_inbox(request)
+    values = {
+        "title": "Inbox",
+        "items": items[:MAX_LISTED],
+        "omitted": len(items[MAX_LISTED:]),
+        "changes": manifest.gather_lessons(request.home)[2],
+        "may_undo": bool(request.browser_session.decided_ids),
+    }
+    return PageContent("inbox.html", values)
+
+
+def list_inbox(request: PageRequest) -> list[InboxItem]:
+    """Return lessons first, those that would have stopped the most repeats before others, then memories and drafts."""
+    items = [
+        InboxItem(
+            f"L{candidate.number}",
+            "Lesson",
+            f"/review/{candidate.number}",
+            candidate.record["summary"],
+            candidate.record.get("solution", ""),
+            candidate.projects[0] if len(candidate.projects) == 1 else "",
+        )
+        for candidate in review_queue.list_waiting(request.home, request.connection)
+    ]
+    for memory in reversed(list_memories(request.connection, "candidate")):
+        items.append(InboxItem(f"M{memory.id}", "Memory", f"/memory/{memory.id}", memory.text, "", memory.project))
+    for reflection in list_reflections(request.connection, DRAFT, limit=MAX_LISTED):
+        source = read_page(reflection) or reflection
+        path = f"/handoffs/{reflection.id}"
+        items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, "", reflection.project))
+    return items
+
+
+def find_place(request: PageRequest, path: str) -> InboxPlace:
+    """Return where the page of an item is in the inbox; number 0 if it is decided."""
+    paths = [item.path for item in list_inbox(request)]
+    if path not in paths:
+        return InboxPlace(0, len(paths))
+    position = paths.index(path)
+    previous = paths[position - 1] if position else ""
+    following = paths[position + 1] if position + 1 < len(paths) else ""
+    return InboxPlace(position + 1, len(paths), previous, following)
+
+
+def find_next_path(request: PageRequest, path: str) -> str:
+    """Return the page to go to once this item is decided: the next one, or else the first that was skipped."""
+    place = find_place(request, path)
+    if place.following:
+        return place.following
+    skipped = next((item.path for item in list_inbox(request) if item.path != path), "")
+    return skipped or "/inbox"
