@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from hardwon import clock
+from hardwon.store import candidates, db
 from tests.support import busy_home
 from tests.support.house import House, failed, happened, prompt, used
 
@@ -26,16 +28,18 @@ AXE = Agent("axe-core", "4.10.3", "axe-core", "axe-core/axe.min.js")
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
     "/",
+    "/inbox",
     "/sessions",
     "/sessions?host=claude-code",
     "/sessions/{session}",
+    "/sessions/{session}?show=changes",
     "/sessions/{session}/events/{event}",
     "/search?q=wind",
     "/lessons",
     "/lessons?status=retired",
     LESSON,
     f"{LESSON}/edit",
-    "/review",
+    "/lessons/new?call={event}",
     "/review/1",
     "/review/1/edit",
     "/memory",
@@ -230,7 +234,7 @@ def test_a_lost_stream_is_taken_up_again(browser: Browser, own: House) -> None:
     own.ok("stop")
 
 
-def test_a_page_says_when_the_worker_is_away_and_when_a_new_one_knows_nobody(browser: Browser, own: House) -> None:
+def test_a_page_says_when_the_worker_is_away_and_goes_on_when_it_is_back(browser: Browser, own: House) -> None:
     with visiting(browser, own) as visit:
         page, beside = visit.go("/"), visit.page.context.new_page()
         expect(page.locator("[data-live]")).to_contain_text("Live")
@@ -241,14 +245,33 @@ def test_a_page_says_when_the_worker_is_away_and_when_a_new_one_knows_nobody(bro
         beside.get_by_label("Query").fill("harbour")
         expect(beside.locator("[data-hits]")).to_have_text(re.compile("^Worker not reachable"))
         own.ok("start")
-        expect(page.locator("h1")).to_have_text("You are not signed in", timeout=60_000)
-        expect(page.locator("main")).to_contain_text("hardwon view")
+        expect(page.locator("[data-live]")).to_contain_text("Live", timeout=60_000)
+        own.ask("live", prompt("told to the new worker"))
+        expect(page.locator(".stream .prompt").first).to_contain_text("told to the new worker", timeout=30_000)
         visit.complaints.clear()  # the browser says that nobody answered
+
+
+def test_ten_proposals_are_decided_by_keyboard_alone(browser: Browser, own: House) -> None:
+    with db.open(own.home) as connection:
+        for number in range(5, 11):
+            candidates.insert(connection, busy_home.build_candidate(number, clock.now()))
+    with visiting(browser, own) as visit:
+        page = visit.go("/")
+        visit.press("g", "r")
+        expect(page.locator("h1")).to_have_text("Inbox")
+        visit.press("j", "Enter")
+        for number in range(1, 11):
+            expect(page.locator("h1")).to_contain_text(f"L{number} ")
+            visit.press("a" if number % 2 else "r")
+            expect(page.get_by_role("status")).to_contain_text("In force" if number % 2 else "Rejected")
+        expect(page.locator("h1")).to_contain_text("M")
+    statuses = [row["status"] for row in sorted(own.stored("candidates"), key=lambda row: row["number"])]
+    assert statuses == ["active", "rejected"] * 5
 
 
 def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
     with visiting(browser, own) as visit:
-        page = visit.go("/review")
+        page = visit.go("/inbox")
         visit.press("j", "Enter")
         expect(page.locator("h1")).to_contain_text("(1)")
         visit.press("a")
@@ -316,10 +339,10 @@ def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> N
         page = visit.go("/sessions")
         page.get_by_label("Project").select_option(label="kite")
         page.get_by_role("button", name="Filter").click()
-        expect(page.locator("tbody tr")).to_have_count(3)
+        expect(page.locator(".card")).to_have_count(3)
         for key, heading in (
             ("l", "Lessons"),
-            ("r", "To review"),
+            ("r", "Inbox"),
             ("m", "Memory"),
             ("h", "Handoffs"),
             ("i", "Insights"),
@@ -354,7 +377,7 @@ def test_a_link_on_another_page_opens_the_viewer_too(browser: Browser, busy: Hou
         page = context.new_page()
         page.goto(other.url)
         page.get_by_text("open").click()
-        expect(page.locator("h1")).to_have_text("Now")
+        expect(page.locator("h1")).to_have_text("Today")
         assert page.url == link.partition("open?")[0]
 
 
