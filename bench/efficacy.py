@@ -43,6 +43,7 @@ RUNS = 100 if QUICK else 1_000
 LESSONS_PER_HOME = 50  # that are simulated side by side
 FIRINGS = 60
 STRONG_FIRINGS = 80  # long enough that nearly every strong effect is proven
+LOOKS = (2, 5, 10, 20, 40, 60)  # firings after which the interval is compared with the truth
 NULL_RATES = (0.3, 0.5, 0.9)
 CORPUS = os.environ.get("CORPUS") or os.path.join(os.path.dirname(__file__), "..", "..", "shared", "corpus")
 CORPUS_AGENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini"}
@@ -61,6 +62,10 @@ class User:
     false_alarms: float = 0.0
     is_measured: bool = True
 
+    @property
+    def prevented_share(self) -> float:
+        return 100 * (1 - self.told / self.untold)
+
 
 @dataclass
 class Run:
@@ -71,6 +76,7 @@ class Run:
     proven_after: int | None = None
     silent_after: int | None = None
     stepped_down_after: int | None = None
+    missed_looks: list[int] = field(default_factory=list)
     last: LessonProof | None = field(default=None, repr=False)
 
 
@@ -120,6 +126,10 @@ def update_run(run: Run, proof: LessonProof, state: LessonState, firings: int) -
         run.stepped_down_after = firings
     if state.stepped_down_to == "silent" and run.silent_after is None:
         run.silent_after = firings
+    if run.user.is_measured and firings in LOOKS:
+        share = proof.compute_prevented_share()
+        if share and not share.low <= run.user.prevented_share <= share.high:
+            run.missed_looks.append(firings)
 
 
 def build_record(number: int) -> dict[str, object]:
@@ -277,35 +287,44 @@ def measure_effects() -> tuple[dict[str, object], list[str]]:
     faults: list[str] = []
 
     def drift_down(number: int) -> float:
-        return 1.0 - 0.5 * number / FIRINGS
+        return 1.0 - 0.5 * number / STRONG_FIRINGS
+
+    def drift_up(number: int) -> float:
+        return 0.5 + 0.5 * number / STRONG_FIRINGS
 
     nulls = []
     for place, rate in enumerate(NULL_RATES):
-        nulls += simulate(User(rate, rate), RUNS // 4, FIRINGS, seed=place)
-    nulls += simulate(User(0.9, 0.9, drift_down), RUNS // 4, FIRINGS, seed=9)
+        nulls += simulate(User(rate, rate), RUNS // 5, FIRINGS, seed=place)
+    nulls += simulate(User(0.9, 0.9, drift_down), RUNS // 5, FIRINGS, seed=9)
+    nulls += simulate(User(0.9, 0.9, drift_up), RUNS // 5, FIRINGS, seed=10)
     false_proven = sum(run.proven_after is not None for run in nulls) / len(nulls)
     figures["false_proven"] = round(false_proven, 4)
     effects = {
         "half": (User(0.8, 0.4), FIRINGS),
+        "half, falling": (User(0.8, 0.4, drift_down), FIRINGS),
         "strong": (User(0.9, 0.1), STRONG_FIRINGS),
-        "strong, drifting": (User(0.9, 0.1, drift_down), STRONG_FIRINGS),
+        "strong, falling": (User(0.9, 0.1, drift_down), STRONG_FIRINGS),
+        "strong, rising": (User(0.9, 0.1, drift_up), STRONG_FIRINGS),
     }
-    for name, (user, firings) in effects.items():
-        runs = simulate(user, RUNS // 8, firings, seed=len(name))
-        true_share = 100 * (1 - user.told / user.untold)
+    all_runs = {"none": nulls}
+    all_runs |= {name: simulate(user, RUNS // 8, firings, seed=len(name)) for name, (user, firings) in effects.items()}
+    for name, runs in all_runs.items():
+        true_share, firings = runs[0].user.prevented_share, runs[0].firings
         all_shares = [run.last.compute_prevented_share() for run in runs if run.last]
         shares = [share for share in all_shares if share]
-        missed = sum(not share.low <= true_share <= share.high for share in shares) / len(shares)
+        # At any of the looks: an interval that holds at all times must hold at each of them.
+        missed = sum(bool(run.missed_looks) for run in runs) / len(runs)
         estimate = median(share.estimate for share in shares)
         proven = sorted(run.proven_after or firings + 1 for run in runs)
         print(
             f"{name:18} true {true_share:.0f} of 100, median estimate {estimate:.0f},"
-            f" intervals that miss it {missed:.1%},"
+            f" runs whose interval ever misses it {missed:.1%},"
             f" proven {sum(run.proven_after is not None for run in runs) / len(runs):.0%},"
             f" median firings to proof {median(proven):.0f}"
         )
         figures[name] = {"true": round(true_share), "estimate": estimate, "missed": round(missed, 3)}
-        if missed > LIMITS["missed"] or abs(estimate - true_share) > 12:
+        # Of the dozen runs of a quick one, a single miss is more than the limit.
+        if missed > max(LIMITS["missed"], 1 / len(runs)) or abs(estimate - true_share) > 12:
             faults.append(f"{name}: {estimate} for {true_share:.0f}, {missed:.1%} of intervals miss it")
         if name == "strong":
             figures["median_firings"] = median(proven)

@@ -8,7 +8,8 @@ Trap repositories, the installed hook, the real Claude Code, and a model behind 
 
 Most sessions ask the hook and put the messages together without the client; on a sample the real client's are compared
 with them. The trap is the unit: intervals are bootstrapped over traps, p values come from sign flips. The last line is
-JSON; it fails below the bars. `TRAPS=8` takes fewer traps.
+JSON; it fails below the bars. The tiny model takes as many traps as fit into ten minutes, judged by the first of them;
+`TRAPS=8` takes fewer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -68,12 +69,18 @@ class Plan:
     traps: int
     runs: int  # of each trap, arm and distance
     phrasings: int  # of each task, near the start; one when far
+    seconds: float  # for everything but fetching; traps that do not fit are left out
     far_arms: tuple[str, ...] = FAR_ARMS
 
 
 # The scripted policy needs sessions for its interval and not many traps; the tiny model needs traps, and its time goes
 # with the number of different texts that it has to read.
-PLANS = {"scripted": Plan(10, 16, 1, (START, HOLD)), "tiny": Plan(len(TRAPS), 20, 1), "remote": Plan(len(TRAPS), 10, 2)}
+PLANS = {
+    "scripted": Plan(MIN_TRAPS, 16, 1, 110, (START, HOLD)),
+    "tiny": Plan(len(TRAPS), 20, 1, 570),
+    "remote": Plan(len(TRAPS), 10, 2, float("inf")),
+}
+RERUN_SHARE = 0.6  # of the time for a trap, which its rerun takes: four of eleven cells, on a new machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +169,7 @@ class Bench:
         return [build_turns(messages) for messages in seen[: len(path)]]
 
 
-def run_share(policy_name: str, traps: Sequence[Trap], program: Path, is_first: bool) -> Report:
+def run_share(policy_name: str, traps: Sequence[Trap], program: Path, is_first: bool, deadline: float) -> Report:
     """Measure a share of the traps; the first share also uninstalls hardwon in the end."""
     policy, plan, report = POLICIES[policy_name](), PLANS[policy_name], Report()
     report.name = policy.name
@@ -170,28 +177,43 @@ def run_share(policy_name: str, traps: Sequence[Trap], program: Path, is_first: 
     try:
         # The client first: sessions through it report what ran, and the direct ones must not depend on that.
         compare_with_client(bench, traps, report, is_first)
-        good_traps = pass_gates(bench, traps, plan, report)
-        # Arm by arm, because sessions of an arm begin alike and the tiny model keeps what it has read of the beginning.
-        cells = [(SHAM, NEAR), (HOLD, NEAR), (PLACEBO, NEAR), (NOTE, NEAR), (START, NEAR)]
-        cells += [(arm, FAR) for arm in plan.far_arms]
-        for arm, distance in [*cells, (CROWD, NEAR)]:
-            for trap in good_traps:
-                report.outcomes += bench.run_sessions(trap, arm, distance, plan)
-            rates = compute_rates(report.outcomes, arm, distance)
-            message = f"{arm}, {distance}: failed in {rates.mean():.0%} on {len(rates)} traps"
-            print(time.strftime("%H:%M:%S"), message, file=sys.stderr, flush=True)
+        begun_at = time.monotonic()
+        good_traps = iter_good_traps(bench, traps, plan, report)
+        first_trap = next(good_traps, None)
+        if first_trap is None:
+            return report
+        run_cells(bench, [first_trap], plan, report)
+        trap_seconds = time.monotonic() - begun_at
+        # The next traps are quicker, because the model has read how their arms begin.
+        seconds_left = deadline - time.monotonic() - RERUN_SHARE * trap_seconds
+        fitting = max(int(min(seconds_left / trap_seconds, len(traps))), MIN_TRAPS // PROCESSES - 1)
+        run_cells(bench, list(itertools.islice(good_traps, fitting)), plan, report)
         if is_first:
             compare_uninstalled(bench, traps[0], report)
     finally:
         bench.machine.close()
     if policy.is_repeatable:
-        repeat_sessions(policy_name, traps[0], plan, report)
+        repeat_sessions(policy_name, first_trap, plan, report)
     return report
 
 
-def pass_gates(bench: Bench, traps: Sequence[Trap], plan: Plan, report: Report) -> list[Trap]:
-    """Return the traps whose hold fires and whose wrong command is usual unaided; record why the others are dropped."""
-    good_traps = []
+def run_cells(bench: Bench, traps: Sequence[Trap], plan: Plan, report: Report) -> None:
+    """Run the sessions of every arm and distance.
+
+    Arm by arm, because sessions of an arm begin alike and the tiny model keeps what it has read of the beginning.
+    """
+    cells = [(SHAM, NEAR), (HOLD, NEAR), (PLACEBO, NEAR), (NOTE, NEAR), (START, NEAR)]
+    cells += [(arm, FAR) for arm in plan.far_arms]
+    for arm, distance in [*cells, (CROWD, NEAR)]:
+        for trap in traps:
+            report.outcomes += bench.run_sessions(trap, arm, distance, plan)
+        rates = compute_rates(report.outcomes, arm, distance)
+        message = f"{arm}, {distance}: failed in {rates.mean():.0%} on {len(rates)} traps"
+        print(time.strftime("%H:%M:%S"), message, file=sys.stderr, flush=True)
+
+
+def iter_good_traps(bench: Bench, traps: Sequence[Trap], plan: Plan, report: Report) -> Iterator[Trap]:
+    """Yield the traps whose hold fires and whose wrong command is usual unaided; record why the others are dropped."""
     for trap in traps:
         fault = bench.find_hold_fault(trap)
         outcomes = bench.run_sessions(trap, NO_MEMORY, NEAR, plan)
@@ -202,8 +224,7 @@ def pass_gates(bench: Bench, traps: Sequence[Trap], plan: Plan, report: Report) 
             report.dropped[trap.name] = fault
         else:
             report.outcomes += outcomes
-            good_traps.append(trap)
-    return good_traps
+            yield trap
 
 
 def compare_with_client(bench: Bench, traps: Sequence[Trap], report: Report, is_first: bool) -> None:
@@ -383,11 +404,13 @@ def main() -> None:
     if policy_name not in PLANS:
         sys.exit(f"error: POLICY is {policy_name!r}\nfix: choose {', '.join(PLANS)}")
     program, begun_at = find_client(), time.monotonic()
-    traps = TRAPS[: int(os.environ.get("TRAPS") or PLANS[policy_name].traps)]
+    plan = PLANS[policy_name]
+    traps = TRAPS[: int(os.environ.get("TRAPS") or plan.traps)]
     shares = [traps[number::PROCESSES] for number in range(PROCESSES)]
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("fork")) as pool:
         futures = [
-            pool.submit(run_share, policy_name, share, program, number == 0) for number, share in enumerate(shares)
+            pool.submit(run_share, policy_name, share, program, number == 0, begun_at + plan.seconds)
+            for number, share in enumerate(shares)
         ]
         report = merge_reports([future.result() for future in futures])
     for name, reason in report.dropped.items():

@@ -241,6 +241,8 @@ def test_an_agent_may_not_approve_through_our_own_commands(asked: House, command
         "export HARDWON_HOME=/tmp/x && hardwon lessons list",
         'CLAUDECODE= script -qc "hardwon lessons add" /dev/null',
         "sudo -u dev hardwon lessons add --summary x",
+        "systemd-run --user --pipe hardwon lessons add --summary x",
+        "su - dev -c 'hardwon accept 2'",
     ],
     ids=lambda command: command[:60],
 )
@@ -296,6 +298,13 @@ def test_an_agent_may_not_edit_our_files(asked: House) -> None:
     for name in ("lessons.json", "paused", "claims/s1/+allowed.x"):
         assert asked.ask("s1", call("Write", {"file_path": os.path.join(asked.home, name), "content": "x"})).denied
     assert asked.ask("s1", call("Read", {"file_path": os.path.join(asked.home, "lessons.json")})).raw == b"{}"
+
+
+def test_an_agent_decides_and_edits_nothing_in_a_home_without_lessons_and_worker(house: House) -> None:
+    assert house.ask("s1", bash("hardwon accept 1")).denied
+    assert house.ask("s1", bash(f"rm -rf {house.home}")).denied
+    assert house.ask("s1", call("Write", {"file_path": os.path.join(house.home, "config.json"), "content": "x"})).denied
+    assert house.ask("s1", bash("ls")).raw == b"{}"
 
 
 def test_an_agent_may_not_edit_our_files_under_another_name(guarded: House, own_home: str) -> None:

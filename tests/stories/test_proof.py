@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from time import sleep
 import pytest
 
 from hardwon import clock
+from hardwon.efficacy import refresh
 from hardwon.lessons.arms import draw_fraction
 from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
 from hardwon.lessons.delivery import open_index
@@ -83,6 +85,19 @@ def manned(request: pytest.FixtureRequest, house: House) -> House:
     if request.param == "worker up":
         house.ok("start")
     return house
+
+
+def test_every_firing_is_a_row_with_what_is_needed_to_judge_it(manned: House, own_home: str) -> None:
+    manned.add(FLY)
+    transcript = write_transcript(own_home, "s1", "claude-next-9")
+    payload = bash("kite fly", transcript_path=transcript)
+    assert manned.ask("s1", payload).denied
+    manned.ask("s1", happened("SessionEnd", reason="other", transcript_path=transcript))
+    [firing] = list_judged(manned)
+    assert (firing.event, firing.host, firing.session) == (f"s1:{payload['tool_use_id']}", "claude-code", "s1")
+    assert (firing.model, firing.delivery, firing.arm, firing.probability) == ("claude-next-9", "hold", "told", 1.0)
+    entry = open_index(manned.home).read_entry(0)
+    assert (firing.lesson, firing.version) == (entry.id, entry.version) and entry.version
 
 
 def test_a_held_call_that_was_changed_says_how_the_other_ended(manned: House) -> None:
@@ -165,6 +180,73 @@ def test_history_before_the_approval_is_compared_and_called_biased(house: House)
         end_session(house, f"new{number}")
     shown = " ".join(house.ok("proof", slug).out.split())
     assert "compared: 0 of 3 repeated and failed, 4 of 4 before it was approved; biased" in shown
+
+
+def test_a_candidate_is_tracked_in_silence_until_it_is_accepted(house: House) -> None:
+    house.ok("start")
+    slug = add_candidate(house)
+    for number in range(3):
+        run_call(house, f"old{number}", "kite fly", NO_COMMAND)
+        end_session(house, f"old{number}")
+        if number == 0:  # what follows is between the last look and the acceptance
+            house.ok("proof")
+            with opened(house) as connection:
+                assert [firing.arm for firing in efficacy.list_firings(connection)] == [efficacy.BEFORE]
+    assert house.deliveries() == []
+    house.ok("accept", slug)
+    [record] = house.ok("proof", "--json").json()
+    assert (record["before"]["firings"], record["before"]["repeatedAndFailed"]) == (3, 3)
+
+
+def draw_names(house: House, count: int) -> Iterator[tuple[str, str]]:
+    """Yield names of sessions in pairs: one in which the first lesson is silent at every share, one with it told."""
+    index = open_index(house.home)
+    fractions = {
+        name: draw_fraction(index.secret, name, index.read_entry(0).id)
+        for name in (f"drawn{number}" for number in range(100 * count))
+    }
+    silent = [name for name, fraction in fractions.items() if fraction < refresh.PROVEN_SHARE]
+    told = [name for name, fraction in fractions.items() if fraction > refresh.FIRST_SHARE]
+    return zip(silent[:count], told[:count], strict=True)
+
+
+def run_measured_session(house: House, session: str, transcript: str) -> None:
+    """Make the mistake if nobody says a word, and take the fix otherwise; the ledger is brought up to date."""
+    payload = bash("kite fly", transcript_path=transcript)
+    if house.ask(session, payload).denied:
+        payload = bash("kite launch", transcript_path=transcript)
+        house.ask(session, {**payload, "hook_event_name": "PostToolUse", "tool_response": {"stdout": "up"}})
+    else:
+        house.ask(session, {**payload, "hook_event_name": "PostToolUseFailure", "error": NO_COMMAND})
+    house.ask(session, happened("SessionEnd", reason="other", transcript_path=transcript))
+    house.ok("proof")
+
+
+def test_a_measured_lesson_is_silent_less_often_until_it_is_proven_and_anew_for_a_new_model(
+    house: House, own_home: str
+) -> None:
+    slug = house.add(FLY)
+    house.ok("proof", slug, "--measure")
+    pairs = list(draw_names(house, 14))
+    transcript = write_transcript(own_home, "first", "claude-old-1")
+    shares = []
+    for session in itertools.chain.from_iterable(pairs[:10]):
+        run_measured_session(house, session, transcript)
+        [record] = house.ok("proof", "--json").json()
+        shares.append(record["silentShare"])
+    assert shares[:7] == [0.5] * 7 and sorted(set(shares), reverse=True) == [0.5, 0.2, 0.05]
+    assert (record["grade"], shares[-1]) == ("proven", 0.05)
+    shown = " ".join(house.ok("proof", slug).out.split())
+    assert "proven: it prevents" in shown and "by sessions drawn at random" in shown
+    assert "here hardwon prevents 100 of 100 repeats (95 % interval" in house.ok("proof").out
+    transcript = write_transcript(own_home, "second", "claude-new-2")
+    for session in itertools.chain.from_iterable(pairs[10:12]):
+        run_measured_session(house, session, transcript)
+    [record] = house.ok("proof", "--json").json()
+    assert (record["grade"], record["silentShare"]) != ("proven", 0.05)
+    run_measured_session(house, pairs[12][0], write_transcript(own_home, "third", "claude-old-1"))
+    [record] = house.ok("proof", "--json").json()
+    assert record["silentShare"] == 0.5, "going back to the earlier model does not bring its proof back"
 
 
 def find_sessions(house: House, slug: str) -> tuple[str, str]:
@@ -269,18 +351,18 @@ def test_a_block_is_never_stepped_down_but_asked_about(house: House) -> None:
     assert house.ask("s9", bash("kite fly")).denied
 
 
-def test_an_agent_that_runs_a_denied_call_is_found_and_named(house: House) -> None:
+def test_an_agent_that_runs_a_denied_call_is_found_and_named(house: House, own_home: str) -> None:
     house.ok("start")
     house.add(FLY)
-    payload = bash("kite fly")
+    transcript = write_transcript(own_home, "s1", "claude-next-9")
+    payload = bash("kite fly", transcript_path=transcript)
     assert house.ask("s1", payload).denied
-    given, same = payload["tool_input"], {"tool_use_id": payload["tool_use_id"]}
-    house.ask("s1", used("Bash", given, {"stdout": "up it goes"}, **same))
-    end_session(house, "s1")
-    assert "claude-code ran 1 call that hardwon had denied" in house.session_start("s2").notice
+    house.ask("s1", {**payload, "hook_event_name": "PostToolUse", "tool_response": {"stdout": "up it goes"}})
+    house.ask("s1", happened("SessionEnd", reason="other", transcript_path=transcript))
+    assert "claude-code 2.1.325 ran 1 call that hardwon had denied" in house.session_start("s2").notice
     assert "hardwon had denied" not in house.session_start("s3").notice
     doctor = house.cli("doctor").out
-    assert "claude-code ran 1 call that hardwon had denied" in doctor
+    assert "claude-code 2.1.325 ran 1 call that hardwon had denied" in doctor
     assert verdicts(house) == [("ignored", "fine")]
 
 

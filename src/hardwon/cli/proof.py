@@ -32,7 +32,7 @@ from hardwon.efficacy.proof import (
     format_share,
 )
 from hardwon.efficacy.refresh import build_proofs, propose_retiring_gone, refresh_ledger
-from hardwon.efficacy.statistics import compute_prevented_share
+from hardwon.efficacy.statistics import compute_pooled_share
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
 from hardwon.store.approvals import COMMAND_LINE
@@ -131,7 +131,7 @@ def _print_all(proofs: list[LessonProof]) -> None:
     if len(fired) > MAX_LISTED:
         click.echo(f"and {len(fired) - MAX_LISTED} more: hardwon proof --json")
     trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
-    share = compute_prevented_share(trials)
+    share = compute_pooled_share(trials)
     if share and any(not trial.is_live for trial in trials):
         click.echo(f"here hardwon prevents {format_share(share)}, by {pluralize(len(trials), 'measured firing')}")
     else:

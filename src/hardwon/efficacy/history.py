@@ -18,12 +18,14 @@ from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
 
 MAX_CALLS = 50_000  # the newest: years of one person's work
-_POSITION = "replayed "  # before a lesson's id
+_POSITION = "replayed "  # before a lesson's id; the value is its version and the last event
+_TO_APPROVAL = " approved"  # after that, if all that the lesson fired on before its approval was replayed
 
 
 def record_past_firings(connection: Connection, home: str) -> int:
     """Record the past firings of lessons and candidates that are new since the last time; return how many lessons."""
-    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
+    in_use = ("active", "candidate")
+    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status in in_use}
     for candidate in candidates.list_candidates(connection):
         try:
             proposed = parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug})
@@ -36,10 +38,13 @@ def record_past_firings(connection: Connection, home: str) -> int:
 def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
     """Record a lesson's past firings; return False if there is nothing new to look at."""
     version, trigger = compute_version(lesson), build_trigger(lesson)
-    replayed_version, _, position = efficacy.get_value(connection, _POSITION + lesson.id).partition(" ")
+    stored = efficacy.get_value(connection, _POSITION + lesson.id)
+    replayed_version, _, position = stored.removesuffix(_TO_APPROVAL).partition(" ")
     is_new_version = replayed_version != version
     approved = approvals.list_of_subject(connection, approvals.LESSON, lesson.id)
-    if trigger is None or (approved and not is_new_version):
+    # After the approval one more replay takes in what a candidate fired on since the last one.
+    is_complete = stored.endswith(_TO_APPROVAL) and not is_new_version
+    if trigger is None or (approved and is_complete):
         return False
     first_approval = approved[0].approved_at if approved else float("inf")
     after_id = 0 if is_new_version else int(position or 0)
@@ -54,7 +59,8 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
         if is_new_version:
             efficacy.delete_past_firings(connection, lesson.id)
         efficacy.insert_past_firings(connection, rows.values())
-        efficacy.set_value(connection, _POSITION + lesson.id, f"{version} {last_id}")
+        suffix = _TO_APPROVAL if approved else ""
+        efficacy.set_value(connection, _POSITION + lesson.id, f"{version} {last_id}{suffix}")
     return True
 
 

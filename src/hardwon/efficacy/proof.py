@@ -19,7 +19,7 @@ from hardwon.efficacy.statistics import (
     compute_prevented_share,
 )
 from hardwon.lessons.record import compute_version
-from hardwon.store.efficacy import BEFORE, UNCHANGED_STATE, Firing, LessonState
+from hardwon.store.efficacy import BEFORE, UNCHANGED_STATE, Firing, LessonState, ModelStart
 from hardwon.types import Lesson
 
 COUNTED, COMPARED, PROVEN = "counted", "compared", "proven"
@@ -67,7 +67,6 @@ class LessonProof:
     before_counts: FiringCounts
     trials: tuple[Trial, ...]
     e_value: float
-    model: str
     firings: tuple[Firing, ...]
 
     def compute_prevented_share(self) -> PreventedShare | None:
@@ -75,7 +74,12 @@ class LessonProof:
 
 
 def build_proof(
-    lesson: Lesson, firings: Sequence[Firing], state: LessonState = UNCHANGED_STATE, *, model: str, is_measured: bool
+    lesson: Lesson,
+    firings: Sequence[Firing],
+    state: LessonState = UNCHANGED_STATE,
+    *,
+    model: ModelStart,
+    is_measured: bool,
 ) -> LessonProof:
     """Sum up the firings of one lesson; those of earlier versions are left out, since it was another lesson then."""
     version = compute_version(lesson)
@@ -83,7 +87,7 @@ def build_proof(
     current = [firing for firing in firings if firing.version in ("", version)]
     told_counts = count_firings(firing for firing in current if firing.arm in TOLD_ARMS)
     before_counts = count_firings(firing for firing in current if firing.arm == BEFORE)
-    trials = build_trials(current, model)
+    trials = build_trials(firing for firing in current if firing.at >= model.began_at)
     e_value = compute_e_value(trials)
     grade = COUNTED
     if e_value >= PROOF_THRESHOLD:
@@ -101,7 +105,6 @@ def build_proof(
         before_counts=before_counts,
         trials=tuple(trials),
         e_value=e_value,
-        model=model,
         firings=tuple(current),
     )
 
@@ -116,21 +119,26 @@ def count_firings(firings: Iterable[Firing]) -> FiringCounts:
     return FiringCounts(total, by_verdict, changed_fine)
 
 
-def build_trials(firings: Iterable[Firing], model: str) -> list[Trial]:
-    """Return the firings whose arm was drawn, one per session, for this model or an unknown one.
+def build_trials(firings: Iterable[Firing]) -> list[Trial]:
+    """Return the firings whose arm was drawn, one per session.
 
     What is not known counts against the lesson: as a failure if it was told, as none if it was silent. So missing
-    records can hide an effect, but never make one up.
+    records can hide an effect, but never make one up. A denied call that the agent ran all the same counts by how it
+    ended: without these sessions an agent that ignores denials would leave only silent failures to compare.
     """
     trials = []
     sessions = set[tuple[str, str]]()
     for firing in firings:
-        is_drawn = firing.arm in ("live", "silent") and firing.verdict not in ("", IGNORED)
-        if not is_drawn or firing.model not in ("", model) or (firing.host, firing.session) in sessions:
+        is_drawn = firing.arm in ("live", "silent") and firing.verdict != ""
+        if not is_drawn or (firing.host, firing.session) in sessions:
             continue
         sessions.add((firing.host, firing.session))
         is_live = firing.arm == "live"
-        has_failed = is_live if firing.verdict == UNKNOWN else firing.verdict == REPEATED_FAILED
+        has_failed = firing.verdict == REPEATED_FAILED
+        if firing.verdict == UNKNOWN:
+            has_failed = is_live
+        elif firing.verdict == IGNORED:
+            has_failed = firing.ended == "failed"
         trials.append(Trial(is_live, firing.probability, has_failed))
     return trials
 

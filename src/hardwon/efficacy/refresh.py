@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from hardwon.efficacy.outcomes import IGNORED, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, judge_open_firings
-from hardwon.efficacy.proof import PROVEN, TOLD_ARMS, LessonProof, build_proof
+from hardwon.efficacy.proof import PROVEN, SILENT_ARMS, TOLD_ARMS, LessonProof, build_proof
 from hardwon.efficacy.staleness import LESSON, MEMORY, find_gone_subjects
 from hardwon.lessons import manifest
 from hardwon.store import efficacy
@@ -22,6 +22,7 @@ from hardwon.store.efficacy import (
     Firing,
     LessonChange,
     LessonState,
+    ModelStart,
 )
 from hardwon.types import Lesson
 
@@ -43,7 +44,7 @@ def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed:
         return
     lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
     firings = group_firings(efficacy.list_firings(connection))
-    model = efficacy.find_last_model(connection)
+    model = efficacy.find_newest_model(connection)
     with transaction(connection):
         all_changes = efficacy.list_changes(connection, only_live=False)
         for lesson in lessons:
@@ -91,7 +92,9 @@ def group_firings(firings: Sequence[Firing]) -> dict[str, list[Firing]]:
     return {lesson: list(group) for lesson, group in groupby(ordered, key=lambda firing: firing.lesson)}
 
 
-def find_state(lesson: Lesson, firings: Sequence[Firing], changes: Sequence[LessonChange], model: str) -> LessonState:
+def find_state(
+    lesson: Lesson, firings: Sequence[Firing], changes: Sequence[LessonChange], model: ModelStart
+) -> LessonState:
     """Return how a lesson is delivered, from the changes that stand and its firings."""
     stepped_down_to = ""
     for change in changes:
@@ -100,7 +103,7 @@ def find_state(lesson: Lesson, firings: Sequence[Firing], changes: Sequence[Less
     if not is_measured(lesson.id, changes):
         return LessonState(stepped_down_to)
     proof = build_proof(lesson, firings, model=model, is_measured=True)
-    return LessonState(stepped_down_to, choose_silent_share(proof))
+    return LessonState(stepped_down_to, choose_silent_share(proof, model))
 
 
 def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
@@ -108,13 +111,11 @@ def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
     return next((choice for choice in reversed(choices) if choice in (MEASURED, UNMEASURED)), "") == MEASURED
 
 
-def choose_silent_share(proof: LessonProof) -> float:
+def choose_silent_share(proof: LessonProof, model: ModelStart) -> float:
     """Return the share of sessions in which a measured lesson stays silent, counted anew for a new model."""
     if proof.grade == PROVEN:
         return PROVEN_SHARE
-    drawn = [
-        firing for firing in proof.firings if firing.arm in ("live", "silent") and firing.model in ("", proof.model)
-    ]
+    drawn = [firing for firing in proof.firings if firing.arm in ("live", "silent") and firing.at >= model.began_at]
     return FIRST_SHARE if len(drawn) < FIRST_FIRINGS else LATER_SHARE
 
 
@@ -123,7 +124,7 @@ def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
     changes = efficacy.list_changes(connection)
     states = efficacy.list_lesson_states(connection)
     firings = group_firings(efficacy.list_firings(connection))
-    model = efficacy.find_last_model(connection)
+    model = efficacy.find_newest_model(connection)
     proofs = [
         build_proof(
             lesson,
@@ -144,7 +145,7 @@ def build_lesson_proof(connection: Connection, lesson: Lesson) -> LessonProof:
         lesson,
         efficacy.list_firings(connection, lesson.id),
         efficacy.list_lesson_states(connection).get(lesson.id, UNCHANGED_STATE),
-        model=efficacy.find_last_model(connection),
+        model=efficacy.find_newest_model(connection),
         is_measured=is_measured(lesson.id, efficacy.list_changes(connection)),
     )
 
@@ -154,7 +155,7 @@ def _step_down_if_noisy(
     lesson: Lesson,
     firings: Sequence[Firing],
     changes: Sequence[LessonChange],
-    model: str,
+    model: ModelStart,
     now: float,
 ) -> None:
     """Make a lesson with too many false alarms quieter by one step, or ask the person about a block."""
@@ -188,14 +189,21 @@ def _step_down_if_noisy(
 
 
 def _propose_unneeded(
-    connection: Connection, lesson: Lesson, judged: Sequence[Firing], model: str, now: float, *, is_proposed: bool
+    connection: Connection,
+    lesson: Lesson,
+    judged: Sequence[Firing],
+    model: ModelStart,
+    now: float,
+    *,
+    is_proposed: bool,
 ) -> None:
-    """Propose to retire a lesson against a mistake that the present model does not make untold."""
-    silent = [firing for firing in judged if firing.arm in ("silent", "shadow") and firing.model == model]
-    latest = silent[-HARMLESS_FIRINGS:]
-    if is_proposed or not model or len(latest) < HARMLESS_FIRINGS:
+    """Propose to retire a lesson against a mistake that the newest model does not make untold."""
+    silent = [firing for firing in judged if firing.arm in SILENT_ARMS]
+    latest = [firing for firing in silent if firing.model == model.model][-HARMLESS_FIRINGS:]
+    if is_proposed or not model.model or len(latest) < HARMLESS_FIRINGS:
         return
-    if any(firing.verdict == REPEATED_FAILED for firing in latest):
+    # Another model that is still in use may need the lesson.
+    if any(firing.verdict == REPEATED_FAILED and firing.at >= latest[0].at for firing in silent):
         return
-    reason = f"{model} did not make this mistake in {len(latest)} sessions without the lesson"
+    reason = f"{model.model} did not make this mistake in {len(latest)} sessions without the lesson"
     efficacy.add_change(connection, lesson.id, lesson.slug, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)

@@ -84,6 +84,25 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
     return PreventedShare(round(100 * (1 - best)), low, round(100 * (1 - min(lowest, best))))
 
 
+def compute_pooled_share(trials: Sequence[Trial]) -> PreventedShare | None:
+    """Return the share of repeats prevented over several lessons; None before the first failure.
+
+    Lessons differ in how often the mistake is made and in how often they are silent, so comparing the failure rates of
+    the two arms would find an effect where there is none. The arms of the failures alone depend on neither.
+    """
+    failures = Counter(trial for trial in trials if trial.has_failed)
+    if not failures:
+        return None
+    arm_logs = [sum(times * _compute_arm_log(trial, ratio) for trial, times in failures.items()) for ratio in _RATIOS]
+    best_log = max(arm_logs)
+    mixture = best_log + log(sum(exp(arm_log - best_log) for arm_log in arm_logs) / len(arm_logs))
+    possible = [
+        ratio for ratio, arm_log in zip(_RATIOS, arm_logs, strict=True) if mixture - arm_log < log(INTERVAL_THRESHOLD)
+    ]
+    best = _RATIOS[arm_logs.index(best_log)]
+    return PreventedShare(round(100 * (1 - best)), round(100 * (1 - possible[-1])), round(100 * (1 - possible[0])))
+
+
 def _compute_mixture_log(failures: int, count: int) -> float:
     """Return the logarithm of the probability of these outcomes, mixed over all rates (Krichevsky and Trofimov)."""
     return lgamma(failures + 0.5) + lgamma(count - failures + 0.5) - lgamma(count + 1) - 2 * lgamma(0.5)

@@ -15,6 +15,7 @@ from hardwon.fallback import worker_start
 from hardwon.lessons.delivery import (
     answer_prompt,
     can_be_for_hardwon,
+    deny_protected_call,
     is_answered_by_hardwon,
     open_index,
     parse_decision,
@@ -130,6 +131,8 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
     reply = EMPTY_REPLY
     if index is not None:
         reply = reply_to_event(event, index, home, FallbackSources(home))
+    elif event.kind == "PreToolUse":
+        reply = deny_protected_call(event, home) or EMPTY_REPLY
     elif _is_typed_to_hardwon(event):
         reply = answer_prompt(event, _answer_typed_prompt(home, event))
     if reply.deny and event.kind == "PreToolUse":

@@ -86,11 +86,8 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         if event.host in AGENTS_OPENED_AT_PROMPT and not reply.deny and session_claims.take(OPENED_CLAIM):
             return merge_replies(_reply_to_start(event, index, home, session_claims, sources), reply)
         return reply
-    if event.kind == "PreToolUse":
-        for part in event.parts or (event,):  # a patch of several files has a part for each
-            if reason := judge_call(part, home):
-                denial_text = fence_text(f"{BLOCKED_INTRO} {reason}")
-                return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
+    if event.kind == "PreToolUse" and (denial := deny_protected_call(event, home)):
+        return denial
     # Notes come before the call, or after it for agents that drop text given before.
     can_note_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
     if event.kind != "PreToolUse" and not (event.kind in AFTER_CALL_EVENTS and can_note_now):
@@ -117,6 +114,15 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         subject_phrase=f"about {display_path}",
         claim_name=f"file {os.path.join(event.cwd, event.path)}",
     )
+
+
+def deny_protected_call(event: Event, home: str) -> HookReply | None:
+    """Return the denial of a call that only a person may make; this needs no manifest."""
+    for part in event.parts or (event,):  # a patch of several files has a part for each
+        if reason := judge_call(part, home):
+            denial_text = fence_text(f"{BLOCKED_INTRO} {reason}")
+            return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
+    return None
 
 
 def _reply_to_start(

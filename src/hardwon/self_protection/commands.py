@@ -74,7 +74,8 @@ _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the ho
 AGENTS = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel"
-_LAUNCHERS = tuple(_LAUNCHER_TEXT.split())
+_CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
+_LAUNCHERS = (*_LAUNCHER_TEXT.split(), *_CLEARING_LAUNCHERS)
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
@@ -314,7 +315,9 @@ def _is_hiding_caller(simple: SimpleCommand) -> bool:
     is_cleared = "env" in wrappers and any(
         word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in words
     )
-    return is_cleared or "sudo" in wrappers or "doas" in wrappers or not names.isdisjoint(_GUARDED_VARIABLES)
+    if is_cleared or "sudo" in wrappers or "doas" in wrappers or simple.program in _CLEARING_LAUNCHERS:
+        return True
+    return not names.isdisjoint(_GUARDED_VARIABLES)
 
 
 def _is_hook_run(simple: SimpleCommand) -> bool:

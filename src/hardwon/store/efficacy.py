@@ -23,6 +23,7 @@ BEFORE = "before"  # the arm of firings found in history, from before the lesson
 NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
 MEASURED, UNMEASURED, NOTE, SILENT, RETIRE = "measured", "unmeasured", "note", "silent", "retire"  # changes
 BY_HARDWON = "hardwon"
+_MIN_MODEL_SESSIONS = 3  # with a firing, before a model is one that is used
 _MAX_WINDOW_CALLS = 300  # of a long turn; what follows later is not compared
 
 
@@ -44,6 +45,17 @@ class LessonStates:
 
 UNCHANGED_STATE = LessonState()
 NO_STATES: Mapping[str, LessonState] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStart:
+    """A model, and the time of its first firing; measuring begins anew with it."""
+
+    model: str = ""
+    began_at: float = 0.0
+
+
+NO_MODEL = ModelStart()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +243,18 @@ def save_outcomes(connection: Connection, rows: Iterable[tuple[str, str, int | N
     )
 
 
-def find_last_model(connection: Connection) -> str:
-    """Return the model of the latest firing whose model is known."""
-    query = f"select model from injections where model != '' and arm != '{BEFORE}' order by at desc, id desc limit 1"
-    return str(fetch_value(connection, query) or "")
+def find_newest_model(connection: Connection) -> ModelStart:
+    """Return the model that came last, and since when.
+
+    A model that was tried for a session or two does not count, and neither does going back to an earlier one: else
+    somebody who uses two agents would begin anew with every session.
+    """
+    query = f"""
+        select model, min(at) as began_at from injections where model != '' and arm != '{BEFORE}'
+        group by model having count(distinct session) >= {_MIN_MODEL_SESSIONS} order by began_at desc limit 1
+        """
+    row = connection.execute(query).fetchone()
+    return ModelStart(row[0], row[1]) if row else NO_MODEL
 
 
 def iter_history(

@@ -6,16 +6,24 @@ import random
 
 import pytest
 
-from hardwon.efficacy.statistics import PROOF_THRESHOLD, Trial, compute_e_value, compute_prevented_share
+from hardwon.efficacy.statistics import (
+    PROOF_THRESHOLD,
+    Trial,
+    compute_e_value,
+    compute_pooled_share,
+    compute_prevented_share,
+)
 
 
-def draw_trials(count: int, untold: float, told: float, *, seed: int = 1, drift: float = 0.0) -> list[Trial]:
+def draw_trials(
+    count: int, untold: float, told: float, *, seed: int = 1, drift: float = 0.0, silent: float = 0.5
+) -> list[Trial]:
     chance = random.Random(seed)
     trials = []
     for number in range(count):
-        is_live = chance.random() < 0.5
+        is_live = chance.random() >= silent
         rate = (told if is_live else untold) * (1 - drift * number / count)
-        trials.append(Trial(is_live, 0.5, chance.random() < rate))
+        trials.append(Trial(is_live, 1 - silent, chance.random() < rate))
     return trials
 
 
@@ -44,6 +52,24 @@ def test_the_interval_has_the_true_share_and_narrows(untold: float, told: float)
     assert few and many
     assert many.low <= 100 * (1 - told / untold) <= many.high
     assert many.high - many.low < few.high - few.low
+
+
+def test_lessons_that_do_nothing_are_not_made_to_help_by_pooling_them() -> None:
+    """A frequent mistake with many silent sessions beside a rare one with few: the rates of the arms differ by that."""
+    claims = 0
+    for seed in range(100):
+        frequent = draw_trials(80, 0.9, 0.9, seed=seed)
+        rare = draw_trials(600, 0.02, 0.02, seed=seed + 1_000, silent=0.2)
+        share = compute_pooled_share(frequent + rare)
+        claims += bool(share and share.low > 0)
+    assert claims <= 5
+
+
+def test_the_pooled_interval_has_the_true_share() -> None:
+    trials = draw_trials(300, 0.9, 0.09) + draw_trials(300, 0.2, 0.02, seed=2, silent=0.2)
+    share = compute_pooled_share(trials)
+    assert share and 60 <= share.low <= 90 <= share.high < 100
+    assert compute_pooled_share([]) is None
 
 
 def test_the_order_of_trials_makes_no_difference() -> None:
