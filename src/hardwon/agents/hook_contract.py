@@ -1,7 +1,7 @@
 """The hook contract of Claude Code, which most agents copied, as a table of what each of them does differently.
 
-An agent's `payload` module fills in a HookContract: names of events, tools and arguments, where its fields are, and which
-events take a denial or a note. What does not fit a table is a function in that module.
+An agent's `payload` module fills in a HookContract: names of events, tools and arguments, where its fields are, and
+which events take a denial or a note. What does not fit a table is a function in that module.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from hardwon.agents import AGENT_PACKAGES, load_install_module, load_payload_module
+from hardwon.agents import AGENT_PACKAGES, load_payload_module, load_settings
 from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS
@@ -18,7 +18,7 @@ def read_table() -> dict[str, dict[str, str]]:
     with open(PAGE, encoding="utf-8") as file:
         rows = [line.strip("|\n").split("|") for line in file if line.startswith("|") and line.count("|") == 9]
     (_, _, *titles), _, *abilities = [[cell.strip() for cell in row] for row in rows]
-    agents = {load_install_module(agent).TITLE: agent for agent in AGENT_PACKAGES}
+    agents = {load_settings(agent).title: agent for agent in AGENT_PACKAGES}
     return {agents[title]: {row[0]: row[column] for row in abilities} for column, title in enumerate(titles, start=2)}
 
 
@@ -55,7 +55,7 @@ def test_what_the_table_says_is_what_the_code_does() -> None:
 def test_the_mcp_server_can_be_registered_where_the_table_says_so() -> None:
     command = ["/usr/bin/python3", "-m", "hardwon", "mcp"]
     for agent, row in read_table().items():
-        module = load_install_module(agent)
-        empty_file = "" if module.get_mcp_path().endswith(".toml") else "{}\n"
-        registered, _ = module.add_mcp_server(empty_file, command)
-        assert (module.find_mcp_command(registered) == command) == (row["MCP"] != "no"), agent
+        settings = load_settings(agent)
+        empty_file = "" if settings.get_mcp_path().endswith(".toml") else "{}\n"
+        registered, _ = settings.add_mcp_server(empty_file, command)
+        assert (settings.find_mcp_command(registered) == command) == (row["MCP"] != "no"), agent
