@@ -64,7 +64,15 @@ AGENT_PACKAGES = {
     "opencode": "opencode",
     "copilot": "copilot",
     "qwen": "qwen",
+    "kilo": "kilo",
+    "grok": "grok",
+    "droid": "droid",
+    "vibe": "vibe",
+    "deepagents": "deepagents",
+    "cursor": "cursor",
 }
+# Hooks are all that is read of the others: their own files lack the calls, the folder or the times.
+TRANSCRIPT_AGENTS = tuple(name for name in AGENT_PACKAGES if name not in ("vibe", "deepagents", "cursor"))
 # A tool's result of this size is cut to 20,000 characters anyway, and parsing more would outlast the hook's time.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
@@ -83,6 +91,7 @@ _PATH_FIELDS = (
     "absolute_path",
     "directory",
     "cwd",
+    "target_file",
 )
 
 

@@ -74,7 +74,6 @@ class HookContract:
     denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
     context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)
     has_transcript: bool = True  # whether `transcript_path` is a file that hardwon reads
-    senders: tuple[str, ...] = ()  # agents whose payloads this entry answers; only its own if empty
     read_result: Callable[[Event, Wire], tuple[object, bool]] = read_response
     find_call_id: Callable[[Event], str] | None = None  # for agents that give a call no id
     render_denial: Callable[[str, str], dict[str, object]] = render_nested_denial
@@ -87,14 +86,13 @@ class HookContract:
 
     def parse_payload(self, kind: str, payload: bytes) -> Event | None:
         wire = load_payload(payload)
-        if is_foreign(wire, self.senders or (self.name,)):
+        if is_foreign(wire, (self.name,)):
             return None
+        wire = {**wire, **self._find_fields(wire)}
         if native_name := get_text(wire, "hook_event_name"):
             kind = next((event for event, name in self.events.items() if name == native_name), "")
         if kind not in self.events:
             return None
-        if self.fields:
-            wire = {**wire, **self._find_fields(wire)}
         if kind in self.ignored:
             field, value = self.ignored[kind]
             if wire.get(field) == value:

@@ -63,6 +63,7 @@ class HookSettings:
     folder_variable: str = ""  # of the environment, which names another folder
     event_names: Mapping[str, str] = field(default_factory=dict)  # those that the agent calls differently
     has_nested_hooks: bool = True  # whether an entry has a list of hooks, or is one
+    has_timeouts: bool = True
     timeout_unit: int = 1  # to the second
     is_stderr_shown: bool = False  # to the person; at every call once hardwon is gone
     hook_fields: Mapping[str, Any] = field(default_factory=dict)  # of every entry, beside the command
@@ -114,7 +115,7 @@ class HookSettings:
             hook = {
                 "type": "command",
                 "command": self.build_shell_line(build_command(event)),
-                "timeout": seconds * self.timeout_unit,
+                **({"timeout": seconds * self.timeout_unit} if self.has_timeouts else {}),
                 **self.hook_fields,
                 **self.event_fields.get(event, {}),
             }
