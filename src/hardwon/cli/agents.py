@@ -122,9 +122,9 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     agent_settings = load_settings(agent)
     project = projects.find_git_root(os.getcwd()) if here else ""
     _remove_hooks(agent, home, os.path.realpath(agent_settings.get_settings_path(project=project)), yes=yes)
-    server_path = os.path.realpath(agent_settings.get_mcp_path())
-    if not here and server_path in settings_files.read_install_ledger(home):
-        _remove_hooks(agent, home, server_path, yes=yes)
+    for path, entry in settings_files.read_install_ledger(home).items():
+        if not here and entry.get("host") == agent and "mcp" in entry:
+            _remove_hooks(agent, home, path, yes=yes)
 
 
 def _remove_hooks(agent: str, home: str, path: str, *, yes: bool) -> None:
