@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import load_install_module, load_payload_module
+from hardwon.agents import load_payload_module, load_settings
 from tests.support.house import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")
@@ -19,8 +19,8 @@ CALLED = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
 
 def asked(house: House, name: str, event: str, **payload: Any) -> str:
     """What the installed command of an event prints where another agent's mark is inherited."""
-    text = Path(load_install_module(name).get_settings_path()).read_text()
-    commands = [one for found in load_install_module(name).find_hooks(text).values() for one in found]
+    text = Path(load_settings(name).get_settings_path()).read_text()
+    commands = [one for found in load_settings(name).find_hooks(text).values() for one in found]
     (command,) = (one for one in commands if f" {event} " in one)
     wire = json.dumps({"session_id": "s1", "cwd": "/home/dev/project", "transcript_path": "", **payload})
     done = subprocess.run(
@@ -43,5 +43,5 @@ def test_a_block_holds_in_it_and_no_prompt_lifts_it(house: House, name: str) -> 
 @pytest.mark.parametrize("name", HOSTS)
 def test_every_event_but_a_prompt_is_marked(house: House, name: str) -> None:
     house.ok("install", name, "--yes")
-    text = Path(load_install_module(name).get_settings_path()).read_text()
+    text = Path(load_settings(name).get_settings_path()).read_text()
     assert text.count(f"AI_AGENT={name}_hook ") == len(load_payload_module(name).EVENT_TIMEOUTS) - 1

@@ -9,9 +9,11 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +46,15 @@ def describe_claude_code(version: str) -> Agent:
 CODEX = Agent("codex", "0.166.0", "@openai/codex", "@openai/codex-*/vendor/*/bin/codex")
 GEMINI = Agent("gemini", "0.61.0", "@google/gemini-cli", "@google/gemini-cli/bundle/gemini.js")
 OPENCODE = Agent("opencode", "1.18.33", "opencode-ai", "opencode-*-*/bin/opencode")
+COPILOT = Agent("copilot", "1.0.102", "@github/copilot", "@github/copilot-*-*/copilot")
+QWEN = Agent("qwen", "0.24.4", "@qwen-code/qwen-code", "@qwen-code/qwen-code/cli.js")
+KILO = Agent("kilo", "7.7.7", "@kilocode/cli", "@kilocode/cli-*-*/bin/kilo")
+GROK = Agent("grok", "1.0.41", "@xai-official/grok", "@xai-official/grok-*-*/bin/grok")
+# The package of the platform itself: the one that would choose it had no build that matches.
+_PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
+DROID = Agent("droid", "0.225.2", f"@factory/cli-{_PLATFORM}", "@factory/cli-*/bin/droid")
+# Qwen Code and VS Code need a later Node than most machines have.
+NODE = Agent("node", "24.21.0", f"node-{_PLATFORM}", "node-*/bin/node")
 
 
 def find_program(agent: Agent) -> Path:
@@ -97,7 +108,16 @@ def _install_package(agent: Agent) -> str:
         # Only the code: npm's sentences name the registry, which is nobody's business but the machine's.
         code = re.search(r"npm (?:error|ERR!) code (\w+)", result.stderr)
         return f"npm said {code[1] if code else f'exit code {result.returncode}'}"
+    _unpack_programs(agent)
     return "" if _find_installed(agent) else "npm has no build of it for this platform"
+
+
+def _unpack_programs(agent: Agent) -> None:
+    """Unpack what Grok's install script would unpack."""
+    unpack = "const [, path] = process.argv; const fs = require('fs'); const zlib = require('zlib');"
+    unpack += "fs.writeFileSync(path, zlib.brotliDecompressSync(fs.readFileSync(path + '.br')), {mode: 0o755})"
+    for packed in agent.folder.glob(f"node_modules/{agent.program}.br"):
+        subprocess.run(["node", "-e", unpack, str(packed.with_suffix(""))], env=OWN_ENV, check=True)
 
 
 def _find_installed(agent: Agent) -> Path | None:

@@ -23,6 +23,7 @@ SENDERS = {
     "vscode": ("copilot",),
     "qwen-code": ("qwen",),
     "deepagents-code": ("deepagents",),
+    "mistral-vibe": ("vibe",),
     "opencode": ("opencode", "kilo"),
     "kilo": ("opencode", "kilo"),
 }
@@ -37,6 +38,7 @@ OUR_NAMES = {
     "TaskStart": "SessionStart",
     "TaskComplete": "Stop",
     "agentStop": "Stop",
+    "beforeSubmitPrompt": "UserPromptSubmit",
     "userPromptSubmitted": "UserPromptSubmit",
 }
 # Commands that the recorded sessions run; a block on each shows whether an entry reads the payload as a call.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.self_protection.commands import judge_call
@@ -24,10 +24,10 @@ def home(own_home: str) -> str:
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(home)
     for name in AGENT_PACKAGES:
-        module = load_install_module(name)
-        text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
-        os.makedirs(os.path.dirname(module.get_settings_path()), exist_ok=True)
-        with open(module.get_settings_path(), "w") as file:
+        settings = load_settings(name)
+        text, _ = settings.add_hooks(settings.empty_settings, build_hook_command(name, home))
+        os.makedirs(os.path.dirname(settings.get_settings_path()), exist_ok=True)
+        with open(settings.get_settings_path(), "w") as file:
             file.write(text)
     return home
 

@@ -95,11 +95,16 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
     assert "The key of the staging database" in text and SECRET not in text
 
 
+# Grok CLI and Mistral Vibe show the model nothing at the start; Cursor's events have other names.
+OPENED = [agent for agent in AGENT_PACKAGES if agent not in ("grok", "vibe", "cursor")]
+READERS = {"codex", "copilot", "opencode", "qwen", "kilo", "droid", "deepagents"}
+
+
 def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
     """Whether a session of this agent opens with the lesson, and with the memory."""
     event = "UserPromptSubmit" if host == "gemini" else "SessionStart"  # as Gemini CLI would show it
     theirs = {"source": "startup", "prompt": "hello"}
-    if host == "opencode":
+    if host in ("opencode", "kilo"):
         theirs |= {"sessionID": session, "directory": str(project)}
     payload = {"session_id": session, "hook_event_name": event, "cwd": str(project), "transcript_path": "", **theirs}
     said = house.hook(event, json.dumps(payload).encode(), host=host).decode()
@@ -109,12 +114,12 @@ def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
 @pytest.mark.parametrize(
     ("name", "readers"),
     [
-        ("AGENTS.md", {"codex", "copilot", "opencode", "qwen"}),
+        ("AGENTS.md", READERS),
         ("CLAUDE.md", {"claude-code"}),
         ("GEMINI.md", {"gemini"}),
-        ("CLAUDE.md to AGENTS.md", {"claude-code", "codex", "copilot", "opencode", "qwen"}),
+        ("CLAUDE.md to AGENTS.md", {"claude-code", *READERS}),
         ("CLAUDE.md alone", {"claude-code", "opencode"}),
-        ("CLAUDE.md with @AGENTS.md", {"claude-code", "codex", "copilot", "opencode", "qwen"}),
+        ("CLAUDE.md with @AGENTS.md", {"claude-code", *READERS}),
     ],
 )
 def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
@@ -122,9 +127,7 @@ def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
 ) -> None:
     house.add(lesson(delivery="start", summary="the cache must be warmed before the nightly run", triggers={}))
     house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
-    assert [opened(house, project, host, f"{host} 1") for host in AGENT_PACKAGES] == [[True, True]] * len(
-        AGENT_PACKAGES
-    )
+    assert [opened(house, project, host, f"{host} 1") for host in OPENED] == [[True, True]] * len(OPENED)
     file, _, how = name.partition(" ")
     if how == "to AGENTS.md":
         (project / file).symlink_to("AGENTS.md")
@@ -133,7 +136,7 @@ def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
     elif how:
         (project / file).write_text("See @AGENTS.md.\n")
     export(house, project, "--to", "AGENTS.md" if "@" in how else file, "--yes")
-    silent = {host for host in AGENT_PACKAGES if opened(house, project, host, f"{host} 2") == [False, False]}
+    silent = {host for host in OPENED if opened(house, project, host, f"{host} 2") == [False, False]}
     assert silent == readers
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.agents.transcript_steps import Reader, Step
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSCRIPTS = os.path.join(TESTS, "transcripts")
 CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
 FORMATS = {"claude": "claude-code", "codex": "codex", "gemini-json": "gemini"}
-RECORDED = [(host, name) for host in AGENT_PACKAGES for name in sorted(os.listdir(os.path.join(TRANSCRIPTS, host)))]
+RECORDED = [(host, name) for host in TRANSCRIPT_AGENTS for name in sorted(os.listdir(os.path.join(TRANSCRIPTS, host)))]
 
 
 def find_recording(host: str, name: str) -> str:
@@ -33,7 +33,7 @@ def read_lines(path: str) -> list[bytes]:
 def read_history_lines(host: str, path: str) -> list[bytes]:
     """Return the lines of a transcript; a JSON document is a single line."""
     lines = read_lines(path)
-    return [b"".join(lines)] if path.endswith(".json") or host == "opencode" else lines
+    return [b"".join(lines)] if path.endswith(".json") or host in ("opencode", "kilo") else lines
 
 
 def read_steps(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[Step]:

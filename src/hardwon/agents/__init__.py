@@ -29,18 +29,25 @@ if TYPE_CHECKING:
         def parse_payload(self, kind: str, payload: bytes) -> Event | None: ...
         def render_reply(self, event: Event, reply: HookReply) -> bytes: ...
 
-    class InstallModule(Protocol):
-        TITLE: str
-        PROGRAM: str
-        MINIMUM_VERSION: tuple[int, ...]  # the oldest version on which a hold was seen to work
-        EMPTY_SETTINGS: str  # what a new settings file begins as
-        PROBE_PAYLOAD: dict[str, Any]  # a payload of a harmless call, as the agent would send it
-        NEXT_STEP: str  # what a person still has to do after installing
+    class AgentSettings(Protocol):
+        """Where an agent has its settings, and how hooks and the MCP server stand in them."""
 
+        @property
+        def title(self) -> str: ...
+        @property
+        def program(self) -> str: ...
+        @property
+        def minimum_version(self) -> tuple[int, ...]: ...  # the oldest version on which a hold was seen to work
+        @property
+        def empty_settings(self) -> str: ...  # what a new settings file begins as
+        @property
+        def next_step(self) -> str: ...  # what a person still has to do after installing
+        @property
+        def probe_payload(self) -> dict[str, Any]: ...  # a payload of a harmless call, as the agent would send it
         def get_settings_path(self, *, project: str = "") -> str: ...
         def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]: ...
         def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str: ...
-        def find_hooks(self, text: str) -> dict[str, list[str]]: ...
+        def find_hooks(self, text: str) -> dict[str, list[str]]: ...  # our commands, by the agent's name of the event
         def runs_hooks(self, path: str, text: str) -> bool: ...
         def find_plugin(self) -> str: ...  # the path that shows the agent has hardwon's plugin; empty if it has not
         def check_trust(self, text: str) -> TrustFinding | None: ...  # for agents that do not run every hook
@@ -57,7 +64,15 @@ AGENT_PACKAGES = {
     "opencode": "opencode",
     "copilot": "copilot",
     "qwen": "qwen",
+    "kilo": "kilo",
+    "grok": "grok",
+    "droid": "droid",
+    "vibe": "vibe",
+    "deepagents": "deepagents",
+    "cursor": "cursor",
 }
+# Hooks are all that is read of the others: their own files lack the calls, the folder or the times.
+TRANSCRIPT_AGENTS = tuple(name for name in AGENT_PACKAGES if name not in ("vibe", "deepagents", "cursor"))
 # A tool's result of this size is cut to 20,000 characters anyway, and parsing more would outlast the hook's time.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
@@ -76,6 +91,7 @@ _PATH_FIELDS = (
     "absolute_path",
     "directory",
     "cwd",
+    "target_file",
 )
 
 
@@ -89,10 +105,12 @@ def load_payload_module(agent: str) -> PayloadModule:
     return module
 
 
-def load_install_module(agent: str) -> InstallModule:
-    """Return the module that edits an agent's settings files."""
-    module: InstallModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[agent]}.install", fromlist=["install"])
-    return module
+def load_settings(agent: str) -> AgentSettings:
+    """Return where an agent has its settings, and how they are edited."""
+    settings: AgentSettings = __import__(
+        f"hardwon.agents.{AGENT_PACKAGES[agent]}.install", fromlist=["install"]
+    ).SETTINGS
+    return settings
 
 
 def read_event(agent: str, kind: str, payload: bytes) -> Event | None:

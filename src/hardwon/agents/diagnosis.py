@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from hardwon import paths, projects
-from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
 from hardwon.agents.installation import build_hook_command
 from hardwon.agents.settings_files import read_text_file
@@ -24,7 +24,7 @@ from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
 
 if TYPE_CHECKING:
-    from hardwon.agents import InstallModule
+    from hardwon.agents import AgentSettings
 
 # An odd number, so that the median is a run that took place.
 PROBE_ROUNDS = 9
@@ -58,11 +58,11 @@ def read_version(program: str) -> str:
     return match[0] if match else ""
 
 
-def find_upgrade_hint(module: InstallModule, version: str) -> str:
+def find_upgrade_hint(agent_settings: AgentSettings, version: str) -> str:
     """Return what to do about an agent that is older than its hooks need; empty if it is not."""
-    if not version or tuple(map(int, version.split("."))) >= module.MINIMUM_VERSION:
+    if not version or tuple(map(int, version.split("."))) >= agent_settings.minimum_version:
         return ""
-    return f"hooks are known to work from {'.'.join(map(str, module.MINIMUM_VERSION))} on: upgrade it"
+    return f"hooks are known to work from {'.'.join(map(str, agent_settings.minimum_version))} on: upgrade it"
 
 
 def find_path_fix() -> str:
@@ -80,67 +80,71 @@ def check_agents(home: str) -> Iterator[Check]:
     agent_checks = [check for name in AGENT_PACKAGES for check in _check_agent(home, name)]
     yield from agent_checks
     if not agent_checks:
-        titles = ", ".join(load_install_module(name).TITLE for name in AGENT_PACKAGES)
+        titles = ", ".join(load_settings(name).title for name in AGENT_PACKAGES)
         yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
-    yield from _check_other_tools(load_install_module("claude-code"))
+    yield from _check_other_tools(load_settings("claude-code"))
 
 
 def _check_agent(home: str, name: str) -> Iterator[Check]:
     """Check one agent; yield nothing if it is neither installed nor set up."""
-    module = load_install_module(name)
-    program, path, install_command = shutil.which(module.PROGRAM), module.get_settings_path(), f"hardwon install {name}"
+    agent_settings = load_settings(name)
+    program, path, install_command = (
+        shutil.which(agent_settings.program),
+        agent_settings.get_settings_path(),
+        f"hardwon install {name}",
+    )
     try:
         settings_text = read_text_file(os.path.realpath(path))
-        installed_hooks = module.find_hooks(settings_text) if settings_text else {}
+        installed_hooks = agent_settings.find_hooks(settings_text) if settings_text else {}
     except (UserError, ValueError) as error:
         yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
         return
     if program:
         version = read_version(program)
-        fix = find_upgrade_hint(module, version)
+        fix = find_upgrade_hint(agent_settings, version)
         yield Check(name, not fix, f"{program}, version {version or 'unknown'}", fix)
     elif installed_hooks:
-        yield Check(name, None, f"{module.TITLE} is not on the PATH", f"install {module.TITLE}")
+        yield Check(name, None, f"{agent_settings.title} is not on the PATH", f"install {agent_settings.title}")
     else:
         return
     # What installing would write now shows whether the installed hooks are of this version.
-    expected_text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
-    if not installed_hooks and (plugin_path := module.find_plugin()):
+    expected_text, _ = agent_settings.add_hooks(agent_settings.empty_settings, build_hook_command(name, home))
+    if not installed_hooks and (plugin_path := agent_settings.find_plugin()):
         yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
     elif not installed_hooks:
         yield Check("hooks", None, f"none in {path}", install_command)
-    elif installed_hooks != module.find_hooks(expected_text):
+    elif installed_hooks != agent_settings.find_hooks(expected_text):
         yield Check("hooks", False, f"those in {path} are another version's", install_command)
     else:
         yield Check("hooks", True, f"{len(installed_hooks)} in {path}")
     if not installed_hooks:
         return
-    if trust := module.check_trust(settings_text):
+    if trust := agent_settings.check_trust(settings_text):
         yield Check("trust", *trust)
     for commands in installed_hooks.values():
         for command in commands:
             if _PROBED_EVENT in command:
-                yield try_hook(command, module.PROBE_PAYLOAD, install_command)
+                yield try_hook(command, agent_settings.probe_payload, install_command)
                 return
 
 
-def _check_other_tools(module: InstallModule) -> Iterator[Check]:
+def _check_other_tools(agent_settings: AgentSettings) -> Iterator[Check]:
     """Yield other memory tools for Claude Code; two may tell an agent the same twice, or the opposite."""
-    local_path = module.get_settings_path(project=projects.find_git_root(os.getcwd()))
+    local_path = agent_settings.get_settings_path(project=projects.find_git_root(os.getcwd()))
     project_path = os.path.join(os.path.dirname(local_path), "settings.json")
     # Settings nearer to the project win, as in Claude Code.
-    files = dict.fromkeys([local_path, project_path, module.get_settings_path()])
+    files = dict.fromkeys([local_path, project_path, agent_settings.get_settings_path()])
     settings_by_path = {path: _read_settings(path) for path in files}
     for path, values in settings_by_path.items():
         for name, source in find_memory_tools(values).items():
             fix = f"remove its hooks from {path}"
             if source == "plugin":
-                fix = f"/plugin disable {name}, in {module.TITLE}"
+                fix = f"/plugin disable {name}, in {agent_settings.title}"
             yield Check("others", None, f"{name} is installed too, by a {source} in {path}", f"if one is enough: {fix}")
-    is_present = shutil.which(module.PROGRAM) or any(settings_by_path.values())
+    is_present = shutil.which(agent_settings.program) or any(settings_by_path.values())
     if is_present and is_auto_memory_on(list(settings_by_path.values()), os.environ):
-        fix = f'if one is enough: "autoMemoryEnabled": false in {module.get_settings_path()}'
-        yield Check("auto-memory", None, f"{module.TITLE} keeps its own notes as well", fix)
+        fix = f'if one is enough: "autoMemoryEnabled": false in {agent_settings.get_settings_path()}'
+        yield Check("auto-memory", None, f"{agent_settings.title} keeps its own notes as well", fix)
 
 
 def _read_settings(path: str) -> object:

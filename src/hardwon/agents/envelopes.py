@@ -22,8 +22,8 @@ _FIELD_MARKS = {
     "hookEventName": "grok",
     "taskId": "cline",
     "cursor_version": "cursor",
-    "parent_session_id": "mistral-vibe",
-    "tool_status": "mistral-vibe",
+    "parent_session_id": "vibe",
+    "tool_status": "vibe",
     "sessionID": "opencode",
     "callID": "opencode",
     "submitted_prompt": "qwen",
@@ -48,7 +48,7 @@ _TRANSCRIPT_MARKS = {
     "/.grok/": "grok",
     "/.factory/": "droid",
     "/.deepagents/": "deepagents",
-    "/.vibe/": "mistral-vibe",
+    "/.vibe/": "vibe",
 }
 _GEMINI_EVENTS = ("BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool", "BeforeModel", "AfterModel", "PreCompress")
 

@@ -43,14 +43,16 @@ def load_payload(payload: bytes) -> dict[str, Any]:
 
 def build_event(agent: str, kind: str, wire: dict[str, Any]) -> Event:
     """Return the event of a payload that has Claude Code's field names, without what it says of a call."""
+    source = get_text(wire, "source")
     return Event(
         host=agent,
         kind=kind,
         session=get_text(wire, "session_id"),
         cwd=get_path_text(wire, "cwd"),
         agent=get_text(wire, "agent_id"),
-        source=get_text(wire, "source"),
+        source="startup" if source == "new" else source,
         prompt=get_text(wire, "prompt"),
+        prompt_name=get_text(wire, "prompt_id"),
         transcript=get_text(wire, "transcript_path"),
         message=get_first_text(wire, "last_assistant_message", "reason", "trigger", "agent_type"),
     )

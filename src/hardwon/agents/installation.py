@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hardwon import clock, paths
-from hardwon.agents import SettingsError, load_install_module
+from hardwon.agents import SettingsError, load_settings
 from hardwon.agents.codex.install import grant_trust, list_hooks, revoke_trust
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.settings_files import (
@@ -28,7 +28,7 @@ from hardwon.agents.settings_files import (
 from hardwon.errors import UserError
 
 if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths, InstallModule
+    from hardwon.agents import AgentSettings, CreatedPaths
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def build_server_command(home: str) -> list[str]:
 
 def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_trust: bool) -> list[SettingsChange]:
     """Return a change for each settings file that installing touches; one of them may change nothing."""
-    module, ledger = load_install_module(agent), read_install_ledger(home)
+    agent_settings, ledger = load_settings(agent), read_install_ledger(home)
     changes: dict[str, SettingsChange] = {}
 
     def open_change(path: str) -> SettingsChange:
@@ -83,31 +83,31 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
         # The MCP server and the trust may be in the file that has the hooks, or in another one.
         return changes.setdefault(path, _read_current(agent, path, ledger))
 
-    change = hooks_change = open_change(module.get_settings_path(project=project))
+    change = hooks_change = open_change(agent_settings.get_settings_path(project=project))
     with _report_edit_errors(change.path, f"hardwon install {agent}"):
-        _add_hooks(change, module, build_hook_command(agent, home))
+        _add_hooks(change, agent_settings, build_hook_command(agent, home))
     if with_mcp:
-        change, command = open_change(module.get_mcp_path()), build_server_command(home)
+        change, command = open_change(agent_settings.get_mcp_path()), build_server_command(home)
         with _report_edit_errors(change.path, f"hardwon install {agent} --mcp"):
-            if module.find_mcp_command(change.new_text) != command:
-                stripped_text = module.remove_mcp_server(change.new_text, change.created_paths.get("mcp", []))
-                change.new_text, change.created_paths["mcp"] = module.add_mcp_server(stripped_text, command)
+            if agent_settings.find_mcp_command(change.new_text) != command:
+                stripped_text = agent_settings.remove_mcp_server(change.new_text, change.created_paths.get("mcp", []))
+                change.new_text, change.created_paths["mcp"] = agent_settings.add_mcp_server(stripped_text, command)
             change.created_paths.setdefault("mcp", [])
     if with_trust:
         if agent != "codex":
-            raise UserError(f"{module.TITLE} needs no trust for hooks", f"hardwon install {agent}")
-        change = open_change(module.get_mcp_path())
-        hooks = list_hooks(module.get_settings_path(), hooks_change.new_text)
+            raise UserError(f"{agent_settings.title} needs no trust for hooks", f"hardwon install {agent}")
+        change = open_change(agent_settings.get_mcp_path())
+        hooks = list_hooks(agent_settings.get_settings_path(), hooks_change.new_text)
         with _report_edit_errors(change.path, f"hardwon install {agent} --trust"):
             trusted_paths = change.created_paths.get("trust", [])
             change.new_text, change.created_paths["trust"] = grant_trust(change.new_text, hooks, trusted_paths)
     return list(changes.values())
 
 
-def _add_hooks(change: SettingsChange, module: InstallModule, build_command: Callable[[str], str]) -> None:
-    current_text = change.old_text if os.path.exists(change.path) else module.EMPTY_SETTINGS
-    stripped_text = module.remove_hooks(current_text, change.created_paths.get("made", []))
-    change.new_text, created_paths = module.add_hooks(stripped_text, build_command)
+def _add_hooks(change: SettingsChange, agent_settings: AgentSettings, build_command: Callable[[str], str]) -> None:
+    current_text = change.old_text if os.path.exists(change.path) else agent_settings.empty_settings
+    stripped_text = agent_settings.remove_hooks(current_text, change.created_paths.get("made", []))
+    change.new_text, created_paths = agent_settings.add_hooks(stripped_text, build_command)
     change.replaces_hooks = stripped_text != current_text
     if _say_the_same(change.new_text, current_text):  # installing again must not reorder hooks
         change.new_text = current_text
@@ -140,18 +140,18 @@ def _sort_hooks(text: str) -> dict[str, Any]:
 
 def plan_removal(agent: str, home: str, path: str) -> SettingsChange:
     """Return the change that takes hooks, MCP server and trust out of a settings file."""
-    module = load_install_module(agent)
+    agent_settings = load_settings(agent)
     change = _read_current(agent, path, read_install_ledger(home))
     created, new_text = change.created_paths, change.old_text
     remaining_hooks: dict[str, list[str]] = {}
     with _report_edit_errors(path, f"hardwon uninstall {agent}"):
         if "mcp" in created:
-            new_text = module.remove_mcp_server(new_text, created["mcp"])
+            new_text = agent_settings.remove_mcp_server(new_text, created["mcp"])
         new_text = revoke_trust(new_text, created.get("trust", []))
         # An empty ledger entry means that an older hardwon installed the hooks, or that the ledger was lost.
         if "made" in created or not created:  # a file that only has the server may be of another format
-            new_text = module.remove_hooks(new_text, created.get("made", []))
-            remaining_hooks = module.find_hooks(new_text)
+            new_text = agent_settings.remove_hooks(new_text, created.get("made", []))
+            remaining_hooks = agent_settings.find_hooks(new_text)
     if remaining_hooks:
         message = f"{path}: another hook shares an entry with hardwon's, in {', '.join(remaining_hooks)}"
         raise UserError(message, f"give it an entry of its own, then: hardwon uninstall {agent}")
@@ -182,7 +182,7 @@ def write_removal(home: str, change: SettingsChange) -> None:
     """Write a settings file without hardwon; delete one that hardwon created and that holds nothing else."""
     ledger = read_install_ledger(home)
     entry = ledger.pop(change.path, {})
-    empty_texts = ("", load_install_module(change.agent).EMPTY_SETTINGS.strip())
+    empty_texts = ("", load_settings(change.agent).empty_settings.strip())
     # A file that was there before stays, even if hardwon's entries were all it held.
     if not entry.get("existed", True) and change.new_text.strip() in empty_texts:
         os.unlink(change.path)

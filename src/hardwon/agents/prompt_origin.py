@@ -37,6 +37,12 @@ AGENT_PROGRAM_NAMES = {
     "opencode": "opencode",
     "copilot": "copilot",
     "qwen": "qwen",
+    "kilo": "kilo",
+    "grok": "grok",
+    "droid": "droid",
+    "vibe": "vibe",
+    "deepagents": "dcode",
+    "cursor": "cursor",
 }
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 
@@ -56,6 +62,7 @@ TOOL_CALL_VARIABLES = (
     "COPILOT_AGENT",
     "QWEN_CODE",
     "COPILOT_AGENT_SESSION_ID",
+    "GROK_AGENT",
 )
 COMMAND_SUFFIXES = (" || :", " 2>/dev/null || :")
 # A bound in case processes end, and their numbers are used again, while they are read.

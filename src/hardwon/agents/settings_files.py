@@ -1,8 +1,7 @@
-"""Find, add and remove hardwon's hooks and MCP server in the settings files of agents.
+"""Edit the settings files of agents, and remember what was changed.
 
 People keep these files by hand: loading and dumping one would change its indentation, numbers, escapes and comments.
-So an edit inserts or cuts text at one place, and every other character stays. Most agents have the shape of Claude
-Code, `{"hooks": {EVENT: [{"hooks": [{"command": …}]}]}}`, and MCP servers by name in one object.
+So an edit inserts or cuts text at one place, and every other character stays.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hardwon import paths
-from hardwon.agents import AGENT_PACKAGES, SettingsError, load_install_module
-from hardwon.agents.fields import get_first_text, get_list, get_object, get_text
+from hardwon.agents import AGENT_PACKAGES, SettingsError, load_settings
+from hardwon.agents.fields import get_first_text, get_list, get_object
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.errors import UserError
 from hardwon.types import frozen
@@ -48,42 +47,6 @@ def is_hardwon_hook(command: str) -> bool:
     return "/hardwon/hook.py" in command
 
 
-def add_hook_entries(text: str, entries: Mapping[str, Mapping[str, Any]]) -> tuple[str, CreatedPaths]:
-    """Return the settings with one entry of ours for each event, and the containers created for them."""
-    created_paths: CreatedPaths = []
-    for event, entry in entries.items():
-        text, new_paths = append_value(text, ["hooks", event], {"hooks": [dict(entry)]})
-        created_paths += new_paths
-    return text, created_paths
-
-
-def remove_hooks(text: str, created_paths: CreatedPaths) -> str:
-    """Return the settings without our hooks, whichever version of hardwon added them."""
-
-    def is_hardwon_entry(_: str, entry: object) -> bool:
-        commands = [get_text(hook, "command") for hook in get_list(entry, "hooks")]
-        # An entry that somebody else's hook shares stays; `plan_removal` reports it.
-        return bool(commands) and all(map(is_hardwon_hook, commands))
-
-    for event in find_hooks(text):
-        text = remove_children(text, ["hooks", event], is_hardwon_entry, created_paths)
-    return text
-
-
-def find_hooks(text: str) -> dict[str, list[str]]:
-    """Return our commands in these settings, by the agent's name of the event."""
-    commands_by_event: dict[str, list[str]] = {}
-    for event, command in list_hook_commands(get_value(text)):
-        if is_hardwon_hook(command):
-            commands_by_event.setdefault(event, []).append(command)
-    return commands_by_event
-
-
-def runs_hooks(path: str, text: str) -> bool:
-    """Return whether the agent runs our hooks, by the settings file at this path."""
-    return bool(find_hooks(text))
-
-
 def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
     """Yield the event and the command, or the address, of every hook in these settings."""
     hooks = get_object(settings, "hooks")
@@ -91,21 +54,6 @@ def list_hook_commands(settings: object) -> Iterator[tuple[str, str]]:
         for entry in get_list(hooks, event):
             for hook in get_list(entry, "hooks"):
                 yield event, get_first_text(hook, "command", "url")
-
-
-def add_server_entry(text: str, path: Sequence[str], entry: object) -> tuple[str, CreatedPaths]:
-    """Return the settings with our MCP server at the path, in place of what has our name there."""
-    # Replaced and not edited: the command holds paths that change with every upgrade.
-    return insert_value(remove_value(text, path), path, entry)
-
-
-def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
-    return remove_value(text, [SERVERS_KEY, SERVER_NAME], created_paths)
-
-
-def find_mcp_command(text: str) -> list[str]:
-    """Return the command that starts our server by these settings; empty if they have none."""
-    return read_server_command(get_value(text, [SERVERS_KEY, SERVER_NAME]))
 
 
 def read_server_command(server: object) -> list[str]:
@@ -146,7 +94,7 @@ def read_install_ledger(home: str) -> dict[str, Any]:
 
 def list_settings_files(home: str) -> list[tuple[str, str]]:
     """Return every agent with each of its settings files that may hold our hooks."""
-    files = [(name, os.path.realpath(load_install_module(name).get_settings_path())) for name in AGENT_PACKAGES]
+    files = [(name, os.path.realpath(load_settings(name).get_settings_path())) for name in AGENT_PACKAGES]
     for path, entry in read_install_ledger(home).items():
         if entry.get("host") in AGENT_PACKAGES:
             files.append((str(entry["host"]), path))
@@ -171,7 +119,7 @@ def _runs_hooks(name: str, path: str) -> bool:
     try:
         with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
             text = file.read()
-        return load_install_module(name).runs_hooks(path, text)
+        return load_settings(name).runs_hooks(path, text)
     except (OSError, ValueError):
         return False
 

@@ -1,6 +1,6 @@
 """Read what was added to a transcript since the last time, and leave out what may not be kept.
 
-A transcript is a file of lines, a JSON document, or a session in opencode's database; only this module knows which. A
+A transcript is a file of lines, a JSON document, or a session in a database; only this module knows which. A
 file is the same as before if its inode is, it has not become shorter, and the bytes at its head and before the read
 position are what they were; else it was rewritten and is read from the beginning, which is safe because every step has
 an id. A line without an end may still be in the writing: it is taken only once it is whole JSON.
@@ -78,7 +78,7 @@ def is_unchanged(stat: os.stat_result, position: ReadPosition) -> bool:
 
 
 def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_result]]:
-    """Return the sessions in a file: the file itself, or every session of opencode's database.
+    """Return the sessions in a file: the file itself, or every session of a database.
 
     A database that cannot be read stands for itself: opening it then says why.
     """
@@ -93,21 +93,21 @@ def list_sessions(path: str, stat: os.stat_result) -> list[tuple[str, os.stat_re
 def is_agent_transcript_path(path: str, agent: str) -> bool:
     """Return whether a transcript of this agent may have such a name."""
     if is_database_session(path):
-        return agent == "opencode"
+        return agent == database.get_agent(path)
     return load_transcript_module(agent).is_transcript_path(path)
 
 
 def detect_agent(path: str) -> str:
     """Return the agent that wrote it; empty if none did. OSError if it cannot be read."""
     if is_database_session(path):
-        return "opencode"
+        return database.get_agent(path)
     with open(path, "rb", opener=open_plain_file) as file:
         return identify_agent(path, file.read(_HEAD_BYTES))
 
 
 def find_session_path(agent: str, session: str) -> str:
     """Return the path of a session whose hooks do not name it; empty if it is nowhere."""
-    if agent != "opencode":
+    if agent not in ("opencode", "kilo"):
         return ""
     folders = load_transcript_module(agent).find_transcript_folders(os.environ, os.path.expanduser("~"))
     return database.find_session_path(folders, session)

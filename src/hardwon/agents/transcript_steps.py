@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import AGENT_PACKAGES, TRANSCRIPT_AGENTS
 from hardwon.agents.fields import get_list
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
@@ -94,7 +94,7 @@ def load_transcript_module(agent: str) -> TranscriptModule:
 
 def identify_agent(path: str, head: bytes) -> str:
     """Return the agent that wrote this transcript, by the file's name and its first bytes; empty if none did."""
-    for agent in AGENT_PACKAGES:
+    for agent in TRANSCRIPT_AGENTS:
         module = load_transcript_module(agent)
         if module.is_transcript_path(path) and module.is_transcript_head(head):
             return agent
@@ -114,6 +114,15 @@ def parse_timestamp(at: str) -> float:
         return datetime.fromisoformat(at).timestamp()
     except (ValueError, OverflowError):
         return 0.0
+
+
+def format_milliseconds(milliseconds: object) -> str:
+    """Return a time in milliseconds as transcripts write it; empty if it is not one."""
+    # The bound is the year 6429; `fromtimestamp` fails far beyond it.
+    if not isinstance(milliseconds, int) or not 0 < milliseconds < 1 << 47:
+        return ""
+    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_line(line: bytes) -> tuple[JsonObject, int]:

@@ -12,7 +12,7 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions.approvals import compile_manifest
-from hardwon.agents import AGENT_PACKAGES, load_install_module, settings_files
+from hardwon.agents import AGENT_PACKAGES, load_settings, settings_files
 from hardwon.agents.codex.install import find_displaced_events
 from hardwon.agents.diagnosis import find_upgrade_hint, read_version
 from hardwon.agents.installation import (
@@ -33,7 +33,7 @@ from hardwon.worker import lifecycle
 from hardwon.worker.removal import find_files_elsewhere, remove_files
 
 if TYPE_CHECKING:
-    from hardwon.agents import InstallModule
+    from hardwon.agents import AgentSettings
 
 TIMER = "timer"
 
@@ -55,10 +55,10 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     if agent == TIMER:
         print_timer(paths.get_home(), scheduler)
         return
-    module, home = load_install_module(agent), paths.get_home()
+    agent_settings, home = load_settings(agent), paths.get_home()
     project = projects.find_git_root(os.getcwd()) if here else ""
     plans = plan_install(agent, home, project=project, with_mcp=mcp, with_trust=trust)
-    _report_program(module)
+    _report_program(agent_settings)
     changes = [plan for plan in plans if not plan.is_empty]
     for plan in plans:
         if plan.is_empty:
@@ -79,20 +79,20 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         _report_displaced_hooks(change)
     # Hooks answer from the manifest while the worker is away.
     compile_manifest(home, clock.now())
-    click.echo(f"Restart open {module.TITLE} sessions to activate it. Check: hardwon doctor")
+    click.echo(f"Restart open {agent_settings.title} sessions to activate it. Check: hardwon doctor")
     if trust:
         click.echo("Codex trusts these hooks now; it asks you again if one of them changes")
-    elif module.NEXT_STEP:
-        click.echo(module.NEXT_STEP)
+    elif agent_settings.next_step:
+        click.echo(agent_settings.next_step)
 
 
-def _report_program(module: InstallModule) -> None:
-    program = shutil.which(module.PROGRAM)
+def _report_program(agent_settings: AgentSettings) -> None:
+    program = shutil.which(agent_settings.program)
     if not program:
-        click.echo(f"{module.TITLE} is not on the PATH here; its settings are prepared all the same")
+        click.echo(f"{agent_settings.title} is not on the PATH here; its settings are prepared all the same")
         return
     version = read_version(program)
-    if fix := find_upgrade_hint(module, version):
+    if fix := find_upgrade_hint(agent_settings, version):
         click.echo(f"{program}, version {version}, is too old: {fix}")
 
 
@@ -119,12 +119,12 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     if agent is None:
         _uninstall_everything(home, delete_data=data, yes=yes)
         return
-    module = load_install_module(agent)
+    agent_settings = load_settings(agent)
     project = projects.find_git_root(os.getcwd()) if here else ""
-    _remove_hooks(agent, home, os.path.realpath(module.get_settings_path(project=project)), yes=yes)
-    server_path = os.path.realpath(module.get_mcp_path())
-    if not here and server_path in settings_files.read_install_ledger(home):
-        _remove_hooks(agent, home, server_path, yes=yes)
+    _remove_hooks(agent, home, os.path.realpath(agent_settings.get_settings_path(project=project)), yes=yes)
+    for path, entry in settings_files.read_install_ledger(home).items():
+        if not here and entry.get("host") == agent and "mcp" in entry:
+            _remove_hooks(agent, home, path, yes=yes)
 
 
 def _remove_hooks(agent: str, home: str, path: str, *, yes: bool) -> None:

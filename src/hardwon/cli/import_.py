@@ -11,7 +11,7 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.actions.importing import import_records, import_transcripts, measure_import_megabytes
 from hardwon.actions.notes import propose_rules
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.cli.scan import show_progress
@@ -39,7 +39,7 @@ def import_() -> None:
 
 @import_.command()
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option("--host", type=click.Choice(list(AGENT_PACKAGES)), help="only this agent's transcripts")
+@click.option("--host", type=click.Choice(TRANSCRIPT_AGENTS), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @json_option
 def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, as_json: bool) -> None:

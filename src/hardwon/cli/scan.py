@@ -15,7 +15,7 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.actions.candidates import list_sound_reports, reject
 from hardwon.actions.lessons import accept_candidate
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
@@ -39,7 +39,7 @@ MAX_SHOWN = 5
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
 @click.option("--yes", is_flag=True, help="accept every sound #lesson that agents reported")
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option("--host", type=click.Choice(list(AGENT_PACKAGES)), help="only this agent's transcripts")
+@click.option("--host", type=click.Choice(TRANSCRIPT_AGENTS), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--tier1-only", is_flag=True, help="propose only #lesson tags; the rest follows at the next scan")
 @click.option("--tier2-only", is_flag=True, help="propose only errors and corrections")

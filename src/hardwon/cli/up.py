@@ -9,7 +9,7 @@ import click
 
 from hardwon import clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
-from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.diagnosis import find_path_fix
 from hardwon.agents.settings_files import read_text_file, write_discovery_files
 from hardwon.cli.agents import install
@@ -47,7 +47,7 @@ def up(ctx: click.Context, yes: bool) -> None:
         try:
             _set_up_agent(ctx, name, yes)
         except UserError as error:  # one agent's broken settings must not stop the others
-            click.echo(f"agent     {load_install_module(name).TITLE}: {error.say}; {error.fix}")
+            click.echo(f"agent     {load_settings(name).title}: {error.say}; {error.fix}")
     if fix := find_path_fix():
         click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
     values = settings.resolve_settings(settings.read_config(home))
@@ -65,22 +65,22 @@ def up(ctx: click.Context, yes: bool) -> None:
 
 
 def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
-    module = load_install_module(name)
-    path = module.get_settings_path()
+    agent_settings = load_settings(name)
+    path = agent_settings.get_settings_path()
     try:
         settings_text = read_text_file(os.path.realpath(path))
-        has_hooks = bool(settings_text and module.find_hooks(settings_text))
+        has_hooks = bool(settings_text and agent_settings.find_hooks(settings_text))
     except ValueError as error:
         raise UserError(f"{path}: {error}", f"repair it, then: hardwon install {name}") from None
     if has_hooks:
-        click.echo(f"agent     {module.TITLE}: hooks installed")
-    elif not shutil.which(module.PROGRAM):
-        click.echo(f"agent     {module.TITLE}: not found on the PATH")
+        click.echo(f"agent     {agent_settings.title}: hooks installed")
+    elif not shutil.which(agent_settings.program):
+        click.echo(f"agent     {agent_settings.title}: not found on the PATH")
     elif yes or is_interactive():
-        click.echo(f"agent     {module.TITLE}: found, no hooks yet; they would go into {path}")
+        click.echo(f"agent     {agent_settings.title}: found, no hooks yet; they would go into {path}")
         ctx.invoke(install, agent=name, yes=yes)
     else:
-        click.echo(f"agent     {module.TITLE}: found, no hooks yet: hardwon install {name}")
+        click.echo(f"agent     {agent_settings.title}: found, no hooks yet: hardwon install {name}")
 
 
 def _show_mistakes(home: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hardwon import claims
-from hardwon.agents import AGENT_PACKAGES, transcript_files
+from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue, transcript_story
@@ -217,7 +217,7 @@ def find_unrecorded_transcripts(
 
 
 def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> Iterator[UnrecordedTranscript]:
-    for agent in AGENT_PACKAGES:
+    for agent in TRANSCRIPT_AGENTS:
         for top in load_transcript_module(agent).find_transcript_folders(environment, os.path.expanduser("~")):
             for folder, _, names in os.walk(top):
                 for name in names:

@@ -17,6 +17,7 @@ PROJECT_NOTES = {
     "opencode": (AGENTS_FILE,),
     "copilot": (AGENTS_FILE, ".github/copilot-instructions.md"),
     "qwen": ("QWEN.md", AGENTS_FILE),
+    **dict.fromkeys(("kilo", "grok", "droid", "vibe", "deepagents", "cursor"), (AGENTS_FILE,)),
 }
 USER_NOTES = {
     "claude-code": "~/.claude/CLAUDE.md",
@@ -25,6 +26,12 @@ USER_NOTES = {
     "opencode": "~/.config/opencode/AGENTS.md",
     "copilot": "~/.copilot/copilot-instructions.md",
     "qwen": "~/.qwen/QWEN.md",
+    "kilo": "~/.config/kilo/AGENTS.md",
+    "grok": "~/.grok/AGENTS.md",
+    "droid": "~/.factory/AGENTS.md",
+    "vibe": "~/.vibe/AGENTS.md",
+    "deepagents": "~/.deepagents/AGENTS.md",
+    "cursor": "~/.cursor/AGENTS.md",
 }
 MAX_NOTES_CHARS = 200_000
 # The block written by `hardwon export notes`.

@@ -108,7 +108,7 @@ BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
 PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within this time; a model that has read the reason comes later
 STOPPING_MODES = ("block", "hold")
 # These agents show the model nothing before a call, but add a note to its result.
-AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen")
+AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen", "kilo", "droid", "vibe", "cursor")
 # When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
 # open with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)

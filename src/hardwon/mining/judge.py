@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from hardwon.agents import AGENT_PACKAGES, transcript_files
+from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker, StepPredicate
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.errors import UserError
@@ -133,7 +133,7 @@ def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list
 def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]:
     """Return the visible steps of the episode's agent around the evidence."""
     lines = [evidence["line"] for evidence in episode.body["evidence"]]
-    if episode.host not in AGENT_PACKAGES or not lines:
+    if episode.host not in TRANSCRIPT_AGENTS or not lines:
         return []
     first, last = min(lines) - _SEARCHED_LINES, max(lines) + _SEARCHED_LINES
     steps = list[Step]()

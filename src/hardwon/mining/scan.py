@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from hardwon import clock, paths, projects
-from hardwon.agents import AGENT_PACKAGES, transcript_files
+from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.transcript_files import (
     PrivateTurnTracker,
     StepPredicate,
@@ -137,7 +137,7 @@ def find_transcript_folders(
         return {agent: list(scan_paths)}
     return {
         name: load_transcript_module(name).find_transcript_folders(environment, home)
-        for name in AGENT_PACKAGES
+        for name in TRANSCRIPT_AGENTS
         if agent in ("", name)
     }
 

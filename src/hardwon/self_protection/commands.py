@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _AGENT_VARIABLE_TEXT = (
     "CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT GEMINI_CLI OPENCODE CURSOR_AGENT CODEX_SANDBOX"
     " CODEX_SANDBOX_NETWORK_DISABLED CODEX_THREAD_ID CODEX_CI CODEX_MANAGED_BY_NPM CODEX_MANAGED_BY_BUN"
-    " COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE"
+    " COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE KILO GROK_AGENT"
 )
 AGENT_VARIABLES = tuple(_AGENT_VARIABLE_TEXT.split())
 _GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
@@ -71,14 +71,15 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valu
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
-AGENTS = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
+_AGENT_TEXT = "claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor"
+AGENTS = tuple(_AGENT_TEXT.split())
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel"
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (*_LAUNCHER_TEXT.split(), *_CLEARING_LAUNCHERS)
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
-_AGENT_PROGRAMS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
+_AGENT_PROGRAMS = (*AGENTS, "claude", "dcode", "cursor-agent")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
 # Every call that writes hardwon's files or an agent's settings contains one of these; other calls skip the checks.
@@ -97,6 +98,12 @@ _HINTS = (
     "opencode",
     ".copilot",
     ".qwen",
+    "kilo",
+    ".grok",
+    ".factory",
+    ".vibe",
+    ".deepagents",
+    ".cursor",
     "COPILOT_HOME",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LINKABLE_FILES = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles
-SETTINGS_NAMES = ("settings.json", "settings.local.json", "hooks.json", "config.toml", "hardwon.js", "hardwon.json")
-_SETTINGS_FOLDERS = (".claude", ".codex", ".gemini", "opencode", ".opencode", "plugin", ".copilot", "hooks", ".qwen")
+_SETTINGS_NAME_TEXT = "settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json"
+SETTINGS_NAMES = tuple(_SETTINGS_NAME_TEXT.split())
+_SETTINGS_FOLDER_TEXT = (
+    ".claude .codex .gemini opencode .opencode plugin .copilot hooks .qwen"
+    " kilo .kilo .grok .factory .vibe .deepagents .cursor"
+)
+_SETTINGS_FOLDERS = tuple(_SETTINGS_FOLDER_TEXT.split())
 _FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
 _SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json")
 _MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks

@@ -121,19 +121,19 @@ def test_uninstalling_codex_leaves_every_byte_as_it_was(
 @pytest.mark.parametrize("hooks", [HOOKS, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.rstrip("\n"), CONFIG.replace("\n", "\r\n"), 'model = "a"', "\n", ""])
 def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) -> None:
-    after, made = install.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
+    after, made = install.SETTINGS.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
     wanted = install.list_hooks("/c/hooks.json", after)
-    registered, _ = install.add_mcp_server(config, ["python3", "-m", "hardwon"])
+    registered, _ = install.SETTINGS.add_mcp_server(config, ["python3", "-m", "hardwon"])
     trusted, ours = install.grant_trust(registered, wanted, [])
-    assert (install.find_mcp_command(trusted), install.find_distrusted_hooks(trusted, wanted)) == (
+    assert (install.SETTINGS.find_mcp_command(trusted), install.find_distrusted_hooks(trusted, wanted)) == (
         ["python3", "-m", "hardwon"],
         {},
     )
     assert install.grant_trust(trusted, wanted, ours) == (trusted, ours)
     # A last line without an end gets one.
-    assert install.revoke_trust(install.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
-    assert install.remove_mcp_server(install.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
-    assert install.remove_hooks(after, made) == hooks
+    assert install.revoke_trust(install.SETTINGS.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
+    assert install.SETTINGS.remove_mcp_server(install.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
+    assert install.SETTINGS.remove_hooks(after, made) == hooks
 
 
 def test_without_files_both_are_made_and_taken_away_again(house: House, files: Files) -> None:
@@ -223,11 +223,11 @@ def test_the_server_is_registered_with_the_home_that_is_meant(house: House, file
     files.put()
     elsewhere = os.path.join(house.home, "elsewhere")
     house.ok("install", "codex", "--mcp", "--yes", env={"HARDWON_HOME": elsewhere})
-    words = install.find_mcp_command(read_text(files.config))
+    words = install.SETTINGS.find_mcp_command(read_text(files.config))
     assert words[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and words[-2:] == ["hardwon", "mcp"]
     house.ok("install", "codex", "--mcp", "--yes")
     assert read_text(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
-    assert install.find_mcp_command(read_text(files.config))[-3:] == ["-m", "hardwon", "mcp"]
+    assert install.SETTINGS.find_mcp_command(read_text(files.config))[-3:] == ["-m", "hardwon", "mcp"]
 
 
 def test_codexs_own_folder_is_named_as_codex_names_it(house: House, files: Files, own_home: str) -> None:

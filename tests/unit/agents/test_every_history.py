@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.agents.transcript_steps import Reader, Step, load_transcript_module
 from tests.support.transcript_reading import (
     RECORDED,
@@ -26,7 +26,7 @@ from tests.support.transcript_reading import (
 )
 
 LARGE, LONG = 5_000_000, 1_000_000
-EVERY = pytest.mark.parametrize("host", AGENT_PACKAGES)
+EVERY = pytest.mark.parametrize("host", TRANSCRIPT_AGENTS)
 
 
 def resumed(reader: Reader) -> Reader:
@@ -99,6 +99,17 @@ def endless(host: str) -> Iterator[bytes]:
         elif host == "qwen":
             call_part = {"functionCall": {"id": id, "name": id, "args": {"file_path": folder}}}
             yield line(type="assistant", uuid=id, sessionId=id, cwd=folder, message={"parts": [call_part]})
+        elif host == "grok":
+            call_update = {"sessionUpdate": "tool_call", "toolCallId": id, "title": id, "rawInput": {"command": id}}
+            output = {"sessionUpdate": "other", "rawOutput": {"current_dir": folder}}
+            for update in (call_update, output):
+                yield line(
+                    method="session/update", params={"sessionId": id, "update": update, "_meta": {"eventId": id}}
+                )
+        elif host == "droid":
+            yield line(type="session_start", id=id, cwd=folder)
+            block = {"type": "tool_use", "id": id, "name": id, "input": {"command": id}}
+            yield line(type="message", id=id, message={"role": "assistant", "content": [block]})
         elif host == "copilot":
             yield line(type="session.start", data={"sessionId": id, "context": {"cwd": folder}})
             started = {"toolCallId": id, "toolName": "bash", "arguments": {"command": id}}

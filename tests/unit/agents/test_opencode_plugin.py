@@ -30,7 +30,9 @@ def play(folder: Path, answer: str, *steps: tuple[Any, ...]) -> tuple[dict[str, 
     log.touch()
     plugin = folder / "hardwon.mjs"
     plugin.write_text(
-        install.add_hooks("", lambda name: f"cat > {log}.new; (echo {name}; cat {log}.new; echo) >> {log}; {answer}")[0]
+        install.SETTINGS.add_hooks(
+            "", lambda name: f"cat > {log}.new; (echo {name}; cat {log}.new; echo) >> {log}; {answer}"
+        )[0]
     )
     done = subprocess.run(
         [node, OPENCODE, str(plugin)], input=json.dumps(steps), capture_output=True, text=True, timeout=60
@@ -267,8 +269,8 @@ def test_the_plugin_is_written_and_taken_away_again_with_the_program_absent(hous
 def test_the_installed_command_holds_a_call(house: House, plugin: Path) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("install", "opencode", "--yes")
-    [command] = install.find_hooks(plugin.read_text())["PreToolUse"]
-    asked = {**install.PROBE_PAYLOAD, "args": {"command": "git stash"}}
+    [command] = install.SETTINGS.find_hooks(plugin.read_text())["PreToolUse"]
+    asked = {**install.SETTINGS.probe_payload, "args": {"command": "git stash"}}
     done = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(asked).encode(), capture_output=True)
     assert "git stash -u" in json.loads(done.stdout)["deny"]
 
@@ -285,7 +287,7 @@ def test_a_plugin_of_another_version_is_known_and_replaced(house: House, plugin:
     house.ok("install", "opencode", "--yes")
     now = plugin.read_text()
     plugin.write_text(now.replace("const parsed", "const understood"))
-    assert list(install.find_hooks(plugin.read_text())) == [install.OTHER_VERSION]
+    assert list(install.SETTINGS.find_hooks(plugin.read_text())) == [install.OTHER_VERSION]
     house.ok("install", "opencode", "--yes")
     assert plugin.read_text() == now
 

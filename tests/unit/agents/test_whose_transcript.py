@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.agents.transcript_steps import identify_agent, load_transcript_module
 from tests.support.transcript_reading import FORMATS, RECORDED, find_recording, list_corpus_files
 
@@ -25,13 +25,14 @@ def claimed(path: str, head: bytes) -> list[str]:
     """Every host whose transcript this is."""
     return [
         host
-        for host in AGENT_PACKAGES
+        for host in TRANSCRIPT_AGENTS
         if load_transcript_module(host).is_transcript_path(path)
         and load_transcript_module(host).is_transcript_head(head)
     ]
 
 
-@pytest.mark.parametrize(("host", "name"), RECORDED)
+# Kilo's sessions are known by the database that has them; saved ones look like opencode's.
+@pytest.mark.parametrize(("host", "name"), [row for row in RECORDED if row[0] != "kilo"])
 def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: str) -> None:
     path = find_recording(host, name)
     head = head_of(path)
@@ -114,5 +115,5 @@ def test_what_is_no_transcript_is_nobodys(head: bytes) -> None:
 
 @given(st.binary(max_size=HEAD) | st.text('{"type:[],\\\n', max_size=HEAD).map(str.encode))
 def test_no_bytes_stop_the_looking(head: bytes) -> None:
-    for host in AGENT_PACKAGES:
+    for host in TRANSCRIPT_AGENTS:
         assert load_transcript_module(host).is_transcript_head(head) in (True, False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_install_module
+from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.fields import collect_strings
 from hardwon.agents.installation import build_hook_command
 from hardwon.self_protection.commands import judge_call
@@ -22,9 +22,9 @@ def home(own_home: str) -> str:
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(os.path.join(home, "claims"))
     for name in AGENT_PACKAGES:
-        module = load_install_module(name)
-        text, _ = module.add_hooks(module.EMPTY_SETTINGS, build_hook_command(name, home))
-        write_text(module.get_settings_path(), text)
+        settings = load_settings(name)
+        text, _ = settings.add_hooks(settings.empty_settings, build_hook_command(name, home))
+        write_text(settings.get_settings_path(), text)
     return home
 
 
@@ -129,7 +129,7 @@ def test_a_path_longer_than_the_system_takes_is_judged_by_its_text(home: str) ->
 
 
 def settings_of(name: str) -> tuple[str, str]:
-    path = load_install_module(name).get_settings_path()
+    path = load_settings(name).get_settings_path()
     with open(path) as file:
         return path, file.read()
 
@@ -198,15 +198,13 @@ def test_codex_goes_on_trusting_the_hooks(own_home: str, home: str) -> None:
 
 def test_settings_without_our_hooks_or_with_those_of_another_home_are_free(own_home: str, home: str) -> None:
     path = os.path.join(own_home, "project", ".claude", "settings.local.json")
-    other, _ = load_install_module("claude-code").add_hooks(
-        "{}", build_hook_command("claude-code", "/elsewhere/.hardwon")
-    )
+    other, _ = load_settings("claude-code").add_hooks("{}", build_hook_command("claude-code", "/elsewhere/.hardwon"))
     for text in ("{}", '{"hooks": {}}', other):
         write_text(path, text)
         assert not edit(home, "Write", {"file_path": path, "content": "{}"})
         assert not judge(home, "rm .claude/settings.local.json")
         assert not judge(home, "rm -rf .claude")
-    ours, _ = load_install_module("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
+    ours, _ = load_settings("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
     write_text(path, ours)
     assert edit(home, "Write", {"file_path": ".claude/settings.local.json", "content": "{}"})
     assert judge(home, "rm .claude/settings.local.json")
@@ -217,8 +215,8 @@ def test_settings_are_found_where_the_agent_was_told_to_keep_them(
     own_home: str, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", os.path.join(own_home, "cc"))
-    text, _ = load_install_module("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
-    write_text(load_install_module("claude-code").get_settings_path(), text)
+    text, _ = load_settings("claude-code").add_hooks("{}", build_hook_command("claude-code", home))
+    write_text(load_settings("claude-code").get_settings_path(), text)
     assert judge(home, "rm $CLAUDE_CONFIG_DIR/settings.json")
     assert judge(home, "echo x > ~/cc/settings.json")
 

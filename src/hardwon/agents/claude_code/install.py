@@ -4,50 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hardwon.agents.claude_code.payload import EVENT_TIMEOUTS
 from hardwon.agents.fields import get_number, get_object, get_text
+from hardwon.agents.hook_settings import HookSettings, JsonServers
 from hardwon.agents.settings_files import (
-    SERVER_NAME,
-    SERVERS_KEY,
-    add_hook_entries,
-    add_server_entry,
-    find_hooks,
-    find_mcp_command,
     get_value,
     has_own_plugin,
     is_hardwon_hook,
     list_hook_commands,
     read_text_file,
-    remove_hooks,
-    remove_mcp_server,
-    runs_hooks,
 )
 from hardwon.errors import UserError
 from hardwon.text.light_json import loads
 
-if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths
-
-__all__ = ["find_hooks", "find_mcp_command", "remove_hooks", "remove_mcp_server", "runs_hooks"]
-
-TITLE = "Claude Code"
-PROGRAM = "claude"
-MINIMUM_VERSION = (2, 1, 0)
-EMPTY_SETTINGS = "{}\n"
-NEXT_STEP = ""
-PROBE_PAYLOAD = {
-    "session_id": "hardwon-doctor",
-    "transcript_path": "",
-    "cwd": "/",
-    "permission_mode": "default",
-    "hook_event_name": "PreToolUse",
-    "tool_name": "Bash",
-    "tool_input": {"command": "true", "description": "hardwon doctor"},
-    "tool_use_id": "toolu_doctor",
-}
+_FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
 # Other memory tools and guards for agents, with the text that identifies them in a hook's command or a plugin's name.
 MEMORY_TOOL_PATTERNS = {
     "claude-mem": r"claude-?mem\b",
@@ -64,24 +36,8 @@ MEMORY_TOOL_PATTERNS = {
 }
 
 
-def get_settings_path(*, project: str = "") -> str:
-    """Return the path of the person's settings or, with a project, of its settings file that is never committed."""
-    if project:
-        return os.path.join(project, ".claude", "settings.local.json")
-    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
-    return os.path.join(folder, "settings.json")
-
-
-def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
-    entries = {
-        event: {"type": "command", "command": build_command(event), "timeout": seconds}
-        for event, seconds in EVENT_TIMEOUTS.items()
-    }
-    return add_hook_entries(text, entries)
-
-
 def find_plugin() -> str:
-    path = get_settings_path()
+    path = SETTINGS.get_settings_path()
     try:
         plugins = get_value(read_text_file(path), ["enabledPlugins"])
     except (UserError, ValueError):
@@ -89,18 +45,24 @@ def find_plugin() -> str:
     return path if has_own_plugin(plugins) else ""
 
 
-def check_trust(text: str) -> None:
-    """Claude Code runs every hook in its settings."""
+def find_mcp_path() -> str:
+    """Return the file beside its folder, or in the folder that a variable names."""
+    return os.path.join(os.environ.get(_FOLDER_VARIABLE) or os.path.expanduser("~"), ".claude.json")
 
 
-def get_mcp_path() -> str:
-    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~")
-    return os.path.join(folder, ".claude.json")
-
-
-def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-    entry = {"type": "stdio", "command": command[0], "args": [*command[1:]], "env": {}}
-    return add_server_entry(text, [SERVERS_KEY, SERVER_NAME], entry)
+SETTINGS = HookSettings(
+    title="Claude Code",
+    program="claude",
+    minimum_version=(2, 1, 0),
+    timeouts=EVENT_TIMEOUTS,
+    folder="~/.claude",
+    folder_variable=_FOLDER_VARIABLE,
+    project_file_name=".claude/settings.local.json",
+    servers=JsonServers({"type": "stdio", "env": {}}),
+    probe_fields={"permission_mode": "default", "tool_use_id": "toolu_doctor"},
+    mcp_path_finder=find_mcp_path,
+    plugin_finder=find_plugin,
+)
 
 
 def find_memory_tools(settings: object) -> dict[str, str]:

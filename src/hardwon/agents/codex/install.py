@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from hardwon.agents import SettingsError
 from hardwon.agents.codex.payload import EVENT_TIMEOUTS
+from hardwon.agents.hook_settings import HookSettings
 from hardwon.agents.settings_files import (
     SERVER_NAME,
-    add_hook_entries,
-    find_hooks,
     has_own_plugin,
     is_hardwon_hook,
     read_server_command,
     read_text_file,
-    remove_hooks,
 )
 from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
@@ -33,28 +31,6 @@ if TYPE_CHECKING:
     from hardwon.agents import CreatedPaths, TrustFinding
 
 
-__all__ = ["find_hooks", "remove_hooks"]
-
-TITLE = "Codex"
-PROGRAM = "codex"
-MINIMUM_VERSION = (0, 130, 0)
-EMPTY_SETTINGS = "{}\n"
-NEXT_STEP = (
-    "Codex runs no hook that you have not trusted, and does not say so: start it, type /hooks, look at hardwon's and"
-    " trust them. Or have them trusted as they are shown above: hardwon install codex --trust"
-)
-PROBE_PAYLOAD = {
-    "session_id": "hardwon-doctor",
-    "turn_id": "hardwon-doctor",
-    "transcript_path": None,
-    "cwd": "/",
-    "hook_event_name": "PreToolUse",
-    "model": "",
-    "permission_mode": "default",
-    "tool_name": "Bash",
-    "tool_input": {"command": "true"},
-    "tool_use_id": "call_doctor",
-}
 # In Codex's tokens of four bytes: a brief may have 9,000 characters, each of them four bytes long.
 _LIMIT_FIELD = "additionalContextLimit"
 _EXTRA_FIELDS = {"SessionStart": {_LIMIT_FIELD: 9_000}}
@@ -70,30 +46,16 @@ _EVENTS_WITHOUT_MATCHER = ("UserPromptSubmit", "Stop")
 _CONTEXT_EVENTS = ("PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "SubagentStart")
 
 
-def get_settings_path(*, project: str = "") -> str:
-    if project:
-        raise UserError("Codex has no hooks for one project but in a file that is committed", "hardwon install codex")
-    return os.path.join(_get_config_folder(), "hooks.json")
-
-
-def _get_config_folder() -> str:
+def find_folder() -> str:
     """Return Codex's folder as it resolves it itself: it names a trusted hook by that path."""
     codex_home = os.environ.get("CODEX_HOME")
     return os.path.realpath(codex_home) if codex_home else os.path.expanduser("~/.codex")
 
 
-def add_hooks(text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
-    entries = {
-        event: {"type": "command", "command": build_command(event), "timeout": seconds, **_EXTRA_FIELDS.get(event, {})}
-        for event, seconds in EVENT_TIMEOUTS.items()
-    }
-    return add_hook_entries(text, entries)
-
-
 def runs_hooks(path: str, text: str) -> bool:
     """Return whether Codex runs our hooks in this file, which it names by the path it opened: maybe a link."""
     # The ledger has the real path, Codex the one it was configured with.
-    default_path = get_settings_path()
+    default_path = SETTINGS.get_settings_path()
     opened_path = default_path if os.path.realpath(default_path) == path else path
     hooks = list_hooks(opened_path, text)
     config_path = os.path.join(os.path.dirname(opened_path), "config.toml")
@@ -103,7 +65,7 @@ def runs_hooks(path: str, text: str) -> bool:
 
 
 def find_plugin() -> str:
-    path = get_mcp_path()
+    path = find_config_path()
     try:
         plugins = get_toml_value(read_text_file(path), ["plugins"])
     except (UserError, ValueError):
@@ -113,10 +75,10 @@ def find_plugin() -> str:
 
 def check_trust(text: str) -> TrustFinding:
     """Check that Codex runs the hooks: it leaves out those that nobody trusted."""
-    path = get_mcp_path()
+    path = find_config_path()
     try:
         config = read_text_file(path)
-        hooks = list_hooks(get_settings_path(), text)
+        hooks = list_hooks(SETTINGS.get_settings_path(), text)
         distrusted_hooks = find_distrusted_hooks(config, hooks)
         is_disabled = has_hooks_disabled(config)
     except (UserError, ValueError) as error:
@@ -130,21 +92,50 @@ def check_trust(text: str) -> TrustFinding:
     return True, f"Codex trusts all {len(hooks)} hooks", ""
 
 
-def get_mcp_path() -> str:
-    return os.path.join(_get_config_folder(), "config.toml")
+def find_config_path() -> str:
+    return os.path.join(find_folder(), "config.toml")
 
 
-def add_mcp_server(text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-    entry = {"command": command[0], "args": [*command[1:]], "startup_timeout_sec": _STARTUP_SECONDS}
-    return append_table(text, _SERVER_PATH, entry), []
+class TomlServers:
+    """MCP servers as tables of config.toml."""
+
+    def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+        entry = {"command": command[0], "args": [*command[1:]], "startup_timeout_sec": _STARTUP_SECONDS}
+        return append_table(text, _SERVER_PATH, entry), []
+
+    def remove_server(self, text: str, created_paths: CreatedPaths) -> str:
+        return remove_table(text, _SERVER_PATH)
+
+    def find_command(self, text: str) -> list[str]:
+        return read_server_command(get_toml_value(text, _SERVER_PATH))
 
 
-def remove_mcp_server(text: str, created_paths: CreatedPaths) -> str:
-    return remove_table(text, _SERVER_PATH)
-
-
-def find_mcp_command(text: str) -> list[str]:
-    return read_server_command(get_toml_value(text, _SERVER_PATH))
+SETTINGS = HookSettings(
+    title="Codex",
+    program="codex",
+    minimum_version=(0, 130, 0),
+    timeouts=EVENT_TIMEOUTS,
+    folder="~/.codex",
+    file_name="hooks.json",
+    next_step=(
+        "Codex runs no hook that you have not trusted, and does not say so: start it, type /hooks, look at hardwon's"
+        " and trust them. Or have them trusted as they are shown above: hardwon install codex --trust"
+    ),
+    probe_fields={
+        "turn_id": "hardwon-doctor",
+        "transcript_path": None,
+        "model": "",
+        "permission_mode": "default",
+        "tool_use_id": "call_doctor",
+    },
+    event_fields=_EXTRA_FIELDS,
+    servers=TomlServers(),
+    folder_finder=find_folder,
+    mcp_path_finder=find_config_path,
+    plugin_finder=find_plugin,
+    trust_checker=check_trust,
+    run_checker=runs_hooks,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ not yet its end, the hook reports nothing; at the end of the turn the rollout is
 
 from __future__ import annotations
 
-from hardwon.agents.claude_code.payload import render_answer
 from hardwon.agents.codex.tools import (
     TOOL_NAMES,
     build_edit_input,
@@ -20,14 +19,13 @@ from hardwon.agents.codex.tools import (
 )
 from hardwon.agents.envelopes import is_foreign
 from hardwon.agents.fields import build_event, get_first_text, get_object, get_text, load_payload, read_tail_lines
+from hardwon.agents.hook_contract import HookContract
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
-
-    from hardwon.types import HookReply
 
 NAME = "codex"
 
@@ -44,7 +42,12 @@ EVENT_TIMEOUTS = {
     "Stop": 5,
     "SessionEnd": 3,
 }
-_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart")
+# Codex would drop the whole answer for a field that the event does not take.
+render_reply = HookContract(
+    name=NAME,
+    events={event: event for event in EVENT_TIMEOUTS},
+    context_events=("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"),
+).render_reply
 _TAIL_BYTES = 256 * 1024  # of a rollout, in which a call that just ended is looked for
 
 
@@ -127,13 +130,3 @@ def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
         if item.get("id") == call_id:
             return item
     return {} if call_lines else None
-
-
-def render_reply(event: Event, reply: HookReply) -> bytes:
-    kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
-    # Codex would drop the whole answer for a field that the event does not take.
-    if kind not in _CONTEXT_EVENTS:
-        reply = replace(reply, context="")
-    if kind not in ("PreToolUse", "UserPromptSubmit"):
-        reply = replace(reply, deny="")
-    return render_answer(kind, reply)

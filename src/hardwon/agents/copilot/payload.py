@@ -22,13 +22,14 @@ from hardwon.agents.fields import (
     get_path_text,
     get_text,
     load_payload,
-    read_tail_lines,
 )
-from hardwon.text.light_json import dumps, loads
+from hardwon.agents.hook_contract import HookContract, find_open_call
+from hardwon.text.light_json import dumps
 from hardwon.types import Event, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from hardwon.types import HookReply
@@ -37,8 +38,6 @@ NAME = "copilot"
 
 # Without PreCompact: neither program was seen to send it.
 EVENT_TIMEOUTS = {event: seconds for event, seconds in STANDARD_TIMEOUTS.items() if event != "PreCompact"}
-# What the other events are answered was never seen to reach the model.
-_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse")
 # The CLI's own names stand in its transcript, the hooks have Claude Code's; the rest are VS Code's.
 TOOL_NAMES = {
     "bash": "Bash",
@@ -75,7 +74,6 @@ _FILE_TOOLS = ("Read", "Edit", "Write", "MultiEdit")
 _VSCODE_FOLDER = "/GitHub.copilot-chat/"
 _VSCODE_ID_SUFFIX = "__vscode-"  # VS Code adds it and a number to the model's id of a call
 _SHELL_ENDINGS = ("completed with exit code ", "Command exited with code ")
-_TAIL_BYTES = 256 * 1024  # of a transcript, in which a call that is about to run is looked for
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
@@ -120,12 +118,14 @@ def _add_call_fields(event: Event, name: str, wire: dict[str, Any]) -> Event:
     event = replace(
         event,
         tool=tool,
-        tool_use_id=call_id or _find_call_id(event.transcript, tool, tool_input),
+        tool_use_id=call_id,
         command=command,
         path=path,
         content=content,
         input=tool_input,
     )
+    if not call_id:
+        event = replace(event, tool_use_id=_find_call_id(event))
     if event.kind == "PreToolUse":
         return event
     if event.kind == "PostToolUseFailure":
@@ -146,28 +146,17 @@ def find_transcript(session: str) -> str:
     return path if os.path.exists(path) else ""
 
 
-def _find_call_id(transcript: str, tool: str, tool_input: dict[str, Any]) -> str:
-    """Return the id of the latest call with this input that has not ended; empty if it is not written yet.
+def _find_call_id(event: Event) -> str:
+    return find_open_call(event.transcript, _read_call, (event.tool, event.input))
 
-    Equal calls of one message cannot be told apart.
-    """
-    ended_ids = set()
-    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
-        if b'"tool.execution_' not in line:
-            continue
-        try:
-            wire = loads(line.decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            continue  # the first line of the tail is cut
-        call = get_object(wire, "data")
-        call_id = get_text(call, "toolCallId")
-        if get_text(wire, "type") == "tool.execution_complete":
-            ended_ids.add(call_id)
-            continue
-        is_same = normalize_call(get_text(call, "toolName"), get_object(call, "arguments")) == (tool, tool_input)
-        if is_same and call_id not in ended_ids:
-            return call_id
-    return ""
+
+def _read_call(wire: dict[str, Any]) -> Iterator[tuple[str, tuple[str, dict[str, Any]] | None]]:
+    kind, data = get_text(wire, "type"), get_object(wire, "data")
+    call_id = get_text(data, "toolCallId")
+    if kind == "tool.execution_complete":
+        yield call_id, None
+    elif kind == "tool.execution_start":
+        yield call_id, normalize_call(get_text(data, "toolName"), get_object(data, "arguments"))
 
 
 def normalize_call(name: str, tool_input: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -197,20 +186,25 @@ def has_failed(text: str) -> bool:
     return False
 
 
+def _render_both(kind: str, fields: dict[str, object]) -> dict[str, object]:
+    return {**fields, "hookSpecificOutput": {"hookEventName": kind, **fields}}
+
+
+_CONTRACT = HookContract(
+    name=NAME,
+    events={event: event for event in EVENT_TIMEOUTS},
+    # What the other events are answered was never seen to reach the model.
+    context_events=("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
+    render_denial=lambda kind, reason: _render_both(
+        kind, {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    ),
+    render_context=lambda kind, context: _render_both(kind, {"additionalContext": context}),
+)
+
+
 def render_reply(event: Event, reply: HookReply) -> bytes:
-    kind = event.kind
-    answer: dict[str, object] = {}
-    nested: dict[str, object] = {}
-    if reply.deny and kind == "UserPromptSubmit":
-        answer = {"decision": "block", "reason": reply.deny}
-        if _VSCODE_FOLDER in event.transcript:
-            answer |= {"continue": False, "stopReason": reply.deny}
-    elif reply.deny and kind == "PreToolUse":
-        nested = {"permissionDecision": "deny", "permissionDecisionReason": reply.deny}
-    elif reply.context and kind in _CONTEXT_EVENTS:
-        nested = {"additionalContext": reply.context}
-    if nested:
-        answer = {**nested, "hookSpecificOutput": {"hookEventName": kind, **nested}}
-    if reply.notice:
-        answer["systemMessage"] = reply.notice
-    return dumps(answer).encode("ascii")
+    is_vscode = _VSCODE_FOLDER in event.transcript
+    if reply.deny and event.kind == "UserPromptSubmit" and is_vscode:
+        answer = {"decision": "block", "reason": reply.deny, "continue": False, "stopReason": reply.deny}
+        return dumps(answer).encode("ascii")
+    return _CONTRACT.render_reply(event, reply)

@@ -24,6 +24,7 @@ from hardwon.agents.fields import (
     read_tail_lines,
     resolve_call_cwd,
 )
+from hardwon.agents.hook_contract import HookContract, render_nested_context
 from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
@@ -32,8 +33,6 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-    from hardwon.types import HookReply
 
 NAME = "gemini"
 
@@ -48,7 +47,6 @@ NATIVE_EVENT_NAMES = {
 }
 EVENT_TIMEOUTS = {event: STANDARD_TIMEOUTS[event] for event in NATIVE_EVENT_NAMES}
 _EVENT_NAMES = {native_name: event_name for event_name, native_name in NATIVE_EVENT_NAMES.items()}
-_CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse")  # the others ignore additional context
 _SHELL_TOOL = "run_shell_command"
 TOOL_NAMES = {
     _SHELL_TOOL: "Bash",
@@ -68,7 +66,7 @@ TOOL_NAMES = {
     "invoke_agent": "Task",
     "activate_skill": "Skill",
 }
-_ARGUMENT_NAMES = {
+ARGUMENT_NAMES = {
     "absolute_path": "file_path",
     "dir_path": "path",
     "include_pattern": "glob",
@@ -235,19 +233,6 @@ def _read_command_texts(cwd: str, gemini_folder: str) -> Iterator[str]:
                 yield str(prompt).replace("{{args}}", "")
 
 
-def render_reply(event: Event, reply: HookReply) -> bytes:
-    answer: dict[str, object] = {}
-    kind = "PostToolUse" if event.kind == "PostToolUseFailure" else event.kind
-    if reply.deny:
-        answer = {"decision": "deny", "reason": reply.deny}
-    elif reply.context and kind in _CONTEXT_EVENTS:
-        context = _explain_brackets(reply.context)
-        answer["hookSpecificOutput"] = {"hookEventName": NATIVE_EVENT_NAMES[kind], "additionalContext": context}
-    if reply.notice:
-        answer["systemMessage"] = reply.notice
-    return dumps(answer).encode("ascii")
-
-
 def _explain_brackets(context: str) -> str:
     """Add a note where the context has angle brackets: Gemini CLI escapes them before the model sees them."""
     inner = context.replace(FENCE_OPEN, "").replace(FENCE_CLOSE, "")
@@ -263,7 +248,7 @@ def normalize_call(
     if server or name.startswith(_MCP_PREFIX):
         first, _, rest = name.removeprefix(_MCP_PREFIX).partition("_")
         return f"mcp__{server or first}__{mcp_tool or rest}", tool_input
-    argument_names = {**_ARGUMENT_NAMES, **_TOOL_ARGUMENT_NAMES.get(name, {})}
+    argument_names = {**ARGUMENT_NAMES, **_TOOL_ARGUMENT_NAMES.get(name, {})}
     renamed = {argument_names.get(key, key): value for key, value in tool_input.items()}
     if todos := get_list(renamed, "todos"):
         renamed["todos"] = [_normalize_todo(item) for item in todos]
@@ -337,3 +322,21 @@ def join_text_parts(content: object) -> str:
     parts = content if isinstance(content, list) else [content]
     texts = [part if isinstance(part, str) else get_text(part, "text") for part in parts]
     return "\n".join(filter(None, texts))
+
+
+def _render_denial(_: str, reason: str) -> dict[str, object]:
+    return {"decision": "deny", "reason": reason}
+
+
+def _render_context(native_name: str, context: str) -> dict[str, object]:
+    return render_nested_context(native_name, _explain_brackets(context))
+
+
+render_reply = HookContract(
+    name=NAME,
+    events=NATIVE_EVENT_NAMES,
+    context_events=("SessionStart", "UserPromptSubmit", "PostToolUse"),  # the others ignore additional context
+    render_denial=_render_denial,
+    render_context=_render_context,
+    render_blocked_prompt=lambda reason: _render_denial("", reason),
+).render_reply

@@ -1,4 +1,4 @@
-"""Read opencode's own database as transcripts: each session is one, and each of its messages a line.
+"""Read opencode's own database, or Kilo's, as transcripts: each session is one, and each of its messages a line.
 
 A session's path is `…/opencode.db/SESSION`, a sub-agent's `…/opencode.db/SESSION/subagents/ITS-SESSION`: names that no
 file has, so that whatever is stored of a transcript (the read position, where a quote stands) is stored of a session
@@ -23,7 +23,7 @@ from hardwon.store import db
 
 # A scan can come back later, so it does not wait long for opencode's own writes.
 BUSY_SECONDS = 2.0
-DATABASE_NAME = re.compile(r"opencode(?:-[\w.-]+)?\.db")
+DATABASE_NAME = re.compile(r"(?:opencode|kilo)(?:-[\w.-]+)?\.db")
 _SESSION_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
 # An id becomes part of a path, so it must not hold a slash.
 _SESSION_ID = re.compile(r"[\w-]+")
@@ -50,6 +50,12 @@ class MessageLine(NamedTuple):
 
 def is_database(path: str) -> bool:
     return DATABASE_NAME.fullmatch(os.path.basename(path)) is not None
+
+
+def get_agent(path: str) -> str:
+    """Return the agent whose database this is, or whose session is in it."""
+    database = (split_session_path(path) or (path, ""))[0]
+    return "kilo" if os.path.basename(database).startswith("kilo") else "opencode"
 
 
 def split_session_path(path: str) -> tuple[str, str] | None:
@@ -178,4 +184,4 @@ def _open_snapshot(database: str) -> Iterator[sqlite3.Connection]:
             connection.execute("begin")
             yield connection
     except sqlite3.Error as error:
-        raise OSError(errno.EIO, f"opencode's database cannot be read: {error}") from None
+        raise OSError(errno.EIO, f"{get_agent(database)}'s database cannot be read: {error}") from None

@@ -1,6 +1,6 @@
-// hardwon's plugin for opencode. It decides nothing: each hook is handed to the command below, and the answer is obeyed.
-// Without an answer in time, or with one that makes no sense, opencode goes on as if this file were not here.
-// Made by `hardwon install opencode`; `hardwon uninstall opencode` takes it away.
+// hardwon's plugin for opencode and Kilo. It decides nothing: each hook is handed to the command below, and the answer
+// is obeyed. Without an answer in time, or with one that makes no sense, the agent goes on as if this file were not here.
+// Made by `hardwon install`; `hardwon uninstall` takes it away.
 import { spawn } from "node:child_process"
 
 const HOOKS = {}

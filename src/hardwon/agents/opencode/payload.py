@@ -67,7 +67,7 @@ _REFUSED_MESSAGE = "The user rejected permission to use this specific tool call"
 _ABORTED_MESSAGES = ("Tool execution aborted", "Cancelled")
 
 
-def parse_payload(kind: str, payload: bytes) -> Event | None:
+def parse_payload(kind: str, payload: bytes, agent: str = NAME) -> Event | None:
     wire = load_payload(payload)
     if kind not in EVENT_TIMEOUTS or is_foreign(wire, (NAME,)):
         return None
@@ -76,7 +76,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = {**get_object(properties, "info"), **properties, **get_object(wire, "info"), **wire}
     session_id, parent = get_text(wire, "sessionID"), get_text(wire, "parentID")
     event = Event(
-        host=NAME,
+        host=agent,
         kind=kind,
         session=parent or session_id,
         cwd=get_path_text(wire, "directory"),
@@ -154,7 +154,7 @@ def find_call_cwd(tool: str, tool_input: dict[str, Any], cwd: str) -> str:
 
 
 def unquote_prompt(text: str) -> str:
-    """Return a prompt without the quotes that `opencode run` puts around a single argument."""
+    """Return a prompt without the quotes that `opencode run` and `kilo run` put around a single argument."""
     inner = text.strip()[1:-1]
     if text.strip() != f'"{inner}"' or " " not in inner or '"' in inner.replace('\\"', ""):
         return text

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from hardwon.agents.fields import get_object, get_text
@@ -30,6 +29,7 @@ from hardwon.agents.transcript_steps import (
     count_usage,
     create_counter,
     extract_typed_words,
+    format_milliseconds,
     get_count,
     get_objects,
     is_hardwon_denial,
@@ -95,7 +95,7 @@ def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
         for index, part in enumerate(parts):
             part_id = get_text(part, "id") or f"{message_id}.{index}"
             started_ms = get_object(get_object(part, "state"), "time").get("start")
-            at = _format_timestamp(started_ms or get_object(message_info, "time").get("created"))
+            at = format_milliseconds(started_ms or get_object(message_info, "time").get("created"))
             step = Step("compacted", 0, part_id, at, parent or session_id, agent, cwd)
             if part.get("type") == "compaction":
                 yield step._replace(line=find_line(part_id))
@@ -148,11 +148,3 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
         refused=refused,
         denied=denied,
     )
-
-
-def _format_timestamp(milliseconds: object) -> str:
-    # The bound is the year 6429; `fromtimestamp` fails far beyond it.
-    if not isinstance(milliseconds, int) or not 0 < milliseconds < 1 << 47:
-        return ""
-    at = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

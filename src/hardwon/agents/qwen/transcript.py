@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.agents.fields import collect_strings, get_call_fields, get_object, get_text
-from hardwon.agents.gemini.payload import normalize_call
-from hardwon.agents.qwen.payload import parse_result
+from hardwon.agents.qwen.payload import CONTRACT, parse_result
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
@@ -68,7 +67,7 @@ class Reader:
 
 
 def _build_call(step: Step, call: JsonObject) -> Step:
-    tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"))
+    tool, tool_input = CONTRACT.normalize_call(get_text(call, "name"), get_object(call, "args"))
     command, path, content = get_call_fields(tool, tool_input)
     call_id = shorten_id(get_text(call, "id"))
     return step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
@@ -76,7 +75,7 @@ def _build_call(step: Step, call: JsonObject) -> Step:
 
 def _build_result(step: Step, response: JsonObject, status: str) -> Step:
     name, values = get_text(response, "name"), get_object(response, "response")
-    tool = normalize_call(name, {})[0]
+    tool = CONTRACT.normalize_call(name, {})[0]
     result = step._replace(kind="result", call=shorten_id(get_text(response, "id")), tool=tool)
     raw_text = "\n".join(collect_strings(values.get("error")) or collect_strings(values.get("output")))
     if is_hardwon_denial(raw_text):

@@ -1,0 +1,205 @@
+"""The hook contract of Claude Code, which most agents copied, as a table of what each of them does differently.
+
+An agent's `payload` module fills in a HookContract: names of events, tools and arguments, where its fields are, and
+which events take a denial or a note. What does not fit a table is a function in that module.
+"""
+
+from __future__ import annotations
+
+from hardwon.agents.envelopes import is_foreign
+from hardwon.agents.fields import (
+    STANDARD_TIMEOUTS,
+    build_event,
+    get_call_fields,
+    get_list,
+    get_number,
+    get_object,
+    get_text,
+    load_payload,
+    read_tail_lines,
+)
+from hardwon.text.fence import FENCE_OPEN
+from hardwon.text.light_json import dumps, loads
+from hardwon.types import Event, frozen, replace
+
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from hardwon.types import HookReply
+
+    Wire = dict[str, Any]
+
+CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_TAIL_BYTES = 256 * 1024  # of a transcript, in which a call that is about to run is looked for
+
+
+def render_nested_denial(kind: str, reason: str) -> dict[str, object]:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": kind,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    }
+
+
+def render_nested_context(kind: str, context: str) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": context}}
+
+
+def render_blocked_prompt(reason: str) -> dict[str, object]:
+    return {"decision": "block", "reason": reason}  # shown to the person; the model never sees the prompt
+
+
+def read_response(event: Event, wire: Wire) -> tuple[object, bool]:
+    """Return a call's result and whether it failed, as Claude Code reports it."""
+    if event.kind == "PostToolUseFailure":
+        return wire.get("error"), True
+    return wire.get("tool_response"), False
+
+
+@frozen
+class HookContract:
+    """What an agent's hooks send and read, as far as it differs from Claude Code's."""
+
+    name: str
+    events: Mapping[str, str]  # our name of each event that hardwon takes, and the agent's
+    tool_names: Mapping[str, str] = {}
+    argument_names: Mapping[str, str] = {}
+    tool_argument_names: Mapping[str, Mapping[str, str]] = {}  # those of one tool, by our name of it
+    fields: Mapping[str, tuple[str, ...]] = {}  # where a field of Claude Code's is: the first dotted path that has one
+    ignored: Mapping[str, tuple[str, object]] = {}  # events to leave out: those in which a field has this value
+    denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
+    context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)
+    has_transcript: bool = True  # whether `transcript_path` is a file that hardwon reads
+    read_result: Callable[[Event, Wire], tuple[object, bool]] = read_response
+    find_call_id: Callable[[Event], str] | None = None  # for agents that give a call no id
+    render_denial: Callable[[str, str], dict[str, object]] = render_nested_denial
+    render_context: Callable[[str, str], dict[str, object]] = render_nested_context
+    render_blocked_prompt: Callable[[str], dict[str, object]] = render_blocked_prompt
+
+    @property
+    def timeouts(self) -> dict[str, int]:
+        return {event: STANDARD_TIMEOUTS[event] for event in self.events}
+
+    def parse_payload(self, kind: str, payload: bytes) -> Event | None:
+        wire = load_payload(payload)
+        if is_foreign(wire, (self.name,)):
+            return None
+        wire = {**wire, **self._find_fields(wire)}
+        if native_name := get_text(wire, "hook_event_name"):
+            kind = next((event for event, name in self.events.items() if name == native_name), "")
+        if kind not in self.events:
+            return None
+        if kind in self.ignored:
+            field, value = self.ignored[kind]
+            if wire.get(field) == value:
+                return None
+        event = build_event(self.name, kind, wire)
+        if not self.has_transcript:
+            event = replace(event, transcript="")
+        return self._add_call_fields(event, wire) if kind in CALL_EVENTS else event
+
+    def _find_fields(self, wire: Wire) -> Wire:
+        values = {}
+        for field, paths in self.fields.items():
+            for path in paths:
+                value = get_value_at(wire, path)
+                if value is not None:
+                    values[field] = value
+                    break
+        return values
+
+    def _add_call_fields(self, event: Event, wire: Wire) -> Event | None:
+        tool, tool_input = self.normalize_call(get_text(wire, "tool_name"), get_object(wire, "tool_input"))
+        command, path, content = get_call_fields(tool, tool_input)
+        event = replace(
+            event,
+            tool=tool,
+            tool_use_id=get_text(wire, "tool_use_id"),
+            command=command,
+            path=path,
+            content=content,
+            input=tool_input if tool else None,
+            interrupted=wire.get("is_interrupt") is True,
+            duration=get_number(wire, "duration_ms"),
+        )
+        if self.find_call_id:
+            event = replace(event, tool_use_id=self.find_call_id(event))
+        if event.kind == "PreToolUse":
+            return event
+        response, failed = self.read_result(event, wire)
+        # Without an id the same call would be stored again from the transcript. A denial of ours was stored when it
+        # was made, and some agents report it as the call's result.
+        is_stored_elsewhere = self.find_call_id is not None and not event.tool_use_id
+        if is_stored_elsewhere or (failed and isinstance(response, str) and FENCE_OPEN in response):
+            return None
+        kind = "PostToolUseFailure" if failed else "PostToolUse"
+        return replace(event, kind=kind, response=response, failed=failed)
+
+    def normalize_call(self, name: str, tool_input: Wire) -> tuple[str, Wire]:
+        """Return a call by Claude Code's names."""
+        tool = self.tool_names.get(name, name)
+        if not self.argument_names and not self.tool_argument_names:
+            return tool, tool_input
+        names = {**self.argument_names, **self.tool_argument_names.get(tool, {})}
+        return tool, {names.get(key, key): value for key, value in tool_input.items()}
+
+    def render_reply(self, event: Event, reply: HookReply) -> bytes:
+        answer: dict[str, object] = {}
+        # A failure that the agent reports as a plain result is answered under the name it sent.
+        kind = event.kind if event.kind in self.events else "PostToolUse"
+        native_name = self.events.get(kind, kind)
+        if reply.deny and kind in self.denied_events:
+            if kind == "UserPromptSubmit":
+                answer = self.render_blocked_prompt(reply.deny)
+            else:
+                answer = self.render_denial(native_name, reply.deny)
+        elif reply.context and kind in self.context_events:
+            answer = self.render_context(native_name, reply.context)
+        if reply.notice:
+            answer["systemMessage"] = reply.notice
+        return dumps(answer).encode("ascii")
+
+
+def get_value_at(wire: object, path: str) -> object:
+    """Return the value at a path such as `tool_call.name` or `workspaceRoots.0`; None where there is none."""
+    for key in path.split("."):
+        if isinstance(wire, list):
+            wire = wire[int(key)] if key.isdecimal() and int(key) < len(wire) else None
+        else:
+            wire = wire.get(key) if isinstance(wire, dict) else None
+    return wire
+
+
+def find_open_call(
+    transcript: str, read_line: Callable[[Wire], Iterator[tuple[str, tuple[str, Wire] | None]]], call: tuple[str, Wire]
+) -> str:
+    """Return the id of the latest call like this one that has not ended; empty if the transcript does not have it yet.
+
+    `read_line` yields the id and the call for each that begins in a line, and None for each that ends. Equal calls of
+    one message cannot be told apart.
+    """
+    ended_ids = set()
+    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
+        if b'"tool' not in line:
+            continue
+        try:
+            wire = loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue  # the first line of the tail is cut
+        for call_id, begun_call in read_line(wire):
+            if begun_call is None:
+                ended_ids.add(call_id)
+            elif begun_call == call and call_id not in ended_ids:
+                return call_id
+    return ""
+
+
+def read_blocks(message: object) -> Iterator[Wire]:
+    """Yield the content blocks of a message in Anthropic's form."""
+    for block in get_list(message, "content"):
+        if isinstance(block, dict):
+            yield block

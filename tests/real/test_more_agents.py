@@ -1,0 +1,68 @@
+"""Real agents of the table in `completion_agents`: each is held, told and recorded, and goes on without hardwon."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from . import agents
+from .completion_agents import COMPLETION_AGENTS, CompletionAgent
+from .house import House
+from .model_server import Reply
+from .other_agents import run_shell
+
+pytestmark = pytest.mark.real
+
+ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
+DONE = Reply("done")
+
+
+@pytest.fixture(params=COMPLETION_AGENTS, ids=lambda row: str(row.agent))
+def house(
+    request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    row: CompletionAgent = request.param
+    program = agents.find_program(row.agent)
+    built = House(tmp_path_factory.mktemp("h"), program, own_network=own_network, agent_setup=row.build_setup())
+    built.hardwon("install", row.agent.name, "--yes")
+    yield built
+    built.hardwon("stop")
+    built.wait_for_background()
+    assert built.list_processes() == []
+
+
+def list_calls(house: House) -> list[tuple[str, str]]:
+    """Return the tool and the outcome of every recorded call."""
+    house.wait_for_background()
+    with closing(sqlite3.connect(house.root / "hardwon" / "hardwon.db")) as connection:
+        return connection.execute("select tool, outcome from events where kind = 'tool' order by id").fetchall()
+
+
+def test_a_call_is_held_once_and_the_repeat_runs(house: House) -> None:
+    house.add("hold", ADVICE, r"\bgit stash\b")
+    session = house.session([run_shell("git stash"), run_shell("git stash", delay=0.5), DONE])
+    assert [result.refused for result in session.results] == [True, False]
+    assert ADVICE in session.results[0].text and house.stashes == 1
+
+
+def test_a_note_is_told_once_and_the_calls_run(house: House) -> None:
+    house.add("note", ADVICE, r"\btouch\b")
+    session = house.session([run_shell("touch made"), run_shell("touch again"), DONE])
+    assert sum(text.count(ADVICE) for text in session.turns[-1].texts) == 1
+    assert (house.project / "made").exists() and (house.project / "again").exists()
+
+
+def test_every_call_runs_when_hardwon_is_gone(house: House) -> None:
+    hooks = house.settings.read_text()
+    house.settings.write_text(hooks.replace("/hardwon/hook.py", "/gone/hardwon/hook.py"))
+    session = house.session([run_shell("touch made"), DONE])
+    house.settings.write_text(hooks)
+    assert [result.refused for result in session.results] == [False] and (house.project / "made").exists()
+
+
+def test_a_failing_command_is_recorded_once(house: House) -> None:
+    house.session([run_shell("ls /nonexistent-dir; exit 3"), DONE])
+    assert list_calls(house) == [("Bash", "failed")]
