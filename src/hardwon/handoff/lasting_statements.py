@@ -115,7 +115,8 @@ def read_statement_rules() -> tuple[StatementRule, ...]:
 
 # "Can you please not …", "could we always …": an instruction put politely.
 _POLITE = re.compile(
-    r"^(\W*(?:\w+[,.]? ){0,3}?)(?:can|could|would|will) (?:you|we) (?:please |just |agree that you )*(?=\w)", re.I
+    r"^(\W*(?:\w+[,.]? ){0,3}?)(?:can|could|would|will) (?:you|we) (?:please |just |agree that you )*(?=\w)",
+    re.I,
 )
 _POLITE_RULE = re.compile(
     r"(?:always|never|remember|stop|not|make it a habit|use .* instead of)\b|.*\b(?:from now on|future)\b", re.I
@@ -313,11 +314,24 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+# After "The user …" the person is spoken of in the third person to the end of the sentence.
+_THIRD_PERSON = (
+    (r"\bI(?:'m| am)\b", "they are"),
+    (r"\bI was\b", "they were"),
+    (r"\bI\b(?!/)", "they"),
+    (r"\b[Mm]y\b", "their"),
+    (r"\bme\b", "them"),
+)
+
+
 def rewrite_statement(memory_type: str, words: str) -> str:
-    """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user"."""
+    """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user" and "they"."""
     text = _LEADING_WORDS.sub("", words.strip())
     for pattern, replacement in _REWRITES.get(memory_type, ()):
         text = re.sub(pattern, replacement, text, count=1, flags=re.I)
+    if text.startswith("The user"):
+        for pattern, replacement in _THIRD_PERSON:
+            text = re.sub(pattern, replacement, text)
     text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
