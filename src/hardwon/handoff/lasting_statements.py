@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -114,13 +114,18 @@ def read_statement_rules() -> tuple[StatementRule, ...]:
 
 
 # "Can you please not …", "could we always …": an instruction put politely.
-_POLITE = re.compile(r"^(\W*(?:\w+[,.]? ){0,3}?)(?:can|could|would|will) (?:you|we) (?:please |just )*(?=\w)", re.I)
+_POLITE = re.compile(
+    r"^(\W*(?:\w+[,.]? ){0,3}?)(?:can|could|would|will) (?:you|we) (?:please |just |agree that you )*(?=\w)",
+    re.I,
+)
 _POLITE_RULE = re.compile(
     r"(?:always|never|remember|stop|not|make it a habit|use .* instead of)\b|.*\b(?:from now on|future)\b", re.I
 )
 # A request at the end of a statement: "the repo moved to x, can you fix the links?"
 _REQUEST = re.compile(
-    r"(?:,? (?:can|could|would) you\b|,? please (?:update|fix|change|go)\b|,? so (?:can|could|please)\b).*$", re.I
+    r"(?:,? (?:can|could|would) you\b|,? please (?:update|fix|change|go)\b|,? so (?:can|could|please)\b"
+    r"|, (?:sorry, )?(?:right|ok(?:ay)?|let'?s|shall we|should (?:we|I)|is that|do you)\b).*$",
+    re.I,
 )
 # These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed commented")
@@ -132,6 +137,7 @@ _SUPPOSES = _join_words(
     document i_don'?t can'?t cannot used_to called named example thinks? reviewer section"""
 )
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
+_IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
 _THIS = _join_words("""file function test pr branch commit change case one line method class page component endpoint
 step time part section table field screen button issue loop variable value query script run ticket task session
 feature""")
@@ -151,7 +157,8 @@ _FOR_NOW = re.compile(
 _DANGLING = re.compile(r"\b(?:the|an?|and|or|to|of|with)\W*$", re.I)  # the object went elsewhere
 _FAULT = re.compile(
     r"\b(?:fail\w*|broken|wrong|missing|flaky|empty|slow(?! mobile)|stuck(?! on)|too (?:much|many|long|slow)|crash\w*"
-    r"|error|not (?:shown|updated|set)|shown|displayed)\b",
+    r"|error(?! (?:messages?|codes?|handling))|a bug|not (?:shown|updated|set)|shown|displayed|idea|null|undefined|nil"
+    r"|blank|visible|hidden|loading|(?:after|when|once) (?:I|the user))\b",
     re.I,
 )
 
@@ -187,7 +194,7 @@ def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[Stat
         if (is_question and not rule.may_be_question) or (is_task_brief and rule.is_weak):
             continue
         for match in _match_rule(rule, masked, starts[rule.begins]):
-            if statement := _take_statement(rule, sentence, masked, match.start("said")):
+            if statement := _take_statement(rule, sentence, masked, match):
                 matches.append((match.start("said"), rule, statement))
                 break
     # The match that begins first holds the most: "CI runs on 3.9, so no match statements".
@@ -203,10 +210,14 @@ def _match_rule(rule: StatementRule, sentence: str, starts: Sequence[int]) -> It
                 yield match
 
 
-def _take_statement(rule: StatementRule, sentence: str, masked: str, start: int) -> str:
+def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.Match[str]) -> str:
     """Return the words of a statement; "" if the sentence supposes it, points at the task or reports a fault."""
+    start = match.start("said")
     matched = masked[start:]
-    if _SUPPOSED.search(masked[:start]) or _DANGLING.search(matched):
+    before = masked[: match.start()]
+    # A reason is taken for granted, however unsure the person is about what follows from it.
+    is_supposed = not _IS_REASON.search(before) and _SUPPOSED.search(before)
+    if is_supposed or _DANGLING.search(matched):
         return ""
     if (rule.is_fact and _FAULT.search(matched)) or (not rule.is_firm and _AT_HAND.search(matched)):
         return ""
@@ -244,22 +255,12 @@ _LEADING_WORDS = _compile(
 )
 _TRAILING_WORDS = _compile(r"[\s,;.!?]*(?:,? ?\b(?:please|thanks|thank you|ok(?:ay)?|{lasts}))[\s.!?]*$")
 _COMPLAINT = re.compile(r",? (?:yet|but|so why|and still) you\b.*$", re.I)
-_GERUNDS = _read_table()["gerunds"]
-
-
-def _to_prohibition(match: re.Match[str]) -> str:
-    """Return `Do not use` for `stop using`; gerunds outside the table lose their ending."""
-    gerund = match[1].lower()
-    return f"Do not {_GERUNDS.get(gerund) or gerund.removesuffix('ing')}"
-
-
-_Replacement = str | Callable[[re.Match[str]], str]
-_REWRITES: dict[str, tuple[tuple[str, _Replacement], ...]] = {
+_REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
     "feedback": (
         (r"^(?:why (?:do|are) you (?:always |constantly )?|you )(?:keep|kept|continue|insist on) forgetting to ", ""),
-        (r"^(?:why (?:do|are) you|you) (?:keep|kept|continue|insist on) (\w+ing)\b", _to_prohibition),
+        (r"^(?:why (?:do|are) you|you) (?:keep|kept|continue|insist on) (\w+ing)\b", r"Stop \1"),
         (r"^(?:why (?:do|are) you|you) (?:always|constantly)\b", "Do not"),
-        (r"^why (?:are|do) (?:you|we) still (\w+ing)\b", _to_prohibition),
+        (r"^why (?:are|do) (?:you|we) still (\w+ing)\b", r"Stop \1"),
         (r"^why (?:are|do) (?:you|we) still\b", "Do not"),
         (r"^why (?:aren'?t|don'?t) (?:you|we) (?:just )?(?:use|using)\b", "Use"),
         (r"^why (?:aren'?t|don'?t) (?:you|we) (?:just )?(\w+?)(?:ing)?\b", r"\1"),
@@ -269,8 +270,9 @@ _REWRITES: dict[str, tuple[tuple[str, _Replacement], ...]] = {
             "",
         ),
         (r"^not to\b", "Do not"),
-        (r"^(?:would you mind )?not (\w+ing)\b", _to_prohibition),
-        (r"^(?:stop|quit|avoid|refrain from) (\w+ing)\b", _to_prohibition),
+        (r"^(?:would you mind )?not (\w+ing)\b", r"Stop \1"),
+        (r"^(?:stop|quit|refrain from) (\w+ing)\b", r"Stop \1"),
+        (r"^(?:stop|avoid) using\b", "Do not use"),
         (r"^(?:never|don'?t|do not),? ever\b", "Never"),
         (r"^(?:don'?t|do not|never) forget to\b", ""),
         (r"^(?:please )?(?:don'?t|not)\b", "Do not"),
@@ -299,7 +301,10 @@ _REWRITES: dict[str, tuple[tuple[str, _Replacement], ...]] = {
         (r"^my\b", "The user's"),
         (r"^call me\b", "Call the user"),
     ),
-    "project": ((r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b", r"It is hosted \1"),),
+    "project": (
+        (r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b", r"It is hosted \1"),
+        (r"^I (?:think|know|kind of feel like|feel like|believe|guess) we\b", "We"),
+    ),
     "reference": (
         (
             r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*",
@@ -309,11 +314,24 @@ _REWRITES: dict[str, tuple[tuple[str, _Replacement], ...]] = {
 }
 
 
+# After "The user …" the person is spoken of in the third person to the end of the sentence.
+_THIRD_PERSON = (
+    (r"\bI(?:'m| am)\b", "they are"),
+    (r"\bI was\b", "they were"),
+    (r"\bI\b(?!/)", "they"),
+    (r"\b[Mm]y\b", "their"),
+    (r"\bme\b", "them"),
+)
+
+
 def rewrite_statement(memory_type: str, words: str) -> str:
-    """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user"."""
+    """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user" and "they"."""
     text = _LEADING_WORDS.sub("", words.strip())
     for pattern, replacement in _REWRITES.get(memory_type, ()):
         text = re.sub(pattern, replacement, text, count=1, flags=re.I)
+    if text.startswith("The user"):
+        for pattern, replacement in _THIRD_PERSON:
+            text = re.sub(pattern, replacement, text)
     text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."

@@ -22,7 +22,7 @@ _WRAP_WIDTH = 60  # a line at least this long was wrapped if the next one starts
 # Shell prompts, logs, errors, diffs, tables, quotations, review findings, copied conversations.
 _PASTED_LINE = re.compile(
     r"\s*(?:[❯$%>✗✓×●⎿│|⏺✻├└┌]|[+-]{1,3}\s*[\w@/]+[({=:;,.]|@@ |\[[\w:. -]+\]\s|\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d"
-    r"|\S+@\S+[:\s].*[%$#]|\S{1,200}\.\w{1,9}:\d+|(?:error|warning|fatal|info|debug)\b\W|Traceback|at \S+ \("
+    r"|\S+@\S+[:\s].*[%$#]|\S{1,200}\.\w{1,9}:\d+|(?:error|warn(?:ing)?|fatal|info|debug)\b\W|Traceback|at \S+ \("
     r"|\w+(?:Error|Exception):|(?:\d+\.\s+)?(?:High|Medium|Low|Critical)(?: severity)?:"
     r"|(?:user|human|assistant|agent|claude|codex|gemini|ai|bot)\s?:)",
     re.I,
