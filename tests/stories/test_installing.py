@@ -93,8 +93,9 @@ def test_an_agent_may_install_where_nothing_of_ours_is(house: House, settings: s
 
 def test_the_change_is_shown_and_a_copy_is_kept(house: House, settings: str) -> None:
     write_text(settings, SOMEBODY_ELSES)
+    assert "+" in house.ok("install", "claude-code", "--print").out
     said = house.ok("install", "claude-code", "--yes").out
-    assert "+" in said and "hook.py claude-code PreToolUse" in said
+    assert f"Claude Code: adds 10 hooks to {settings}" in said and "hook.py" not in said
     [copy] = os.listdir(os.path.join(house.home, "backups"))
     assert read_text(os.path.join(house.home, "backups", copy)) == SOMEBODY_ELSES
 
@@ -233,14 +234,15 @@ def test_up_goes_on_past_settings_that_cannot_be_read(house: House, settings: st
     write_text(settings, "mine\n{}")
     said = house.ok("up", "--yes").out
     assert f"Claude Code: {settings}: line 1, column 1: expecting value; repair it" in said
-    assert "Gemini CLI: " in said and house.status()["running"]
+    assert "hardwon view" in said and house.status()["running"]
 
 
 def test_up_at_a_terminal_shows_what_it_would_change_before_it_asks(house: House, settings: str, own_home: str) -> None:
     fake = os.path.join(own_home, "bin")
     os.makedirs(fake)
     shutil.copy("/bin/true", os.path.join(fake, "claude"))
-    for typed, there in (("n\n", False), ("y\n", True)):
-        seen = run_at_terminal("up", typed=typed, PATH=f"{fake}:{os.environ['PATH']}")
-        assert 0 < seen.index("PreToolUse") < seen.index("Make this change?") and "hook.py" in seen
+    for typed, there in (("n\nn\n", False), ("d\ny\nn\n", True)):
+        seen = run_at_terminal("up", typed=typed, PATH=f"{fake}:{os.environ['PATH']}", SHELL="")
+        assert 0 < seen.index("Claude Code: adds 10 hooks to") < seen.index("Make this change?")
+        assert ("hook.py claude-code PreToolUse" in seen) is there, "the difference is shown on request"
         assert os.path.exists(settings) is there

@@ -44,7 +44,7 @@ def found(house: House, folder: str, *words: str) -> list[dict[str, Any]]:
 
 def test_what_an_agent_proposes_counts_once_a_person_approves(house: House, repository: str) -> None:
     said = house.ok("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT).out
-    assert "hardwon memory approve 1" in said
+    assert "hardwon accept M1" in said
     assert (files(repository), found(house, repository, "pnpm"), PNPM in brief(house, repository)) == ([], [], False)
     refused = house.cli("memory", "approve", "1", cwd=repository, env=AGENT)
     assert (refused.code, "for a person" in refused.err) == (1, True)

@@ -204,8 +204,9 @@ def test_the_first_run_shows_what_agents_keep_getting_wrong(house: House, own_ho
     TranscriptWriter(own_home).mistake().write()
     TranscriptWriter(own_home).agent(TAG).write()
     said = house.ok("up").out
-    assert "scanned   3 transcripts" in said and "2x" in said and "--colour" in said
-    assert "mistakes  1 lesson worth a look" in said and said.index("--colour") < said.index("worker    ")
+    assert "scanned   3 transcripts" in said and "2 calls lost in 2 sessions" in said and "--colour" in said
+    assert "mistakes  your agents lost 2 calls to 1 repeatable mistake\n" in said
+    assert "stop it: hardwon accept L1" in said and said.index("--colour") < said.index("worker    ")
     assert "git stash" not in said, "no recorded call proves it"
     assert "1 more proposal that no recorded call proves" in said
     assert not os.path.exists(os.path.join(own_home, ".claude", "settings.json"))

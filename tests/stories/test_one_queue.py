@@ -51,7 +51,7 @@ def number_of(house: House, word: str) -> int:
 
 
 def numbers_in(text: str) -> list[int]:
-    return sorted(int(number) for number in re.findall(r"^ *(\d+)  +\d\.\d\d", text, re.M))
+    return sorted(int(number) for number in re.findall(r"^ *L(\d+)  +\d\.\d\d", text, re.M))
 
 
 def test_every_place_shows_the_same_items(waiting: House) -> None:

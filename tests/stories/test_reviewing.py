@@ -309,4 +309,4 @@ def test_who_wants_no_colours_gets_plain_text(scanned: House) -> None:
 
 def test_review_without_a_terminal_lists_what_waits(scanned: House) -> None:
     listed = scanned.ok("review").out
-    assert "--colour" in listed and "--fast" in listed and "hardwon accept N" in listed
+    assert "--colour" in listed and "--fast" in listed and "hardwon accept L1" in listed

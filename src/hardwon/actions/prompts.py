@@ -9,12 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from hardwon import clock, paths, settings
-from hardwon.actions import candidates
-from hardwon.actions.handoffs import ratify_handoff
-from hardwon.actions.lessons import accept_candidate, add_lesson, propose_lesson
-from hardwon.actions.memories import approve_memory, reject_or_retire_memory
+from hardwon.actions import decisions
+from hardwon.actions.lessons import add_lesson, propose_lesson
+from hardwon.actions.memories import approve_memory
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories, ratification
+from hardwon.handoff import memories
 from hardwon.handoff.typed_memory import TypedMemory, find_typed_memory
 from hardwon.lessons import compiled_brief
 from hardwon.lessons.delivery import (
@@ -32,6 +31,7 @@ from hardwon.text import lesson_tags
 from hardwon.text.characters import to_printable_line
 
 MAX_LOG_LINE_CHARS = 500
+_LETTERS = {"memory": "M:", "handoff": "H:"}
 SPOOLED_DOUBT = "it waited in the spool, where nothing tells who wrote it"
 log = logging.getLogger(__name__)
 
@@ -119,54 +119,24 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
 
 
 def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
+    letter = _LETTERS.get(decision.topic, "")
+    full_name = letter + name.removeprefix(letter)
     try:
         with closing(db.connect(home)) as connection:
-            if decision.topic == "handoff":
-                return PromptAnswer(_decide_handoff(connection, home, decision.verb, name), True)
-            if decision.topic == "memory":
-                return PromptAnswer(_decide_memory(connection, home, decision.verb, name), True)
-            return PromptAnswer(_decide_candidate(connection, home, decision.verb, name), True)
+            if decision.verb == "undo":
+                message, project = decisions.take_back_decision(home, connection, full_name), ""
+            elif decision.verb in ("reject", "retire", "discard"):
+                message, project = decisions.reject_proposal(home, connection, full_name)
+            else:
+                acceptance = decisions.accept_proposal(home, connection, full_name, PROMPT)
+                message, project = "; ".join(acceptance.lines), acceptance.project
+            if project:
+                _recompile_brief(home, connection, project)
+            return PromptAnswer(message, True)
     except UserError as refusal:
         return PromptAnswer(refusal.say, False)
     except OSError as error:
         return PromptAnswer(f"NOT done: {error}", False)
-
-
-def _decide_candidate(connection: db.Connection, home: str, verb: str, name: str) -> str:
-    candidate = candidates.find_candidate(home, connection, name)
-    if verb == "reject":
-        candidates.reject(home, connection, candidate)
-        return f"rejected: {candidate.record['summary']} [{candidate.slug}]"
-    lesson = accept_candidate(home, connection, candidate, {}, PROMPT)
-    return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
-
-
-def _decide_handoff(connection: db.Connection, home: str, verb: str, name: str) -> str:
-    handoff = handoffs.find_handoff(connection, name)
-    if verb == "discard":
-        ratification.discard(connection, handoff, clock.now())
-        messages = [f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"]
-    else:
-        should_commit = settings.resolve_settings(settings.read_config(home))["handoffCommit"]
-        result = ratify_handoff(connection, home, handoff, PROMPT, clock.now(), should_commit=should_commit)
-        messages = ratification.describe_result(result)
-    _recompile_brief(home, connection, handoff.project)
-    return "; ".join(messages)
-
-
-def _decide_memory(connection: db.Connection, home: str, verb: str, name: str) -> str:
-    memory = memories.find_memory(connection, name)
-    required_status = {"reject": "candidate", "retire": "active"}.get(verb, memory.status)
-    if memory.status != required_status:
-        raise UserError(f"memory {memory.id} is {memory.status}, not {required_status}")
-    if verb == "approve":
-        _, path = approve_memory(connection, home, memory, PROMPT, clock.now())
-        message = f"approved as memory {memory.id}: {path}"
-    else:
-        changed = reject_or_retire_memory(connection, home, memory, clock.now())
-        message = f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
-    _recompile_brief(home, connection, memory.project)
-    return message
 
 
 def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_proposed: str) -> PromptAnswer:

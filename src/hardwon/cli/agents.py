@@ -63,15 +63,17 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     for plan in plans:
         if plan.is_empty:
             click.echo(f"already installed in {plan.path}")
-        show_diff(plan.path, plan.old_text, plan.new_text)
+        elif only_print:
+            show_diff(plan.path, plan.old_text, plan.new_text)
     if only_print or not changes:
         return
+    _print_summary(agent_settings, agent, changes)
     # An agent may install where nothing is, but must not point installed hooks at another home.
     if trust:
         require_person("trusting hooks")
     elif any(change.replaces_hooks for change in changes):
         require_person("changing installed hooks")
-    if not confirm(yes, "Make this change?", default=True):
+    if not confirm(yes, "Make this change?", default=True, show_details=lambda: _show_changes(changes)):
         return
     for change in changes:
         backup = write_change(home, change)
@@ -84,6 +86,25 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         click.echo("Codex trusts these hooks now; it asks you again if one of them changes")
     elif agent_settings.next_step:
         click.echo(agent_settings.next_step)
+
+
+def _print_summary(agent_settings: AgentSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
+    """Print what would change in three lines; the whole difference is shown on request."""
+    for change in changes:
+        hook_count = sum(map(len, agent_settings.find_hooks(change.new_text).values()))
+        verb = "replaces hardwon's hooks in" if change.replaces_hooks else f"adds {pluralize(hook_count, 'hook')} to"
+        if change.created_paths.keys() == {"trust"}:
+            verb = "trusts these hooks in"
+        elif not hook_count:
+            verb = "registers hardwon's MCP server in"
+        click.echo(f"{agent_settings.title}: {verb} {change.path}")
+    click.echo("  nothing else in it changes, and the file as it was is kept in backups")
+    click.echo(f"  take it out again: hardwon uninstall {agent}")
+
+
+def _show_changes(changes: Sequence[SettingsChange]) -> None:
+    for change in changes:
+        show_diff(change.path, change.old_text, change.new_text)
 
 
 def _report_program(agent_settings: AgentSettings) -> None:
@@ -132,8 +153,8 @@ def _remove_hooks(agent: str, home: str, path: str, *, yes: bool) -> None:
     if change.is_empty:
         click.echo(f"nothing of hardwon's in {path}")
         return
-    show_diff(path, change.old_text, change.new_text)
-    if not confirm(yes, "Make this change?", default=True):
+    click.echo(f"removes hardwon's lines from {path}; nothing else in it changes")
+    if not confirm(yes, "Make this change?", default=True, show_details=lambda: _show_changes([change])):
         return
     write_removal(home, change)
     _report_displaced_hooks(change)

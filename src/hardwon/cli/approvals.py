@@ -16,6 +16,7 @@ from hardwon.actions.approvals import (
     trust_project,
 )
 from hardwon.actions.undo import undo_approval
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
@@ -29,7 +30,7 @@ from hardwon.types import Lesson
 _SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--limit", default=50, show_default=True, help="how many, the newest")
 @json_option
 @click.pass_context
@@ -67,10 +68,10 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
         echo_json(records)
         return
     echo_table(["no", "when", "path", "state", "what"], rows)
-    click.echo("undo      hardwon approvals undo NO")
+    click.echo("undo      hardwon undo NO")
 
 
-@approvals.command()
+@approvals.command(hidden=True)
 @click.argument("number", metavar="NO", type=int)
 def undo(number: int) -> None:
     """Undo an approval.

@@ -62,7 +62,7 @@ def show_list(proposals: Sequence[Candidate]) -> None:
         description = f"{summary}\n→ {solution}"
         if "repeats" in candidate.parts:
             description += f"\n{describe_figures(candidate.parts)}"
-        rows.append([str(candidate.number), f"{candidate.score:.2f}", occurrences, description])
+        rows.append([f"L{candidate.number}", f"{candidate.score:.2f}", occurrences, description])
     echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
 

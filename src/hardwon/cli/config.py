@@ -12,6 +12,8 @@ from click.shell_completion import get_completion_class
 
 from hardwon import clock, paths, pauses, projects, settings
 from hardwon.actions.approvals import compile_manifest
+from hardwon.cli.command_group import CommandGroup
+from hardwon.cli.completions import complete_settings
 from hardwon.cli.context import json_option, require_person
 from hardwon.cli.output import echo_json, echo_table
 from hardwon.errors import UserError
@@ -19,14 +21,15 @@ from hardwon.text.characters import to_printable_line
 
 MAX_PAUSE_SECONDS = 3650 * 86_400.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
-_SETUP_LINES = {
-    "bash": 'eval "$(hardwon completion bash)"     in ~/.bashrc',
-    "zsh": 'eval "$(hardwon completion zsh)"      in ~/.zshrc, after compinit',
-    "fish": "hardwon completion fish | source      in ~/.config/fish/config.fish",
+# The line that turns on completion, and the file it belongs in, by shell.
+SETUP_LINES = {
+    "bash": ('eval "$(hardwon completion bash)"', "~/.bashrc"),
+    "zsh": ('eval "$(hardwon completion zsh)"', "~/.zshrc"),
+    "fish": ("hardwon completion fish | source", "~/.config/fish/config.fish"),
 }
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def config(ctx: click.Context, as_json: bool) -> None:
@@ -47,7 +50,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
 
 
 @config.command("get")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_settings)
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
 def get_value(name: str, as_json: bool) -> None:
     """Print one setting's value, as JSON."""
@@ -59,7 +62,7 @@ def get_value(name: str, as_json: bool) -> None:
 
 
 @config.command("set", context_settings={"ignore_unknown_options": True})  # so that -1 is a value
-@click.argument("name")
+@click.argument("name", shell_complete=complete_settings)
 @click.argument("value")
 def set_value(name: str, value: str) -> None:
     """Set NAME to VALUE (JSON; a bare word is text). `null` restores the default."""
@@ -134,13 +137,13 @@ def unpause(here: bool) -> None:
         click.echo("unpaused")
 
 
-@click.command(epilog="\b\n" + "\n".join(_SETUP_LINES.values()))
-@click.argument("shell", type=click.Choice(list(_SETUP_LINES)))
+@click.command(epilog="\b\n" + "\n".join(f"{line:<38}in {path}" for line, path in SETUP_LINES.values()))
+@click.argument("shell", type=click.Choice(list(SETUP_LINES)))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print what your shell needs to complete hardwon's commands and options.
 
-    Put the line below where your shell reads it.
+    Put the line below where your shell reads it; for zsh after compinit.
     """
     completion_class = get_completion_class(shell)
     assert completion_class is not None, "click knows these three shells"

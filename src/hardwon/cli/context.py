@@ -6,7 +6,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import click
@@ -53,13 +53,21 @@ def require_person(action: str) -> None:
         )
 
 
-def confirm(yes: bool, question: str, *, default: bool = False) -> bool:
-    """Return whether the person agrees; without a terminal only --yes can."""
+def confirm(yes: bool, question: str, *, default: bool = False, show_details: Callable[[], None] | None = None) -> bool:
+    """Return whether the person agrees; without a terminal only --yes can. `d` shows the details, if there are any."""
     if yes:
         return True
     if not is_interactive():
         raise UserError("nothing changed: confirmation needed", shlex.join(["hardwon", *sys.argv[1:], "--yes"]))
-    return click.confirm(make_printable(question), default=default)
+    if show_details is None:
+        return click.confirm(make_printable(question), default=default)
+    choices = "[Y]es [n]o [d]ifference" if default else "[y]es [N]o [d]ifference"
+    while True:
+        answer = click.prompt(f"{make_printable(question)} {choices}", default="", show_default=False).strip().lower()
+        if answer[:1] == "d":
+            show_details()
+        elif answer[:1] in ("y", "n", ""):
+            return answer[:1] == "y" or (not answer and default)
 
 
 def show_diff(path: str, old_text: str, new_text: str) -> None:

@@ -12,6 +12,7 @@ from hardwon import clock, paths, projects
 from hardwon.actions.importing import restore_backup
 from hardwon.actions.notes import build_notes_block, replace_block
 from hardwon.agents.settings_files import read_text_file
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import (
     confirm,
     json_option,
@@ -33,7 +34,7 @@ NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
 MAX_NOTE_CHARS = 6_000
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--project", metavar="NAME|PATH", help="only this project's records")
 @click.option("--since", default="", metavar="DATE", help="only since this date, such as 2026-11-01 or 7d")
 @click.option("--out", default="-", metavar="FILE|-", show_default=True, help="where to; - is stdout")

@@ -9,6 +9,8 @@ import click
 
 from hardwon import clock, paths, projects, settings
 from hardwon.actions.handoffs import ratify_handoff, write_handoff
+from hardwon.cli.command_group import CommandGroup
+from hardwon.cli.completions import complete_handoffs
 from hardwon.cli.context import (
     find_agent,
     is_interactive,
@@ -28,10 +30,12 @@ from hardwon.text.characters import to_printable_line
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
-names_argument = click.argument("names", nargs=-1, required=True, metavar="NO|SESSION…")
+names_argument = click.argument(
+    "names", nargs=-1, required=True, metavar="NO|SESSION…", shell_complete=complete_handoffs
+)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def handoff() -> None:
     """Read, ratify, amend, discard and write handoffs to the next session."""
 
@@ -58,14 +62,16 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     rows = []
     for record, entry in zip(records, entries, strict=True):
         title = f"{to_printable_line(entry['topic'], 200)}\n{record.draft}"
-        rows.append([str(record.id), format_age(record.at), entry["state"], title])
+        rows.append([f"H{record.id}", format_age(record.at), entry["state"], title])
     echo_table(["no", "when", "state", "about, and its file"], rows)
     if any(record.status == DRAFT for record in records):
-        click.echo("Review with hardwon handoff show NO, then ratify, amend or discard")
+        click.echo(
+            "Read one: hardwon handoff show 1, then hardwon accept H1, hardwon reject H1 or hardwon handoff amend 1"
+        )
 
 
 @handoff.command()
-@click.argument("name", metavar="NO|SESSION")
+@click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one handoff as its file says it now."""
@@ -76,15 +82,17 @@ def show(name: str, as_json: bool) -> None:
     if as_json:
         echo_json({**fields, "sections": dict(page.sections), "text": page.text} if page else fields)
         return
-    echo_indented(f"{record.id}  ", fields["topic"], bold=True)
+    echo_indented(f"H{record.id}  ", fields["topic"], bold=True)
     for label in ("state", "session", "file"):
         echo_field(label, fields[label])
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or not a file of its own")
     if record.status == DRAFT and page:
-        click.echo(f"\nNext: hardwon handoff ratify {record.id}, amend {record.id} or discard {record.id}")
+        click.echo(
+            f"\nNext: hardwon accept H{record.id}, hardwon reject H{record.id} or hardwon handoff amend {record.id}"
+        )
 
 
-@handoff.command()
+@handoff.command(hidden=True)
 @names_argument
 @click.option("--commit/--no-commit", "commits", default=None, help="one git commit of just these files")
 def ratify(names: tuple[str, ...], commits: bool | None) -> None:
@@ -104,7 +112,7 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
 
 
 @handoff.command()
-@click.argument("name", metavar="NO|SESSION")
+@click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
 def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
     home = paths.get_home()
@@ -121,11 +129,11 @@ def amend(name: str) -> None:
         page = handoffs.read_page(record)
         if page and page.is_edited:
             ratify_handoff(connection, home, record, COMMAND_LINE, clock.now())
-    next_hint = "" if record.status == RATIFIED else f"; next: hardwon handoff ratify {record.id}"
+    next_hint = "" if record.status == RATIFIED else f"; next: hardwon accept H{record.id}"
     echo_text(f"amended: {record.draft}{next_hint}")
 
 
-@handoff.command()
+@handoff.command(hidden=True)
 @names_argument
 def discard(names: tuple[str, ...]) -> None:
     """Discard drafts; their files are deleted."""
@@ -180,7 +188,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
             echo_text(f"  {line}")
         echo_text("Correct what is wrong and write it again; this draft is then replaced.")
     if agent_variable:
-        echo_text(f"A person ratifies it: hardwon handoff ratify {record.id}")
+        echo_text(f"A person accepts it: hardwon accept H{record.id}")
 
 
 @click.command()
@@ -199,7 +207,7 @@ def resume(as_json: bool) -> None:
     if draft:
         echo_text(f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})")
     if page:
-        echo_indented(f"{page.reflection.id}  ", page.topic, bold=True)
+        echo_indented(f"H{page.reflection.id}  ", page.topic, bold=True)
         echo_field("ratified", format_age(page.reflection.decided_at or page.reflection.at))
         echo_field("file", page.path)
         click.echo()

@@ -12,7 +12,9 @@ from hardwon import clock, paths, settings
 from hardwon.actions.importing import import_records, import_transcripts, measure_import_megabytes
 from hardwon.actions.notes import propose_rules
 from hardwon.agents import TRANSCRIPT_AGENTS
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.import_progress import note_progress
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.cli.scan import show_progress
 from hardwon.data import claude_mem, imports
@@ -32,7 +34,7 @@ DAY_SECONDS = 86_400.0
 restore_option = click.option("--restore-deleted", is_flag=True, help="import what was deleted here, too")
 
 
-@click.group("import")
+@click.group("import", cls=CommandGroup)
 def import_() -> None:
     """Import transcripts, an export, claude-mem's database or notes."""
 
@@ -41,8 +43,9 @@ def import_() -> None:
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
 @click.option("--host", type=click.Choice(TRANSCRIPT_AGENTS), help="only this agent's transcripts")
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
+@click.option("--background", is_flag=True, hidden=True, help="at low priority; hardwon status shows the progress")
 @json_option
-def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, as_json: bool) -> None:
+def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, background: bool, as_json: bool) -> None:
     """Record the sessions in the agents' transcripts; none is recorded twice.
 
     A session whose transcript was not written for a day counts as completed. What is imported is kept for
@@ -56,7 +59,9 @@ def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, as_js
     files = find_transcripts(request, values, {})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])
-        with show_progress(sum(file.unread_bytes for file in files), is_silent=as_json) as report_progress:
+        total_bytes = sum(file.unread_bytes for file in files)
+        progress = note_progress(home, total_bytes) if background else show_progress(total_bytes, is_silent=as_json)
+        with progress as report_progress:
             counts, faults = import_transcripts(home, connection, files, values, report_progress)
     if as_json:
         fault_rows = [{"path": path, "fault": fault} for path, fault in faults]

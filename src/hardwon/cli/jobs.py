@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, settings
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
 from hardwon.errors import UserError
@@ -21,7 +22,7 @@ _TOKEN_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached")
 _NAME_WIDTH, _COLUMN_WIDTHS = 28, (7, 12, 12, 11, 10)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """List, retry or cancel distilling jobs."""
 

@@ -25,6 +25,8 @@ from hardwon.actions.lessons import (
 )
 from hardwon.agents.fields import get_text, get_tool_path
 from hardwon.cli.candidates import show_list
+from hardwon.cli.command_group import CommandGroup
+from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
     confirm,
     find_agent,
@@ -89,7 +91,7 @@ _LESSON_OPTIONS = (
 confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def lessons() -> None:
     """Write, edit, list, import and check lessons."""
 
@@ -172,7 +174,7 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 
 
 @lessons.command()
-@click.argument("slug")
+@click.argument("slug", shell_complete=complete_lessons)
 @add_lesson_options
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
@@ -194,7 +196,7 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
 
 
 @lessons.command()
-@click.argument("slug")
+@click.argument("slug", shell_complete=complete_lessons)
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
     lesson = find_lesson(paths.get_home(), slug)
@@ -205,7 +207,7 @@ def retire(slug: str) -> None:
 
 
 @lessons.command()
-@click.argument("slug")
+@click.argument("slug", shell_complete=complete_lessons)
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
@@ -339,7 +341,7 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
 
 
 @lessons.command()
-@click.argument("slug")
+@click.argument("slug", shell_complete=complete_lessons)
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show one lesson in full, and what became of its holds and blocks."""

@@ -8,6 +8,8 @@ import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_or_retire_memory, reword_memory
+from hardwon.cli.command_group import CommandGroup
+from hardwon.cli.completions import complete_memories
 from hardwon.cli.context import (
     find_agent,
     is_interactive,
@@ -31,7 +33,7 @@ from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 MAX_LINE_CHARS = 200
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def memory() -> None:
     """Propose, edit, approve, retire and check what agents should know here."""
 
@@ -57,7 +59,7 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     rows = []
     for record, state in zip(matches, states, strict=True):
         rows.append(
-            [str(record.id), record.type, state, to_printable_line(memories.read_text(home, record), MAX_LINE_CHARS)]
+            [f"M{record.id}", record.type, state, to_printable_line(memories.read_text(home, record), MAX_LINE_CHARS)]
         )
     for page in unapproved_pages:
         text = f"{to_printable_line(page.text, MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
@@ -67,11 +69,11 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
         return
     echo_table(["no", "type", "state", "memory"], rows)
     if unapproved_pages or any(record.status == "candidate" for record in matches):
-        click.echo("Decide with hardwon memory approve NO|FILE, or hardwon memory reject NO")
+        click.echo("Decide with hardwon accept M1, or hardwon reject M1")
 
 
 @memory.command()
-@click.argument("name", metavar="NO")
+@click.argument("name", metavar="NO", shell_complete=complete_memories)
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show one memory in full, with its source, file and earlier wordings."""
@@ -89,7 +91,7 @@ def show(name: str, as_json: bool) -> None:
         earlier = [{"text": text, "approved_at": approved_at} for text, approved_at in earlier_wordings.items()]
         echo_json({**fields, "earlier": earlier})
         return
-    echo_indented(f"{record.id}  ", fields["text"], bold=True)
+    echo_indented(f"M{record.id}  ", fields["text"], bold=True)
     for label, text in (
         ("type", record.type),
         ("state", state),
@@ -121,11 +123,11 @@ def add(type_: str, text: tuple[str, ...]) -> None:
             _approve_memory(connection, record)
             return
     click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
-    click.echo(f"a person approves it with: hardwon memory approve {record.id}")
+    click.echo(f"a person approves it with: hardwon accept M{record.id}")
 
 
 @memory.command()
-@click.argument("name", metavar="NO")
+@click.argument("name", metavar="NO", shell_complete=complete_memories)
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
 def edit(name: str, text: tuple[str, ...]) -> None:
     """Reword a memory; without TEXT in your editor.
@@ -164,8 +166,8 @@ def check(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@memory.command()
-@click.argument("names", nargs=-1, required=True, metavar="NO|FILE…")
+@memory.command(hidden=True)
+@click.argument("names", nargs=-1, required=True, metavar="NO|FILE…", shell_complete=complete_memories)
 def approve(names: tuple[str, ...]) -> None:
     """Approve memories: proposals by number, files of this repository by name."""
     require_person("approving a memory")
@@ -194,8 +196,8 @@ def _approve_memory(connection: Connection, record: Memory) -> None:
             echo_text(f"  but {fault}: {fix}")
 
 
-@memory.command()
-@click.argument("names", nargs=-1, required=True, metavar="NO…")
+@memory.command(hidden=True)
+@click.argument("names", nargs=-1, required=True, metavar="NO…", shell_complete=complete_memories)
 def reject(names: tuple[str, ...]) -> None:
     """Reject proposals; the same words are not proposed again."""
     require_person("rejecting a memory")
@@ -203,7 +205,7 @@ def reject(names: tuple[str, ...]) -> None:
 
 
 @memory.command()
-@click.argument("names", nargs=-1, required=True, metavar="NO…")
+@click.argument("names", nargs=-1, required=True, metavar="NO…", shell_complete=complete_memories)
 def retire(names: tuple[str, ...]) -> None:
     """Retire memories, which no longer count; their files stay."""
     require_person("retiring a memory")

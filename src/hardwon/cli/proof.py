@@ -9,6 +9,7 @@ import click
 
 from hardwon import clock, paths
 from hardwon.actions.measuring import measure_lesson, stop_measuring, undo_step_down
+from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_field, echo_json, echo_styled, echo_table, echo_text
 from hardwon.efficacy.blame import describe_call
@@ -55,7 +56,7 @@ VERDICT_NAMES = {
 
 
 @click.command()
-@click.argument("slug", required=False)
+@click.argument("slug", required=False, shell_complete=complete_lessons)
 @click.option("--measure", is_flag=True, help="keep the lesson silent in some sessions, drawn at random, to measure it")
 @click.option("--stop", is_flag=True, help="tell it in every session again")
 @click.option("--undo", is_flag=True, help="undo a step down: hold or tell it as its record says")

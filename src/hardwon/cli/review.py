@@ -1,4 +1,4 @@
-"""review, accept, reject"""
+"""review"""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from hardwon.actions import candidates
 from hardwon.actions.lessons import accept_candidate, undo_decision
 from hardwon.cli.candidates import (
     PERSON_READER,
-    accept_by_name,
     show_evidence,
     show_in_force,
     show_list,
     show_proposal,
 )
 from hardwon.cli.context import find_agent, is_interactive, open_store, require_person
-from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text, get_width
 from hardwon.errors import UserError
 from hardwon.lessons.record import parse_lesson
@@ -95,7 +93,7 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
             waiting = list_waiting(home, connection)
             show_list(waiting)
             click.echo(
-                "next      hardwon accept N, or hardwon reject N" if waiting else "nothing to review: hardwon scan"
+                "next      hardwon accept L1, or hardwon reject L1" if waiting else "nothing to review: hardwon scan"
             )
         else:
             require_person("deciding about lessons")
@@ -323,25 +321,3 @@ def _store_judgements(home: str, connection: Connection, file: str) -> None:
 def _print_judgement(judgement: Judgement) -> None:
     outcome = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
     echo_text(f"{judgement.candidate}  {judgement.verdict:<8}{outcome}")
-
-
-@click.command()
-@click.argument("name", metavar="N|SLUG|ID")
-@add_lesson_options
-@confirm_option
-def accept(name: str, confirmed: bool, **flags: Any) -> None:
-    """Put a candidate in force as suggested, or with the fields given changed."""
-    accept_by_name(name, parse_flags(flags), confirmed=confirmed, should_ask=False)
-
-
-@click.command()
-@click.argument("names", metavar="N|SLUG|ID", nargs=-1, required=True)
-def reject(names: tuple[str, ...]) -> None:
-    """Reject candidates. They stay rejected, however often they are found again."""
-    require_person("rejecting a lesson")
-    home = paths.get_home()
-    with open_store() as connection:
-        # All names are looked up first, so that a wrong one rejects nothing.
-        for candidate in [candidates.find_candidate(home, connection, name) for name in names]:
-            candidates.reject(home, connection, candidate)
-            click.echo(f"rejected: {candidate.slug}")

@@ -17,6 +17,7 @@ from hardwon.actions.candidates import list_sound_reports, reject
 from hardwon.actions.lessons import accept_candidate
 from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
@@ -33,7 +34,7 @@ from hardwon.text.excerpts import pluralize
 MAX_SHOWN = 5
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--full", is_flag=True, help="read every transcript from the beginning")
 @click.option("--auto", is_flag=True, help="as in the background: silent, only when due, accepts nothing")
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
@@ -222,7 +223,7 @@ def print_candidates(every: bool, rejected: bool, as_json: bool) -> None:
         click.echo("next      hardwon review")
 
 
-@scan.command()
+@scan.command(hidden=True)
 @click.argument("name", metavar="N|SLUG|ID")
 @add_lesson_options
 @confirm_option

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects
+from hardwon.cli.command_group import CommandGroup
+from hardwon.cli.completions import complete_sessions
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, get_width
 from hardwon.lessons import compiled_brief
@@ -31,7 +33,7 @@ _PLURALS = {"prompt": "prompts", "event": "events", "delivery": "deliveries", "o
 _INPUT_FIELDS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sessions() -> None:
     """List, show and delete recorded sessions."""
 
@@ -69,7 +71,7 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
 
 
 @sessions.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=complete_sessions)
 @click.option("--json", "as_json", is_flag=True, help="print JSON, complete")
 def show(name: str, as_json: bool) -> None:
     """Show what was asked, done and delivered in a session.
@@ -145,7 +147,7 @@ def _print_summary(summary: Summary) -> None:
 
 
 @sessions.command("delete")
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", shell_complete=complete_sessions)
 @yes_option
 def delete_session(name: str, yes: bool) -> None:
     """Delete a session with its prompts, events and deliveries, and what was distilled from them."""

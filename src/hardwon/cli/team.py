@@ -16,6 +16,7 @@ import click
 from hardwon import paths
 from hardwon.actions import team as team_actions
 from hardwon.actions.team import Arrival, Team
+from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import confirm, is_interactive, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_field, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
@@ -35,7 +36,7 @@ DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def team() -> None:
     """Share lessons with a team, or with your other machines.
 

@@ -1,55 +1,71 @@
-"""up"""
+"""up: show what repeats, stop it, connect the agents, and import the history in the background"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 
 import click
 
 from hardwon import clock, paths, pauses, settings
+from hardwon.actions import candidates
 from hardwon.actions.approvals import compile_manifest
+from hardwon.actions.lessons import accept_candidate
 from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.diagnosis import find_path_fix
 from hardwon.agents.settings_files import read_text_file, write_discovery_files
 from hardwon.cli.agents import install
-from hardwon.cli.candidates import show_list
-from hardwon.cli.context import is_interactive, open_store
+from hardwon.cli.candidates import MAX_LINE_CHARS
+from hardwon.cli.config import SETUP_LINES
+from hardwon.cli.context import find_agent, is_interactive, open_store
+from hardwon.cli.output import echo_indented, echo_styled
 from hardwon.cli.scan import describe_read_size, echo_remaining, show_progress
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import is_proven, list_waiting
 from hardwon.mining.scan import hold_scan_lock
-from hardwon.mining.scan_request import ScanRequest, run_scan
-from hardwon.store.candidates import list_fresh_signatures
+from hardwon.mining.scan_request import ScanRequest, find_transcripts, run_scan
+from hardwon.store import retention
+from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.candidates import Candidate, list_fresh_signatures
+from hardwon.store.db import Connection
+from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
 from hardwon.worker import lifecycle
 
-MAX_SHOWN_MISTAKES = 5
+MAX_SHOWN_MISTAKES = 3
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="install into every agent found, without asking")
+@click.option("--yes", is_flag=True, help="connect every agent found, without asking")
 @click.pass_context
 def up(ctx: click.Context, yes: bool) -> None:
-    """Start hardwon, and show where things are and what to do next."""
+    """Set up hardwon: show the mistakes that repeat, stop them, and connect your agents.
+
+    It starts the worker. At a terminal it asks before it changes anything; run it again whenever you like.
+    """
     home = paths.get_home()
-    build_result = compile_manifest(home, clock.now())
+    compile_manifest(home, clock.now())
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
     has_proposals = _show_mistakes(home)
-    click.echo(f"worker    running, process {worker_status.pid}")
-    for pause in pauses.describe_pauses(home, clock.now()):
-        click.echo(f"pause     {pause}; lift it: hardwon unpause")
-    click.echo(f"home      {home}")
-    click.echo(f"lessons   {build_result.lesson_count} in force")
     for name in AGENT_PACKAGES:
         try:
             _set_up_agent(ctx, name, yes)
         except UserError as error:  # one agent's broken settings must not stop the others
             click.echo(f"agent     {load_settings(name).title}: {error.say}; {error.fix}")
-    if fix := find_path_fix():
-        click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
+    if not any(shutil.which(load_settings(name).program) for name in AGENT_PACKAGES):
+        click.echo("agent     no supported agent on the PATH; once there is one: hardwon up")
+    _offer_path()
+    _offer_completion()
+    _start_import(home, should_start=yes or is_interactive())
+    click.echo(f"worker    running, process {worker_status.pid}")
+    for pause in pauses.describe_pauses(home, clock.now()):
+        click.echo(f"pause     {pause}; lift it: hardwon unpause")
+    click.echo(f"home      {home}")
+    click.echo(f"lessons   {compile_manifest(home, clock.now()).lesson_count} in force")
     values = settings.resolve_settings(settings.read_config(home))
     if values["autoReflect"]:
         idle_minutes = values["idleMinutes"]
@@ -64,27 +80,8 @@ def up(ctx: click.Context, yes: bool) -> None:
     click.echo("          hardwon doctor          check every part")
 
 
-def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
-    agent_settings = load_settings(name)
-    path = agent_settings.get_settings_path()
-    try:
-        settings_text = read_text_file(os.path.realpath(path))
-        has_hooks = bool(settings_text and agent_settings.find_hooks(settings_text))
-    except ValueError as error:
-        raise UserError(f"{path}: {error}", f"repair it, then: hardwon install {name}") from None
-    if has_hooks:
-        click.echo(f"agent     {agent_settings.title}: hooks installed")
-    elif not shutil.which(agent_settings.program):
-        click.echo(f"agent     {agent_settings.title}: not found on the PATH")
-    elif yes or is_interactive():
-        click.echo(f"agent     {agent_settings.title}: found, no hooks yet; they would go into {path}")
-        ctx.invoke(install, agent=name, yes=yes)
-    else:
-        click.echo(f"agent     {agent_settings.title}: found, no hooks yet: hardwon install {name}")
-
-
 def _show_mistakes(home: str) -> bool:
-    """Scan what is new, show at most five proposals that pass the gate, and return whether any wait for review."""
+    """Scan what is new, offer to stop the mistakes that recorded calls prove, and return whether proposals wait."""
     values = settings.resolve_settings(settings.read_config(home))
     with open_store() as connection:
         with hold_scan_lock(home, wait=False) as has_lock:
@@ -94,16 +91,130 @@ def _show_mistakes(home: str) -> bool:
             else:
                 click.echo("scanned   another scan is running")
         waiting = list_waiting(home, connection)
-        fresh_count = len(list_fresh_signatures(connection))
-    proven = [candidate for candidate in waiting if is_proven(candidate, values["minTriggerPrecision"])]
-    if proven:
-        shown = proven[:MAX_SHOWN_MISTAKES]
-        of_all = f" of {len(proven)}" if len(proven) > len(shown) else ""
-        click.echo(f"mistakes  {pluralize(len(shown), 'lesson')}{of_all} worth a look; recorded calls prove each:")
-        show_list(shown)
-        echo_remaining(fresh_count)
+        proven = [candidate for candidate in waiting if is_proven(candidate, values["minTriggerPrecision"])]
+        if not proven:
+            click.echo("mistakes  nothing repeatable was found")
+        else:
+            _offer_fixes(home, connection, proven)
+        echo_remaining(len(list_fresh_signatures(connection)))
+        if unproven_count := len(waiting) - len(proven):
+            click.echo(f"          {pluralize(unproven_count, 'more proposal')} that no recorded call proves")
+        return bool(list_waiting(home, connection))
+
+
+def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> None:
+    """Show the mistakes with their fixes; at a terminal a person stops each with one key."""
+    lost_calls = sum(candidate.occurrences for candidate in proven)
+    echo_styled(
+        f"mistakes  your agents lost {pluralize(lost_calls, 'call')} to {pluralize(len(proven), 'repeatable mistake')}",
+        bold=True,
+    )
+    can_decide = is_interactive() and not find_agent()
+    for candidate in proven[:MAX_SHOWN_MISTAKES]:
+        _show_mistake(candidate)
+        if can_decide and not _ask_about(home, connection, candidate):
+            break
+    if not can_decide:
+        names = " ".join(f"L{candidate.number}" for candidate in proven[:MAX_SHOWN_MISTAKES])
+        click.echo(f"          stop {'it' if len(proven) == 1 else 'them'}: hardwon accept {names}")
+    if len(proven) > MAX_SHOWN_MISTAKES:
+        click.echo(f"          and {len(proven) - MAX_SHOWN_MISTAKES} more: hardwon review")
+
+
+def _show_mistake(candidate: Candidate) -> None:
+    summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
+    echo_indented(f"  L{candidate.number:<6} ", summary)
+    echo_indented("          → ", to_printable_line(candidate.record["solution"], MAX_LINE_CHARS), fg="green")
+    sessions = pluralize(len(candidate.sessions), "session")
+    echo_styled(f"          {pluralize(candidate.occurrences, 'call')} lost in {sessions}", dim=True)
+
+
+def _ask_about(home: str, connection: Connection, candidate: Candidate) -> bool:
+    """Ask whether to stop a mistake, do it, and return whether to go on to the next."""
+    question = "          Stop it from now on? [Y]es [n]o [l]ater [q]uit"
+    answer = click.prompt(question, default="", show_default=False).strip().lower()[:1]
+    try:
+        if answer in ("", "y"):
+            lesson = accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
+            click.echo(f"          in force as a {lesson.delivery} (undo: hardwon undo L{candidate.number})")
+        elif answer == "n":
+            candidates.reject(home, connection, candidate)
+            click.echo("          rejected; it is not proposed again")
+    except UserError as error:
+        click.echo(f"          not accepted: {to_printable_line(error.say)}; it stays in review")
+    return answer != "q"
+
+
+def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
+    agent_settings = load_settings(name)
+    path = agent_settings.get_settings_path()
+    try:
+        settings_text = read_text_file(os.path.realpath(path))
+        has_hooks = bool(settings_text and agent_settings.find_hooks(settings_text))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}", f"repair it, then: hardwon install {name}") from None
+    if has_hooks:
+        click.echo(f"agent     {agent_settings.title}: connected")
+    elif not shutil.which(agent_settings.program):
+        return  # agents that are not used here are none of the person's concern
+    elif yes or is_interactive():
+        ctx.invoke(install, agent=name, yes=yes)
     else:
-        click.echo("mistakes  nothing repeatable was found")
-    if len(waiting) > len(proven):
-        click.echo(f"          {pluralize(len(waiting) - len(proven), 'more proposal')} that no recorded call proves")
-    return bool(waiting)
+        click.echo(f"agent     {agent_settings.title}: found, not connected: hardwon install {name}")
+
+
+def _offer_path() -> None:
+    """Say how to call hardwon by name, and at a terminal do it."""
+    fix = find_path_fix()
+    if not fix:
+        return
+    click.echo(f"command   hardwon is not on the PATH; to call it by name, as agents do:\n          {fix}")
+    if not is_interactive() or not click.confirm("          Do this now?", default=True):
+        return
+    subprocess.run(["/bin/sh", "-c", fix], check=True)
+    folder = os.path.expanduser("~/.local/bin")
+    if folder not in os.environ.get("PATH", "").split(os.pathsep):
+        click.echo('          linked; this shell finds it after: export PATH="$HOME/.local/bin:$PATH"')
+
+
+def _offer_completion() -> None:
+    """At a terminal, offer to complete hardwon's commands in the person's shell; once it is there, say nothing."""
+    shell = os.path.basename(os.environ.get("SHELL", ""))
+    if not is_interactive() or shell not in SETUP_LINES:
+        return
+    line, file_name = SETUP_LINES[shell]
+    path = os.path.expanduser(file_name)
+    if "hardwon completion" in read_text_file(path):
+        return
+    if click.confirm(f"          Complete hardwon's commands with Tab (a line in {file_name})?", default=False):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"\n{line}\n")
+        click.echo("          done; open a new shell")
+
+
+def _start_import(home: str, *, should_start: bool) -> None:
+    """Import the agents' history in a process of its own, if nothing is recorded yet."""
+    values = settings.resolve_settings(settings.read_config(home))
+    with open_store() as connection:
+        if retention.read_store_totals(connection).sessions:
+            return
+    files = find_transcripts(ScanRequest(), values, {})
+    if not files:
+        return
+    count = pluralize(len(files), "transcript")
+    if not should_start:
+        click.echo(f"history   {count} can be imported: hardwon import transcripts")
+        return
+    log_path = os.path.join(home, "logs", "import.log")
+    paths.make_private_folder(os.path.dirname(log_path))
+    with open(log_path, "ab") as log, lifecycle.open_jobs_lock(home) as lock:
+        subprocess.Popen(
+            [sys.executable, "-I", "-m", "hardwon", "import", "transcripts", "--background"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=[lock],
+        )
+    click.echo(f"history   importing {count} in the background; hardwon status shows how far it is")

@@ -12,6 +12,7 @@ import click
 
 from hardwon import clock, paths, pauses, settings
 from hardwon.cli.context import json_option, open_store, require_person
+from hardwon.cli.import_progress import describe_import
 from hardwon.cli.output import echo_json, format_age
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
@@ -85,6 +86,8 @@ def status(as_json: bool) -> None:
     if database["backlog"]:
         click.echo(f"index     {database['backlog']}")
     click.echo(f"spool     {spooled_count} pending")
+    if import_progress := describe_import(home):
+        click.echo(f"history   {import_progress}")
 
 
 def _format_days(days: int) -> str:

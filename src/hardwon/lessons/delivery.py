@@ -45,7 +45,7 @@ MAX_NAMES = 18
 MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
 MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
 _VERBS_BY_TOPIC = {
-    "": ("accept", "reject"),
+    "": ("accept", "reject", "undo"),
     "handoff": ("ratify", "discard"),
     "memory": ("approve", "reject", "retire"),
 }
@@ -278,7 +278,7 @@ def can_be_for_hardwon(prompt: str) -> bool:
 
 @frozen
 class TypedDecision:
-    """A decision that a person typed; the topic is empty for lessons."""
+    """A decision that a person typed; without a topic, each name says what it is about: L3, M3, H3."""
 
     topic: str
     verb: str
@@ -296,16 +296,13 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
     topic = _SHORT_FORMS.get(verb, "")
     if verb in _VERBS_BY_TOPIC:
         topic, verb, names = verb, names[0], names[1:]
-    # `reject` is about lessons unless every name has the letter of a memory.
-    elif verb == "reject" and all(name.startswith("M:") for name in names):
-        topic = "memory"
     is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))
     return TypedDecision(topic, verb, names) if is_valid and verb in _VERBS_BY_TOPIC[topic] else None
 
 
 def _is_name(word: str) -> bool:
     """Return whether a word is a number, with or without its letter, a slug or a session id."""
-    number = word[2:] if word[:2] in ("H:", "M:") else word
+    number = word[1:].removeprefix(":") if word[:1] in ("L", "M", "H") else word
     return number.isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
 

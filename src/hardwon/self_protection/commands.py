@@ -38,6 +38,7 @@ _DECIDING_VERBS = {
     "uninstall": (),
     "accept": (),
     "reject": (),
+    "undo": (),
     "allow": (),
     "review": (),
     "config": ("set",),
@@ -78,7 +79,7 @@ _LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unb
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (*_LAUNCHER_TEXT.split(), *_CLEARING_LAUNCHERS)
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
-_TYPED_TO_AGENTS = ("accept", "reject", "allow", "ratify", "discard", "approve", "handoff", "memory")
+_TYPED_TO_AGENTS = ("accept", "reject", "undo", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = (*AGENTS, "claude", "dcode", "cursor-agent")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
@@ -287,6 +288,9 @@ def _is_own_name(word: str) -> bool:
 
 
 def _is_decision(arguments: Sequence[str]) -> bool:
+    # `hardwon data purge` is `hardwon purge`, and `hardwon worker jobs` is `hardwon jobs`.
+    if arguments[:1] in (["data"], ["worker"]):
+        arguments = arguments[1:]
     verb, *operands = [word for word in arguments if not word.startswith("-")] or [""]
     options = {word.partition("=")[0] for word in arguments if word.startswith("-")}
     if (

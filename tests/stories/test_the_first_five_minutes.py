@@ -1,0 +1,103 @@
+"""The first five minutes: `up` shows value before it asks, and one yes and one no decide everything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude_transcript import TranscriptWriter
+from tests.support.handoff_drafts import DraftWriter, create_repository
+from tests.support.house import GIT_STASH, House, bash, run_at_terminal, wait_for
+
+AN_AGENT = {"CLAUDECODE": "1"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, own_home: str) -> Path:
+    return create_repository(tmp_path / "kite", own_home)
+
+
+@pytest.fixture
+def mistakes(own_home: str) -> None:
+    for _ in range(2):
+        TranscriptWriter(own_home).mistake().write()
+
+
+def test_up_stops_a_mistake_with_one_key_and_connects_the_agent(house: House, own_home: str, mistakes: None) -> None:
+    fake = os.path.join(own_home, "bin")
+    os.makedirs(fake)
+    shutil.copy("/bin/true", os.path.join(fake, "claude"))
+    environment = {"PATH": f"{fake}:/usr/bin:/bin", "SHELL": "/bin/bash"}
+    seen = run_at_terminal("up", typed="\n\n\ny\n", **environment)
+    told = ["your agents lost 2 calls to 1 repeatable mistake", "Stop it from now on?", "adds 10 hooks", "history   "]
+    assert [seen.index(words) for words in told] == sorted(seen.index(words) for words in told)
+    assert "lessons   1 in force" in seen
+    assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied
+    link = Path(own_home, ".local", "bin", "hardwon")
+    assert link.is_symlink() and "hardwon completion bash" in Path(own_home, ".bashrc").read_text()
+    again = run_at_terminal("up", **{**environment, "PATH": f"{link.parent}:{environment['PATH']}"})
+    assert "Claude Code: connected" in again and "?" not in again, "the second time nothing is left to ask"
+
+
+def test_up_imports_the_history_in_the_background(house: House, mistakes: None) -> None:
+    assert "2 transcripts can be imported: hardwon import transcripts" in house.ok("up").out
+    assert "importing 2 transcripts in the background" in house.ok("up", "--yes").out
+    wait_for(lambda: len(house.ok("sessions", "list", "--json").json()) == 2)
+
+
+def test_one_yes_and_one_no_for_lessons_memories_and_handoffs(house: House, repository: Path, mistakes: None) -> None:
+    house.ok("scan")
+    house.ok("memory", "add", "project", "The kite needs wind.", cwd=str(repository), env=AN_AGENT)
+    house.ok("memory", "add", "project", "The string is red.", cwd=str(repository), env=AN_AGENT)
+    writer = DraftWriter(house, repository)
+    writer.draft()
+    said = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
+    assert "in force as a hold" in said and "approved as memory 1" in said and "ratified: " in said
+    assert "rejected: memory 2" in house.ok("reject", "M2", cwd=str(repository)).out
+    assert "no longer told: handoff 1" in house.ok("undo", "H1").out
+    assert "proposed again: L1" in house.ok("undo", "L1").out
+    assert "rejected: " in house.ok("reject", "1").out
+    writer.connection.close()
+
+
+def test_the_last_approval_is_taken_back_without_a_name(house: House) -> None:
+    house.add(GIT_STASH)
+    assert house.ok("undo").out.startswith("retired: ")
+    refused = house.cli("undo")
+    assert (refused.code, refused.err) == (1, "error: there is nothing to undo\n  fix: hardwon approvals\n")
+
+
+def test_a_retired_lesson_is_accepted_again_by_its_name(house: House) -> None:
+    slug = house.add(GIT_STASH)
+    assert house.ok("reject", slug).out == f"retired: {slug}\n"
+    assert "in force as a" in house.ok("accept", slug).out
+
+
+@pytest.mark.parametrize("words", [("accept", "M1"), ("reject", "H1"), ("undo",), ("data", "purge", "--text", "kite")])
+def test_an_agent_decides_nothing(house: House, words: tuple[str, ...]) -> None:
+    refused = house.cli(*words, env=AN_AGENT)
+    assert (refused.code, "is for a person" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("serch", "kite"), "hardwon search kite"),
+        (("lesson", "list"), "hardwon lessons list"),
+        (("lessons", "lst"), "hardwon lessons list"),
+        (("xyzzy",), "hardwon --help"),
+    ],
+)
+def test_a_misspelt_command_is_answered_with_the_right_one(house: House, words: tuple[str, ...], fix: str) -> None:
+    refused = house.cli(*words)
+    misspelt = next(word for word in words if word not in ("lessons",))
+    assert (refused.code, refused.err) == (1, f"error: there is no command {misspelt!r}\n  fix: {fix}\n")
+
+
+def test_the_commands_of_data_and_worker_have_a_short_form(house: House) -> None:
+    assert house.ok("worker", "start").out.startswith("worker running")
+    assert house.ok("stop").out == "worker stopped\n"
+    assert house.ok("data", "export").out == house.ok("export").out
