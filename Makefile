@@ -1,25 +1,37 @@
 # Needs Python 3.11 or later, pip, make and git; everything else is fetched into .venv and .cache.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/.installed
 READY := .venv/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo unit test test-long test-real-core test-real coverage check docs dist clean bench-recall
+.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs dist clean bench-recall
 .DEFAULT_GOAL := up
 
-$(READY): pyproject.toml
+# uv installs in seconds; pip is on every machine. Both print as they go.
+INSTALL := $(shell command -v uv >/dev/null && echo uv pip install --python $(BIN)/python || \
+	echo $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --progress-bar off)
+
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("hardwon needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@echo "setting up .venv (once)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "installing hardwon into .venv (once, about 110 MB)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
+	@$(INSTALL) --editable .
 	@touch $@
 
-up: $(READY)          ## start hardwon, say where things are and what to do next
+$(READY): $(INSTALLED)
+	@echo "installing what development needs into .venv (once, about 400 MB)"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+up: $(INSTALLED)      ## set up hardwon: see what goes wrong again and again, and stop it
 	@$(BIN)/hardwon up
 
-demo: $(READY)        ## a mistake found, accepted and held, in a throwaway home
+demo: $(INSTALLED)    ## a mistake found, accepted and held, in a throwaway home
 	@$(BIN)/hardwon demo
+
+dev: $(READY)         ## what tests and checks need
 
 unit: $(READY)        ## unit tests and the rules of the repository
 	$(BIN)/pytest tests/unit tests/rules -n $(CORES) --dist worksteal

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from hardwon.mcp.server import MCPServer
 from hardwon.search.recalled_text import MAX_ANSWER_CHARS
 from tests.support.distilled_store import NOON, DistilledStore
 from tests.support.handoff_drafts import DraftWriter
 from tests.support.house import GIT_STASH, House, happened, prompt, used
+from tests.support.mcp_client import connect_in_process
 
 # `mcp` and pydantic take half a second to import, which each process that collects tests would spend.
 if TYPE_CHECKING:
@@ -33,12 +35,10 @@ class Server:
         """Return the result of a conversation with a server in this process."""
         from mcp.client import Client
 
-        from hardwon.mcp import build_server
-
-        server = build_server(self.house.home, os.path.realpath(self.folder), all_projects=self.all_projects)
+        server = MCPServer(self.house.home, os.path.realpath(self.folder), all_projects=self.all_projects)
 
         async def main() -> Any:
-            async with Client(server) as client:
+            async with Client(connect_in_process(server)) as client:
                 return await talk(client)
 
         return anyio.run(main)
@@ -102,7 +102,7 @@ def server(house: House, tmp_path: Path) -> Server:
 
 
 def test_the_process_says_what_it_is_for_and_lists_its_tools(server: Server) -> None:
-    from hardwon.mcp import TOOLS
+    from hardwon.mcp.tools import TOOLS
 
     async def talk(client: Client) -> Any:
         return client.instructions, (await client.list_tools()).tools

@@ -147,7 +147,7 @@ def test_every_hook_is_documented_with_its_budget() -> None:
 
 
 def test_every_mcp_tool_and_its_arguments_are_documented() -> None:
-    tools = importlib.import_module("hardwon.mcp").TOOLS
+    tools = importlib.import_module("hardwon.mcp.tools").TOOLS
     arguments = {name for tool in tools for name in inspect.signature(tool).parameters} - {"context"}
     uphold(
         "every MCP tool and argument is in docs/mcp.md, as `name`",

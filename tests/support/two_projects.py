@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sqlite3
 from pathlib import Path
 from time import time
 from typing import Any
 
-import anyio
-
 from hardwon import settings
-from hardwon.mcp import build_server
+from hardwon.mcp.server import MCPServer
 from hardwon.privacy import event_filter
 from hardwon.sessions import ingest
 from hardwon.store import db
@@ -85,7 +84,12 @@ class TwoProjects:
 
     def ask_mcp(self, folder: str, tool: str, /, **arguments: Any) -> str:
         """Return what an agent in a project's folder is answered over MCP, refusals too."""
-        return anyio.run(_call_tool, self.home, folder, tool, arguments)
+        call = {"name": tool, "arguments": arguments}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+        reply = MCPServer(self.home, folder).answer_line(json.dumps(request).encode())
+        result = json.loads(reply or b"")["result"]
+        text: str = result["content"][0]["text"]
+        return f"refused: {text}" if result["isError"] else text
 
     def search(self, project: str, query: str, *options: str) -> list[str]:
         """Return the ids that a search in a project finds, best first."""
@@ -124,13 +128,3 @@ class TwoProjects:
         self.house.ok("memory", "add", kind, text, cwd=project)
         number: int = self.rows("select max(id) from memories")[0][0]
         return number
-
-
-async def _call_tool(home: str, project: str, tool: str, arguments: dict[str, Any]) -> str:
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    try:
-        result = await build_server(home, project).call_tool(tool, arguments)
-    except ToolError as refused:
-        return f"refused: {refused}"
-    return "\n".join(str(getattr(content, "text", "")) for content in getattr(result, "content", ()))

@@ -79,7 +79,7 @@ class CommandGroup(click.Group):
         if not self.lazy_commands:
             super().format_commands(ctx, formatter)
             return
-        listed_names = set()
+        listed_names = set[str]()
         for heading, table in (self.sections or {"Commands": self.lazy_commands}).items():
             with formatter.section(heading):
                 formatter.write_dl([(name, help_text) for name, (_, help_text) in table.items()])

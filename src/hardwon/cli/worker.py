@@ -198,6 +198,6 @@ def mcp(folder: str, all_projects: bool) -> None:
 
     An agent starts it: claude mcp add hardwon -- hardwon mcp
     """
-    from hardwon.mcp import build_server  # half a second that `--help` need not pay
+    from hardwon.mcp.server import run_server
 
-    build_server(paths.get_home(), os.path.realpath(folder), all_projects=all_projects).run("stdio")
+    run_server(paths.get_home(), os.path.realpath(folder), all_projects=all_projects)

@@ -1,0 +1,1 @@
+"""MCP for agents: `server` speaks the protocol, `tools` has what agents may ask."""
