@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles 
 
 # uv installs in seconds; pip is on every machine. Both print as they go.
 INSTALL := $(shell command -v uv >/dev/null && echo uv pip install --python $(BIN)/python || \
-	echo $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --progress-bar off)
+	echo $(PYTHON) -m pip --python $(BIN)/python install --disable-pip-version-check --progress-bar off --no-compile)
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("hardwon needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'

@@ -74,7 +74,7 @@ FURTHER_COMMANDS = {
     "trust": ("approvals", "use the lessons that a repository carries"),
     "reflect": ("reflect", "draft the handoff of a session"),
     "resume": ("handoff", "show where the last session here left off"),
-    "mcp": ("worker", "serve MCP to an agent, on stdin and stdout"),
+    "mcp": ("mcp_command", "serve MCP to an agent, on stdin and stdout"),
     "completion": ("config", "print shell completion for bash, zsh or fish"),
 }
 COMMANDS = {

@@ -12,7 +12,7 @@ from hardwon import paths
 from hardwon.actions.candidates import build_accepted_record, find_candidate, replay_record
 from hardwon.actions.lessons import accept_candidate
 from hardwon.cli.context import open_store, require_person
-from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
+from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_text, get_width, wrap_text
 from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay
@@ -42,28 +42,7 @@ from hardwon.types import DELIVERY_MODES, Lesson
 MAX_EVIDENCE = 6
 MAX_QUOTE_LINES = 4
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
-MAX_LINE_CHARS = 110
 PERSON_READER = "person"
-
-
-def show_list(proposals: Sequence[Candidate]) -> None:
-    """Print candidates in a table; nothing if there are none."""
-    if not proposals:
-        return
-    rows = []
-    for candidate in proposals:
-        summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
-        solution = to_printable_line(candidate.record["solution"], MAX_LINE_CHARS)
-        occurrences = f"{candidate.occurrences}x" if candidate.occurrences > 1 else "once"
-        if is_proposed_by_agent(candidate):
-            occurrences = "proposed"
-        elif len(candidate.sessions) > 1:
-            occurrences += f"\n{pluralize(len(candidate.sessions), 'session')}"
-        description = f"{summary}\n→ {solution}"
-        if "repeats" in candidate.parts:
-            description += f"\n{describe_figures(candidate.parts)}"
-        rows.append([f"L{candidate.number}", f"{candidate.score:.2f}", occurrences, description])
-    echo_table(["no", "score", "seen", "mistake, and what worked"], rows)
 
 
 def show_preview(candidate: Candidate) -> None:

@@ -8,10 +8,8 @@ import re
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 
 from hardwon import clock, paths, pauses, projects, settings
-from hardwon.actions.approvals import compile_manifest
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.completions import complete_settings
 from hardwon.cli.context import json_option, require_person
@@ -66,6 +64,8 @@ def get_value(name: str, as_json: bool) -> None:
 @click.argument("value")
 def set_value(name: str, value: str) -> None:
     """Set NAME to VALUE (JSON; a bare word is text). `null` restores the default."""
+    from hardwon.actions.approvals import compile_manifest
+
     require_person("changing a setting")
     setting, home = _find_setting(name), paths.get_home()
     try:
@@ -145,6 +145,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     Put the line below where your shell reads it; for zsh after compinit.
     """
+    from click.shell_completion import get_completion_class
+
     completion_class = get_completion_class(shell)
     assert completion_class is not None, "click knows these three shells"
     click.echo(completion_class(ctx.find_root().command, {}, "hardwon", "_HARDWON_COMPLETE").source())

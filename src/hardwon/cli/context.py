@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 import click
 
 from hardwon import paths, projects
+from hardwon.actions.spool_draining import drain_spool
 from hardwon.cli.output import echo_styled
 from hardwon.errors import UserError
 from hardwon.self_protection.commands import find_agent_variable
@@ -28,10 +29,7 @@ def open_store(*, drain: bool = False) -> Iterator[db.Connection]:
     home = paths.get_home()
     with closing(db.connect(home)) as connection:
         if drain:
-            from hardwon.actions import prompts  # imported here because most commands do not need it
-            from hardwon.sessions import ingest
-
-            ingest.drain_spool(home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(home, prompt, cwd))
+            drain_spool(home, connection)
         yield connection
 
 

@@ -11,7 +11,7 @@ from hardwon.actions.decisions import accept_proposal, reject_proposal, take_bac
 from hardwon.cli.candidates import show_in_force
 from hardwon.cli.completions import complete_proposals, complete_undoable
 from hardwon.cli.context import open_store_for_decision, require_person
-from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
+from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_text
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief

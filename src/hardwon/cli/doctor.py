@@ -19,7 +19,7 @@ from hardwon.lessons import manifest
 from hardwon.lessons.delivery import REFUSED_DECISION
 from hardwon.lessons.diagnosis import check_lessons
 from hardwon.lessons.review_queue import list_waiting
-from hardwon.search.indexing import describe_backlog
+from hardwon.search.backlog import describe_backlog
 from hardwon.sessions.spool import find_unreadable, read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.candidates import find_last_scan_time

@@ -8,7 +8,6 @@ import sys
 import click
 
 from hardwon import clock, paths, projects, settings
-from hardwon.actions.handoffs import ratify_handoff, write_handoff
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.completions import complete_handoffs
 from hardwon.cli.context import (
@@ -21,7 +20,7 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, ratification
+from hardwon.handoff import handoffs
 from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING
 from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
@@ -100,6 +99,9 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
 
     The draft counts as it is now; take out what is wrong first. Nothing is ever pushed.
     """
+    from hardwon.actions.handoffs import ratify_handoff
+    from hardwon.handoff import ratification
+
     require_person("ratifying a handoff")
     home, now = paths.get_home(), clock.now()
     if commits is None:
@@ -115,6 +117,8 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
 @click.argument("name", metavar="NO|SESSION", shell_complete=complete_handoffs)
 def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
+    from hardwon.actions.handoffs import ratify_handoff
+
     home = paths.get_home()
     with open_store_for_decision() as connection:
         record = handoffs.find_handoff(connection, name)
@@ -137,6 +141,8 @@ def amend(name: str) -> None:
 @names_argument
 def discard(names: tuple[str, ...]) -> None:
     """Discard drafts; their files are deleted."""
+    from hardwon.handoff import ratification
+
     require_person("discarding a handoff")
     with open_store_for_decision() as connection:
         for name in names:
@@ -157,6 +163,8 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
     counts at once; an agent's is a draft. With --json, what hardwon recorded of the session is attached, and claims
     that it contradicts are marked.
     """
+    from hardwon.actions.handoffs import write_handoff
+
     home, agent_variable = paths.get_home(), find_agent()
     content = " ".join(text)
     if not content and is_interactive() and not is_json:

@@ -14,7 +14,6 @@ from hardwon.errors import UserError
 from hardwon.store.jobs import cancel, list_jobs, retry
 from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.worker import lifecycle
 
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
@@ -55,6 +54,8 @@ def print_jobs(as_json: bool) -> None:
 @click.argument("ids", nargs=-1, type=int, metavar="[ID]...")
 def retry_jobs(ids: tuple[int, ...]) -> None:
     """Retry jobs now; without an ID all dead ones."""
+    from hardwon.worker import lifecycle
+
     require_person("trying a job again")
     with open_store() as connection:
         job_states = {job["id"]: job["state"] for job in list_jobs(connection)}

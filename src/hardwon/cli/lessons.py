@@ -5,26 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import click
 
-from hardwon import clock, paths, pauses, projects, settings
-from hardwon.actions import approvals
-from hardwon.actions.lessons import (
-    add_lesson,
-    approve_waiting_changes,
-    edit_lesson,
-    import_foreign_lessons,
-    propose_lesson,
-    restore_lesson,
-    retire_lesson,
-    rewrite_lesson,
-)
-from hardwon.agents.fields import get_text, get_tool_path
-from hardwon.cli.candidates import show_list
+from hardwon import clock, paths, pauses, settings
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
@@ -36,12 +23,11 @@ from hardwon.cli.context import (
     require_person,
     show_diff,
 )
+from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, foreign_lessons
+from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.delivery import open_index
-from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
@@ -53,65 +39,21 @@ from hardwon.lessons.lookup import (
     has_tag_and_tool,
     is_about,
 )
-from hardwon.lessons.record import select_authored_fields, to_lesson_record
-from hardwon.lessons.review_queue import list_waiting, to_candidate_record
-from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
-from hardwon.store.injections import list_latest_deliveries
-from hardwon.store.views import list_lesson_deliveries
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.text.excerpts import pluralize
-from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Event, Lesson
+from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 
 MAX_SHOWN_DELIVERIES = 10
 MAX_SHOWN_OTHERS = 15
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
-# Each option is named by the field of a lesson's record that it sets.
-_LESSON_OPTIONS = (
-    click.option("--summary", help="what goes wrong, in a line"),
-    click.option("--problem", help="the root cause"),
-    click.option("--solution", help="what to do instead"),
-    click.option("--command", "commandPatterns", multiple=True, metavar="REGEX", help="fires on a Bash command"),
-    click.option("--path", "pathPatterns", multiple=True, metavar="GLOB", help="fires on a file"),
-    click.option("--content", "contentPatterns", multiple=True, metavar="REGEX", help="fires on text to be written"),
-    click.option("--unless", "unless", multiple=True, metavar="REGEX", help="skip if this matches too"),
-    click.option("--tool", "toolNames", multiple=True, metavar="TOOL", help="only for this tool, such as Bash or Edit"),
-    click.option("--delivery", type=click.Choice(DELIVERY_MODES), help="a new lesson is a note"),
-    click.option("--block-reason", "blockReason", help="what the agent is told; {command} is filled in"),
-    click.option(
-        "--match-in", "commandMatchTarget", type=click.Choice(COMMAND_TARGETS), help="full: match inside quotes too"
-    ),
-    click.option("--priority", type=int, help="1 to 10; 5 for a new lesson"),
-    click.option("--confidence", type=float, help="0 to 1; 0.9 for a new lesson"),
-    click.option("--tag", "tags", multiple=True, metavar="TAG", help="category:value, such as tool:git"),
-    click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
-)
-confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
 
 
 @click.group(cls=CommandGroup)
 def lessons() -> None:
     """Write, edit, list, import and check lessons."""
-
-
-def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:
-    # Decorators apply from the last to the first, and click lists options in that order.
-    for option in reversed(_LESSON_OPTIONS):
-        command = option(command)
-    return command
-
-
-def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that the options set."""
-    record: dict[str, Any] = {}
-    if flags.pop("here"):
-        record["scope"] = {"type": "project", "path": projects.find_project_path(os.getcwd())}
-    for name, value in flags.items():
-        if value is not None and value != ():
-            record[name] = list(value) if isinstance(value, tuple) else value
-    return record
 
 
 @lessons.command()
@@ -123,6 +65,8 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
     Give flags, or a record with --json, --file or on stdin; at a terminal what is missing is asked for.
     """
+    from hardwon.actions.lessons import add_lesson, propose_lesson
+
     changes = parse_flags(flags)
     if path:
         with open(path, encoding="utf-8-sig") as file:
@@ -179,6 +123,9 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
+    from hardwon.actions.lessons import edit_lesson, rewrite_lesson
+    from hardwon.lessons.record import to_lesson_record
+
     lesson = find_lesson(paths.get_home(), slug)
     require_person("editing a lesson")
     home, changes = paths.get_home(), parse_flags(flags)
@@ -199,6 +146,8 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
 @click.argument("slug", shell_complete=complete_lessons)
 def retire(slug: str) -> None:
     """Take a lesson out of force; it stays in the file."""
+    from hardwon.actions.lessons import retire_lesson
+
     lesson = find_lesson(paths.get_home(), slug)
     require_person("retiring a lesson")
     with open_store() as connection:
@@ -211,6 +160,8 @@ def retire(slug: str) -> None:
 @confirm_option
 def restore(slug: str, confirmed: bool) -> None:
     """Put a retired, proposed or unreviewed lesson in force."""
+    from hardwon.actions.lessons import restore_lesson
+
     lesson = find_lesson(paths.get_home(), slug)
     require_person("approving a lesson")
     with open_store() as connection:
@@ -226,6 +177,9 @@ def build(yes: bool, no_approve: bool) -> None:
 
     Without changes it only compiles, which also happens by itself. Run by an agent it approves nothing.
     """
+    from hardwon.actions import approvals
+    from hardwon.actions.lessons import approve_waiting_changes
+
     home, agent_variable = paths.get_home(), find_agent()
     build_result = approvals.compile_manifest(home, clock.now())
     # A change made by hand counts only after a person has approved it.
@@ -251,6 +205,8 @@ def build(yes: bool, no_approve: bool) -> None:
 
 
 def _format_authored_fields(lesson: Lesson | None) -> str:
+    from hardwon.lessons.record import select_authored_fields
+
     if lesson is None:
         return ""
     return make_printable(json.dumps(select_authored_fields(lesson), indent=2, ensure_ascii=False))
@@ -265,6 +221,9 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
 
     A block that may not block yet, by the check that review makes, comes in as a candidate.
     """
+    from hardwon.actions.lessons import import_foreign_lessons
+    from hardwon.lessons import foreign_lessons
+
     require_person("importing lessons")
     with open(file, encoding="utf-8-sig") as stream:
         try:
@@ -297,6 +256,9 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
 
     Status `waiting` is a change that was made in lessons.json by hand and not approved: hardwon lessons build.
     """
+    from hardwon.actions import approvals
+    from hardwon.lessons.record import to_lesson_record
+
     if status == "candidate":
         _print_queue(tag, tool, as_json)
         return
@@ -327,6 +289,9 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
+    from hardwon.cli.candidate_list import show_list
+    from hardwon.lessons.review_queue import list_waiting, to_candidate_record
+
     with open_store() as connection:
         waiting = list_waiting(paths.get_home(), connection)
         matches = [candidate for candidate in waiting if is_about(candidate.record, tag, tool)]
@@ -345,6 +310,8 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show one lesson in full, and what became of its holds and blocks."""
+    from hardwon.lessons.record import to_lesson_record
+
     lesson = find_lesson(paths.get_home(), slug)
     record = to_lesson_record(lesson)
     if as_json:
@@ -360,6 +327,9 @@ def show(slug: str, as_json: bool) -> None:
 
 def _print_outcomes(lesson: Lesson) -> None:
     """Print the latest holds and blocks, each with the call that came instead."""
+    from hardwon.lessons.delivery_outcomes import find_delivery_outcome
+    from hardwon.store.views import list_lesson_deliveries
+
     with open_store() as connection:
         for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES):
             outcome = find_delivery_outcome(connection, delivery)
@@ -371,6 +341,8 @@ def _print_outcomes(lesson: Lesson) -> None:
 
 
 def _format_call(call: dict[str, Any]) -> str:
+    from hardwon.agents.fields import get_text, get_tool_path
+
     tool_input = parse_json_or_text(call["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
     subject = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
@@ -382,6 +354,9 @@ def _format_call(call: dict[str, Any]) -> str:
 @json_option
 def check(as_json: bool) -> None:
     """Check lessons.json and config.json, and report what is wrong and where."""
+    from hardwon.actions import approvals
+    from hardwon.lessons.validation import find_lesson_faults
+
     home = paths.get_home()
     faults: list[str] = []
     left_out: Mapping[str, str] = {}
@@ -412,6 +387,8 @@ def check(as_json: bool) -> None:
 
 def _count_in_force(home: str) -> int:
     """Return how many lessons the last good manifest has."""
+    from hardwon.lessons.delivery import open_index
+
     try:
         return len(open_index(home))
     except (OSError, ValueError):
@@ -466,6 +443,8 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
 @json_option
 def deliveries(limit: int, as_json: bool) -> None:
     """List what was delivered to agents: when, how, and which lesson."""
+    from hardwon.store.injections import list_latest_deliveries
+
     with open_store(drain=True) as connection:
         latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
     if as_json:

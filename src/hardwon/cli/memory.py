@@ -7,7 +7,6 @@ import os
 import click
 
 from hardwon import clock, paths, projects
-from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_or_retire_memory, reword_memory
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.completions import complete_memories
 from hardwon.cli.context import (
@@ -134,6 +133,8 @@ def edit(name: str, text: tuple[str, ...]) -> None:
 
     An approved memory stays approved with its new words; a proposed one still waits.
     """
+    from hardwon.actions.memories import reword_memory
+
     require_person("editing a memory")
     home = paths.get_home()
     with open_store_for_decision() as connection:
@@ -170,6 +171,8 @@ def check(as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NO|FILE…", shell_complete=complete_memories)
 def approve(names: tuple[str, ...]) -> None:
     """Approve memories: proposals by number, files of this repository by name."""
+    from hardwon.actions.memories import adopt_memory_file
+
     require_person("approving a memory")
     home, project = paths.get_home(), projects.find_project_path(os.getcwd())
     with open_store_for_decision() as connection:
@@ -188,6 +191,8 @@ def approve(names: tuple[str, ...]) -> None:
 
 
 def _approve_memory(connection: Connection, record: Memory) -> None:
+    from hardwon.actions.memories import approve_memory
+
     home = paths.get_home()
     approved, path = approve_memory(connection, home, record, COMMAND_LINE, clock.now())
     echo_text(f"approved as memory {approved.id}: {path}")
@@ -213,6 +218,8 @@ def retire(names: tuple[str, ...]) -> None:
 
 
 def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
+    from hardwon.actions.memories import reject_or_retire_memory
+
     home = paths.get_home()
     with open_store_for_decision() as connection:
         for name in names:

@@ -8,6 +8,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -16,7 +17,9 @@ from hardwon import clock
 from hardwon.text.characters import make_printable
 
 MAX_WIDTH = 100  # columns that are still easy to read
+MIN_WIDE_COLUMN = 20
 _NAME_WIDTH = 10
+_COLUMN_GAP = "  "
 _BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # breaks a path that is longer than a line after a folder
 
 
@@ -31,19 +34,27 @@ def echo_json(value: object) -> None:
 
 def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_column: int = -1) -> None:
     """Print rows under their headings; the wide column wraps, the others stay whole."""
-    from rich.console import Console  # imported here because it takes 80 ms
-    from rich.table import Table
-    from rich.text import Text
+    from rich.cells import cell_len, set_cell_size
 
-    # With highlighting, rich would colour numbers and paths by itself.
-    console = Console(soft_wrap=False, highlight=False)
-    table = Table(box=None, pad_edge=False, header_style="" if _is_plain() else "dim")
+    wide_column %= len(columns)
+    cells = [[make_printable(cell).split("\n") for cell in row] for row in rows]
+    widths = []
     for number, heading in enumerate(columns):
-        is_wide = number == wide_column % len(columns)
-        table.add_column(heading, no_wrap=not is_wide, overflow="fold" if is_wide else "ellipsis")
-    for row in rows:
-        table.add_row(*(Text(make_printable(cell)) for cell in row))
-    console.print(table)
+        lines = [line for row in cells for line in row[number]]
+        widths.append(max(map(cell_len, [heading, *lines])))
+    gaps = len(_COLUMN_GAP) * (len(columns) - 1)
+    room = shutil.get_terminal_size().columns - gaps - (sum(widths) - widths[wide_column])
+    widths[wide_column] = max(min(widths[wide_column], room), MIN_WIDE_COLUMN)
+    headings = _COLUMN_GAP.join(set_cell_size(heading, width) for heading, width in zip(columns, widths, strict=True))
+    echo_styled(headings.rstrip(), dim=True)
+    for row in cells:
+        wrapped_row = [
+            [part for line in lines for part in (wrap_cells(line, width) if number == wide_column else [line])]
+            for number, (lines, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for parts in zip_longest(*wrapped_row, fillvalue=""):
+            line = _COLUMN_GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
+            click.echo(line.rstrip())
 
 
 def get_width() -> int:

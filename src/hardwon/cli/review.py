@@ -17,11 +17,11 @@ import click
 from hardwon import paths
 from hardwon.actions import candidates
 from hardwon.actions.lessons import accept_candidate, undo_decision
+from hardwon.cli.candidate_list import show_list
 from hardwon.cli.candidates import (
     PERSON_READER,
     show_evidence,
     show_in_force,
-    show_list,
     show_proposal,
 )
 from hardwon.cli.context import find_agent, is_interactive, open_store, require_person

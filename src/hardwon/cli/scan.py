@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.actions.candidates import list_sound_reports, reject
-from hardwon.actions.lessons import accept_candidate
 from hardwon.agents import TRANSCRIPT_AGENTS
-from hardwon.cli.candidates import accept_by_name, show_in_force, show_list, show_preview
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
-from hardwon.cli.lessons import add_lesson_options, confirm_option, parse_flags
+from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import list_waiting, to_candidate_record
-from hardwon.mining.scan import ScanResult, hold_scan_lock, is_due
-from hardwon.mining.scan_request import ScanRequest, run_scan
-from hardwon.search.query_scope import parse_time
 from hardwon.store import candidates, db, transcripts
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
+
+if TYPE_CHECKING:
+    from hardwon.mining.scan import ScanResult
 
 MAX_SHOWN = 5
 
@@ -65,6 +61,13 @@ def scan(
     """
     if ctx.invoked_subcommand:
         return
+    # Imported here because `scan candidates` needs none of them.
+    import tempfile
+
+    from hardwon.mining.scan import is_due
+    from hardwon.mining.scan_request import ScanRequest, run_scan
+    from hardwon.search.query_scope import parse_time
+
     if tier1_only and tier2_only:
         raise UserError("--tier1-only and --tier2-only exclude each other", "choose one of them")
     if yes:
@@ -103,6 +106,8 @@ def scan(
 @contextmanager
 def _wait_for_scan_lock(home: str, *, gives_up: bool) -> Iterator[bool]:
     """Yield whether this is the only scan, after waiting for another to end unless told to give up."""
+    from hardwon.mining.scan import hold_scan_lock
+
     with hold_scan_lock(home, wait=False) as has_lock:
         if has_lock or gives_up:
             yield has_lock
@@ -142,6 +147,8 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
 
 
 def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) -> None:
+    from hardwon.cli.candidate_list import show_list
+
     click.echo(f"read      {describe_read_size(outcome)}")
     if outcome.malformed_lines:
         click.echo(f"          {pluralize(outcome.malformed_lines, 'unreadable line')} skipped")
@@ -175,6 +182,10 @@ def describe_read_size(outcome: ScanResult) -> str:
 
 def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """Show each sound lesson that agents reported with a tag and ask about it; the others are left for review."""
+    from hardwon.actions.candidates import list_sound_reports, reject
+    from hardwon.actions.lessons import accept_candidate
+    from hardwon.cli.candidates import show_in_force, show_preview
+
     sound = list_sound_reports(home, connection)
     if sound and not yes and (silent or not is_interactive() or find_agent()):
         if not silent:
@@ -203,6 +214,8 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
 @json_option
 def print_candidates(every: bool, rejected: bool, as_json: bool) -> None:
     """List candidates, best first; without --all those seen in two or more sessions."""
+    from hardwon.cli.candidate_list import show_list
+
     with open_store() as connection:
         waiting = list_waiting(paths.get_home(), connection, "rejected" if rejected else "candidate")
         matches = [candidate for candidate in waiting if every or rejected or len(candidate.sessions) > 1]
@@ -229,6 +242,8 @@ def print_candidates(every: bool, rejected: bool, as_json: bool) -> None:
 @confirm_option
 def promote(name: str, confirmed: bool, **flags: Any) -> None:
     """Put a candidate in force; at a terminal its fields are asked for."""
+    from hardwon.cli.candidates import accept_by_name
+
     accept_by_name(name, parse_flags(flags), confirmed=confirmed, should_ask=is_interactive())
 
 

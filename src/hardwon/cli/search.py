@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths
-from hardwon.actions.prompts import handle_spooled_prompt
+from hardwon.actions.spool_draining import drain_spool
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import (
     echo_field,
@@ -28,16 +28,11 @@ from hardwon.cli.output import (
     wrap_cells,
 )
 from hardwon.errors import UserError
-from hardwon.lessons.decision import START_LIMIT
-from hardwon.lessons.manifest import open_current_index
 from hardwon.search import indexing, query_scope
-from hardwon.search.brief import preview_opening
-from hardwon.search.indexing import describe_backlog
+from hardwon.search.backlog import describe_backlog
 from hardwon.search.matches import mark_text
 from hardwon.search.records import fetch_records, get_type_label
 from hardwon.search.search import Hit, SearchResult, search_records
-from hardwon.search.timeline import build_timeline
-from hardwon.sessions.ingest import drain_spool
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters
@@ -141,6 +136,8 @@ def timeline(
     anchor: str, query: str, before: int, after: int, type_: str, project: str, everywhere: bool, as_json: bool
 ) -> None:
     """Show what was asked and observed around something, or lately, in order."""
+    from hardwon.search.timeline import build_timeline
+
     with _open_searchable_store() as connection:
         result = build_timeline(
             connection,
@@ -193,7 +190,7 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
 
 @contextmanager
 def _open_searchable_store() -> Iterator[db.Connection]:
-    with query_scope.open_store(paths.get_home(), drain_spool, handle_spooled_prompt) as connection:
+    with query_scope.open_store(paths.get_home(), drain_spool) as connection:
         if backlog := describe_backlog(connection, with_vectors=False):
             click.echo(f"{backlog}: the worker does the rest (hardwon start)", err=True)
         yield connection
@@ -319,6 +316,10 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
     Nothing is delivered or claimed by looking.
     """
+    from hardwon.lessons.decision import START_LIMIT
+    from hardwon.lessons.manifest import open_current_index
+    from hardwon.search.brief import preview_opening
+
     folder = os.path.abspath(os.path.expanduser(project)) if project else os.getcwd()
     if not os.path.isdir(folder):
         raise UserError(f"there is no folder {folder}", "hardwon brief --project PATH")
@@ -340,6 +341,8 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
 
 def _describe_section(section: BriefSection) -> dict[str, Any]:
+    from hardwon.lessons.decision import START_LIMIT
+
     return {
         "section": section.name,
         "share": START_LIMIT * SECTION_SHARES[section.name] // 100,

@@ -16,9 +16,7 @@ from hardwon.cli.completions import complete_sessions
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, get_width
 from hardwon.lessons import compiled_brief
-from hardwon.sessions.lookup import find_session, list_steps
-from hardwon.store import db, documents, observations, retention
-from hardwon.store.purge import hold_purge_lock
+from hardwon.store import db, documents, retention
 from hardwon.store.sessions import STATUSES, delete, list_sessions
 from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
@@ -78,6 +76,9 @@ def show(name: str, as_json: bool) -> None:
 
     ID: its number, its id, or the start of that.
     """
+    from hardwon.sessions.lookup import find_session, list_steps
+    from hardwon.store import observations
+
     with open_store(drain=True) as connection:
         session = find_session(connection, name)
         steps = list_steps(connection, session)
@@ -151,6 +152,9 @@ def _print_summary(summary: Summary) -> None:
 @yes_option
 def delete_session(name: str, yes: bool) -> None:
     """Delete a session with its prompts, events and deliveries, and what was distilled from them."""
+    from hardwon.sessions.lookup import find_session
+    from hardwon.store.purge import hold_purge_lock
+
     require_person("deleting a session")
     home = paths.get_home()
     with open_store(drain=True) as connection:

@@ -17,7 +17,7 @@ from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.diagnosis import find_path_fix
 from hardwon.agents.settings_files import read_text_file, write_discovery_files
 from hardwon.cli.agents import install
-from hardwon.cli.candidates import MAX_LINE_CHARS
+from hardwon.cli.candidate_list import MAX_LINE_CHARS
 from hardwon.cli.config import SETUP_LINES
 from hardwon.cli.context import find_agent, is_interactive, open_store
 from hardwon.cli.output import echo_indented, echo_styled

@@ -1,9 +1,8 @@
-"""start, stop, restart, status, logs, view, mcp"""
+"""start, stop, restart, status, logs, view"""
 
 from __future__ import annotations
 
 import os
-import webbrowser
 from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
@@ -16,12 +15,10 @@ from hardwon.cli.import_progress import describe_import
 from hardwon.cli.output import echo_json, format_age
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
-from hardwon.search.indexing import describe_backlog
 from hardwon.sessions.spool import read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.documents import count_backlog
 from hardwon.text.excerpts import pluralize
-from hardwon.worker import lifecycle
 
 PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 
@@ -29,6 +26,8 @@ PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 @click.command()
 def start() -> None:
     """Start the worker of this home, unless it runs."""
+    from hardwon.worker import lifecycle
+
     worker_status = lifecycle.start_worker(paths.get_home())
     click.echo(f"worker running, process {worker_status.pid}, home {worker_status.home}")
 
@@ -36,6 +35,8 @@ def start() -> None:
 @click.command()
 def stop() -> None:
     """Stop the worker. Guards hold without it; the next session starts it again."""
+    from hardwon.worker import lifecycle
+
     click.echo("worker stopped" if lifecycle.stop_worker(paths.get_home()) else "no worker was running")
 
 
@@ -43,6 +44,8 @@ def stop() -> None:
 @click.pass_context
 def restart(ctx: click.Context) -> None:
     """Stop the worker, then start it."""
+    from hardwon.worker import lifecycle
+
     lifecycle.stop_worker(paths.get_home())
     ctx.invoke(start)
 
@@ -51,6 +54,8 @@ def restart(ctx: click.Context) -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show whether the worker runs, where, and what it stores."""
+    from hardwon.worker import lifecycle
+
     home = paths.get_home()
     worker_status = lifecycle.read_status(home)
     database = _describe_database(home)
@@ -103,6 +108,8 @@ def _get_message_days(values: Mapping[str, Any]) -> int:
 
 def _describe_database(home: str) -> dict[str, Any]:
     """Return the database's size, limits and contents, without creating one."""
+    from hardwon.search.backlog import describe_backlog
+
     # Status must work with a broken config.json; doctor reports it.
     try:
         values = settings.resolve_settings(settings.read_config(home))
@@ -158,7 +165,10 @@ def view(only_print: bool, sign_out: bool) -> None:
     Starts the worker if needed. The link works once; the browser that opens it stays signed in for a week after its
     last visit.
     """
+    import webbrowser
+
     from hardwon.web.gate import create_link, sign_out_all
+    from hardwon.worker import lifecycle
 
     require_person("opening the viewer")
     home = paths.get_home()
@@ -181,23 +191,3 @@ def view(only_print: bool, sign_out: bool) -> None:
         click.echo("opened in your browser; if nothing shows: hardwon view --print")
     else:
         click.echo(f"no browser could be opened; open this link, it works once:\n{link}")
-
-
-@click.command()
-@click.option(
-    "--project",
-    "folder",
-    default=".",
-    metavar="PATH",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True),
-    help="answer about this project instead",
-)
-@click.option("--all-projects", is_flag=True, help="let the agent ask about every other project, too")
-def mcp(folder: str, all_projects: bool) -> None:
-    """Serve MCP on stdin and stdout, for the project in this folder.
-
-    An agent starts it: claude mcp add hardwon -- hardwon mcp
-    """
-    from hardwon.mcp.server import run_server
-
-    run_server(paths.get_home(), os.path.realpath(folder), all_projects=all_projects)

@@ -15,14 +15,13 @@ from msgspec import Meta
 
 import hardwon.actions.lessons
 from hardwon import clock, projects
-from hardwon.actions import prompts
+from hardwon.actions.spool_draining import drain_spool
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, memories
 from hardwon.lessons import lookup
 from hardwon.search import indexing, query_scope, recalled_text, records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline
-from hardwon.sessions import ingest
 from hardwon.store import briefs, db, documents
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.types import Event, frozen
@@ -292,7 +291,7 @@ def _refuse_other(context: ServerContext, record_id: str) -> str:
 
 
 def _open_store(home: str) -> AbstractContextManager[db.Connection]:
-    return query_scope.open_store(home, ingest.drain_spool, prompts.handle_spooled_prompt)
+    return query_scope.open_store(home, drain_spool)
 
 
 def _describe_backlog(connection: db.Connection) -> str:

@@ -48,18 +48,17 @@ _PERIOD = re.compile(
     r"(?P<lead>\b(?:(?:since|before|until|after|in|on|during|from|of|last|this) )?(?:the )?)(?<![\w/.-])"
     rf"(?:{'|'.join(_PERIODS)})(?![\w/-]|\.\w)"
 )
-SpoolDrainer = Callable[[str, Connection, Callable[[str, str], str]], object]
-PromptHandler = Callable[[str, str, str], str]
+SpoolDrainer = Callable[[str, Connection], object]
 
 
 @contextmanager
-def open_store(home: str, drain: SpoolDrainer, handle_prompt: PromptHandler) -> Iterator[Connection]:
+def open_store(home: str, drain: SpoolDrainer) -> Iterator[Connection]:
     """Open the home's database, import the spool, and bring the index up to date as far as time allows.
 
     Each query has its own connection, because queries run in parallel and the database may have been restored.
     """
     with db.open(home) as connection:
-        drain(home, connection, lambda prompt, cwd: handle_prompt(home, prompt, cwd))
+        drain(home, connection)
         deadline = monotonic() + REFRESH_SECONDS
         indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < deadline)
         yield connection
