@@ -6,7 +6,7 @@ READY := .venv/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs dist clean bench-recall
+.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs docs-site numbers dist clean bench-recall
 .DEFAULT_GOAL := up
 
 # uv installs in seconds; pip is on every machine. Both print as they go.
@@ -76,6 +76,13 @@ bench-%: $(READY)     ## one benchmark: make bench-hook
 
 docs: $(READY)        ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+
+docs-site: $(READY)   ## the documentation as pages, in .cache/site; a dead link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "built .cache/site"
+
+numbers: $(READY)     ## run the quick benchmarks, and write docs/numbers.md
+	$(BIN)/python scripts/numbers.py
 
 coverage: $(READY)    ## what the tests reach, processes included; fails when it falls
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

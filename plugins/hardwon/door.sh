@@ -39,7 +39,7 @@ in_settings() {
 if [ "$event" = mcp ]; then
     if found; then exec "$python" -I -m hardwon mcp; fi
     if command -v hardwon >/dev/null; then exec hardwon mcp; fi
-    echo "hardwon is not installed: pipx install PATH-OF-A-CLONE, then hardwon up" >&2
+    echo "hardwon is not installed: uv tool install hardwon, then hardwon up" >&2
     exit 1
 fi
 
@@ -55,7 +55,7 @@ if ! found && [ "$event" = SessionStart ] && command -v hardwon >/dev/null; then
 fi
 if found; then exec "$python" -I -S "$hook" "$host" "$event" "$home"; fi
 
-say="is not installed, so nothing is kept: pipx install PATH-OF-A-CLONE, then hardwon up"
+say="is not installed, so nothing is kept: uv tool install hardwon, then hardwon up"
 if command -v hardwon >/dev/null; then say="did not start, so nothing is kept: hardwon doctor"; fi
 case $event$(cat) in
 SessionStart*'"startup"'*) echo "{\"systemMessage\": \"hardwon $say\"}" ;;

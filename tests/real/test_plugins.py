@@ -29,7 +29,7 @@ SKILLS = {"hardwon:recall", "hardwon:handoff", "lessons:write"}
 ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
 STASH = r"\bgit stash\b"
 DONE = Reply("done")
-MISSING = "pipx install PATH-OF-A-CLONE, then hardwon up"
+MISSING = "uv tool install hardwon, then hardwon up"
 TRUSTED = ("--dangerously-bypass-hook-trust",)
 
 
@@ -71,7 +71,7 @@ def is_codex(house: House) -> bool:
 
 
 def plugins(house: House) -> None:
-    typed(house, "plugin", "marketplace", "add", PLUGINS)
+    typed(house, "plugin", "marketplace", "add", str(CHECKOUT))
     for name in ("hardwon", "lessons"):
         typed(house, "plugin", "add" if is_codex(house) else "install", f"{name}@hardwon")
 
@@ -132,7 +132,7 @@ def assert_it_all_happens_once(house: House) -> None:
 def test_the_manifests_are_valid(bare: House) -> None:
     if is_codex(bare):
         pytest.skip("Codex validates nothing")
-    for place in (PLUGINS, f"{PLUGINS}/hardwon", f"{PLUGINS}/lessons"):
+    for place in (str(CHECKOUT), f"{PLUGINS}/hardwon", f"{PLUGINS}/lessons"):
         said = typed(bare, "plugin", "validate", place)
         assert "Validation passed" in said and "ignored" not in said
 

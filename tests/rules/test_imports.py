@@ -81,7 +81,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
         "actions",
         "worker.hook_responder",
     ),
-    "mcp": (*BASE, "store", "lessons", "sessions", "handoff", "search", "actions"),
+    "mcp": (*BASE, "store", "lessons", "handoff", "search", "actions"),
     "cli": (
         *BASE,
         "store",

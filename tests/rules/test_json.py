@@ -9,9 +9,9 @@ from tests.rules.test_documents import cli, commands
 
 ACTS = frozenset(
     {
-        *("up", "demo", "install", "uninstall", "accept", "reject", "view", "mcp", "pause", "unpause", "export"),
-        *("export notes", "approvals undo"),
-        *("start", "stop", "restart", "completion", "config set", "jobs retry", "jobs cancel", "scan promote"),
+        *("up", "demo", "install", "uninstall", "accept", "reject", "undo", "view", "mcp", "pause", "unpause"),
+        *("data export", "data export notes", "approvals undo", "completion", "config set", "scan promote"),
+        *("worker start", "worker stop", "worker restart", "worker jobs retry", "worker jobs cancel"),
         *("lessons add", "lessons edit", "lessons build", "lessons retire", "lessons restore", "sessions delete"),
         *("memory add", "memory edit", "memory approve", "memory reject", "memory retire"),
         *("handoff write", "handoff amend", "handoff ratify", "handoff discard"),

@@ -29,7 +29,7 @@ PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 DOOR = PLUGINS / "hardwon" / "door.sh"
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "busybox") if shutil.which(shell)]
 TEXTS = sorted(PLUGINS.glob("*/**/*.md"))
-MISSING = "pipx install PATH-OF-A-CLONE, then hardwon up"
+MISSING = "uv tool install hardwon, then hardwon up"
 
 
 def manifest(place: str) -> dict[str, Any]:
@@ -64,10 +64,10 @@ def test_a_plugin_has_the_version_of_hardwon(place: str) -> None:
 
 
 def test_the_marketplace_has_both_plugins_where_it_says() -> None:
-    market = manifest(".claude-plugin/marketplace.json")
+    market = manifest("../.claude-plugin/marketplace.json")
     assert market["metadata"]["version"] == hardwon.__version__
     for plugin in market["plugins"]:
-        inside = manifest(f"{plugin['source']}/.claude-plugin/plugin.json")
+        inside = manifest(f"../{plugin['source']}/.claude-plugin/plugin.json")
         assert (inside["name"], inside["description"]) == (plugin["name"], plugin["description"])
 
 

@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from hardwon import clock, paths, pauses, settings
+from hardwon import __version__, clock, paths, pauses, settings
 from hardwon.actions import candidates
 from hardwon.actions.approvals import compile_manifest
 from hardwon.actions.lessons import accept_candidate
@@ -50,6 +50,9 @@ def up(ctx: click.Context, yes: bool) -> None:
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)
     worker_status = lifecycle.start_worker(home)
+    if worker_status.version != __version__:  # it ends by itself when it is idle, but a person should not wait for that
+        lifecycle.stop_worker(home)
+        worker_status = lifecycle.start_worker(home)
     has_proposals = _show_mistakes(home)
     for name in AGENT_PACKAGES:
         try:

@@ -12,7 +12,6 @@ from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.manifest import find_lesson_tools
 from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
-from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson
 from hardwon.types import Event, Lesson, ManifestEntry, Match, replace
 
@@ -64,6 +63,8 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
         project_root=projects.find_git_root(event.cwd),
         equivalent_folders=projects.list_equivalent_folders(event.cwd),
     )
+    from hardwon.lessons.pattern_search import PatternCache  # `regex` takes 14 ms, which a list need not pay
+
     search = PatternCache().search
     matches: list[Match] = []
     mismatches: SlugReasons = []
