@@ -141,18 +141,18 @@ def find_fault(setting: Setting, value: object) -> str | None:
     expected_type = type(setting.default)
     is_number = expected_type in (int, float)
     if is_number and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return f"{setting.name} is {value!r}, but wants a number such as {setting.default}"
+        return f"{setting.name} is {value!r}, expected a number such as {setting.default}"
     if is_number and not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # type: ignore[operator]
-        return f"{setting.name} is {_format_value(value)}, but wants a number such as {setting.default}"
+        return f"{setting.name} is {_format_value(value)}, expected a number such as {setting.default}"
     if expected_type is int and value != int(value):  # type: ignore[call-overload]
-        return f"{setting.name} is {value!r}, but wants a whole number such as {setting.default}"
+        return f"{setting.name} is {value!r}, expected a whole number such as {setting.default}"
     items = value if isinstance(value, list) else ()
     if not is_number and not (isinstance(value, expected_type) and all(isinstance(item, str) for item in items)):
-        return f"{setting.name} is {value!r}, but wants {json.dumps(setting.default)} or the like"
+        return f"{setting.name} is {value!r}, expected something like {json.dumps(setting.default)}"
     if setting.choices and value not in setting.choices:
-        return f"{setting.name} is {value!r}, but wants one of {', '.join(setting.choices)}"
+        return f"{setting.name} is {value!r}, expected one of {', '.join(setting.choices)}"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]
-        return f"{setting.name} is {value!r}, but wants {setting.least:g} to {setting.most:g}"
+        return f"{setting.name} is {value!r}, expected {setting.least:g} to {setting.most:g}"
     return _find_secret_fault(setting.name, value) if value and isinstance(value, str) else None
 
 

@@ -143,7 +143,7 @@ def test_check_says_what_is_wrong_and_where(house: House) -> None:
         file.write('{"maxLessonsPerInjection": "three", "colour": "red"}')
     told = house.cli("lessons", "check")
     assert told.code == 1
-    assert "maxLessonsPerInjection is 'three', but wants a number such as 3" in told.out
+    assert "maxLessonsPerInjection is 'three', expected a number such as 3" in told.out
     assert "colour is not a setting" in told.out
 
 

@@ -6,8 +6,10 @@ import json
 import os
 import re
 import shutil
+import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any
 
@@ -55,6 +57,18 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
         for parts in zip_longest(*wrapped_row, fillvalue=""):
             line = _COLUMN_GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
             click.echo(line.rstrip())
+
+
+@contextmanager
+def show_activity(label: str) -> Iterator[None]:
+    """Show at a terminal that a long step goes on; the line is gone when it ends."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield
 
 
 def get_width() -> int:

@@ -11,7 +11,7 @@ from hardwon import clock, paths, settings
 from hardwon.actions import approvals
 from hardwon.actions.purge import PurgeReport, parse_target, purge_everywhere
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
-from hardwon.cli.output import echo_json, echo_text
+from hardwon.cli.output import echo_json, echo_text, show_activity
 from hardwon.data import exports
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
@@ -64,13 +64,15 @@ def purge(
         target = parse_target(connection, search_text, session, project, older_than)
         # A person who will be asked sees first what would go.
         if dry_run or not (yes or as_json):
-            report = purge_everywhere(home, connection, target, dry_run=True)
+            with show_activity("searching the database, backups, logs and transcripts"):
+                report = purge_everywhere(home, connection, target, dry_run=True)
             _print_report(report, target, dry_run=True, as_json=as_json)
         if dry_run or not confirm(yes, "Delete this? It cannot be undone"):
             return
         with hold_worker_stopped(home), hold_purge_lock(home):
             try:
-                report = purge_everywhere(home, connection, target, dry_run=False)
+                with show_activity("deleting, then checking every file"):
+                    report = purge_everywhere(home, connection, target, dry_run=False)
             except db.StoreError as error:
                 raise UserError(f"the purge stopped half-way: {error}", "repair that, then purge again") from None
             connection.close()  # before the worker starts again, which needs the write-ahead log
@@ -143,7 +145,7 @@ def rebuild(as_json: bool) -> None:
 
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
-    with hold_worker_stopped(home), open_store(drain=True) as connection:
+    with hold_worker_stopped(home), open_store(drain=True) as connection, show_activity("rebuilding"):
         session_count = forget_derived(connection, clock.now())
         compiled_brief.delete_all(home)
         # A job may give up its turn after a time limit, so the jobs are run until none is due.

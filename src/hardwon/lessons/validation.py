@@ -100,7 +100,7 @@ def _check_triggers(lesson: Lesson) -> list[str]:
             )
     triggers = (lesson.tools, lesson.commands, lesson.paths, lesson.path_regexes, lesson.contents)
     if lesson.delivery != "start" and not any(triggers):
-        faults.append("no trigger: give a command, a path, a content or a tool, or delivery 'start'")
+        faults.append("no trigger: add --command, --path, --content or --tool, or use --delivery start")
     return faults
 
 

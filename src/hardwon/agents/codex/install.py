@@ -118,8 +118,8 @@ SETTINGS = HookSettings(
     folder="~/.codex",
     file_name="hooks.json",
     next_step=(
-        "Codex runs no hook that you have not trusted, and does not say so: start it, type /hooks, look at hardwon's"
-        " and trust them. Or have them trusted as they are shown above: hardwon install codex --trust"
+        'Codex will not run these hooks until you trust them: choose "Trust all" when it starts, or run'
+        " hardwon install codex --trust"
     ),
     probe_fields={
         "turn_id": "hardwon-doctor",
