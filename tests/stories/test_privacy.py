@@ -111,6 +111,17 @@ def test_a_private_part_that_a_patch_has_line_by_line_is_not_kept(home: House) -
     assert " seen" in texts(home) and "+after" in texts(home)
 
 
+def test_a_private_part_that_opens_in_one_field_and_closes_in_another_is_not_kept(home: House) -> None:
+    edits = [
+        {"old_string": "a", "new_string": "seen <private>"},
+        {"old_string": f"b {PLANTED}", "new_string": PLANTED},
+        {"old_string": "c", "new_string": f"{PLANTED}</private> after"},
+    ]
+    home.ask("s1", used("MultiEdit", {"file_path": "a", "edits": edits}, {"ok": True}))
+    home.ask("s2", used("mcp__notes__put", {"a": "how to use <private>", "b": "kept"}, "seen"))
+    assert "seen " in texts(home) and " after" in texts(home) and "kept" in texts(home)
+
+
 WHOLLY = [
     f"<private>fetch {PLANTED}</private>",
     f"  <private>fetch {PLANTED}</private>\n<private>now</private>",

@@ -13,7 +13,12 @@ import os
 from hardwon import claims, paths
 from hardwon.paths import to_safe_name
 from hardwon.privacy.cleaning import clean_text
-from hardwon.privacy.private_tags import has_possible_tag, is_wholly_private, map_strings
+from hardwon.privacy.private_tags import (
+    has_possible_tag,
+    is_wholly_private,
+    map_strings,
+    strip_private_sequence,
+)
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.privacy.redaction import redact_text, redact_value
 from hardwon.privacy.truncation import (
@@ -35,7 +40,7 @@ from hardwon.types import replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from hardwon.types import Event
@@ -185,7 +190,7 @@ def _clean_locations(event: Event) -> Event:
 def _clean_value(value: Any, max_chars: int) -> Any:
     """Return a JSON value without its private parts and secrets, its long strings cut down."""
     # The order matters: strip before cutting, redact before removing the margins.
-    public = _change_texts(_strip_split_tags(prune_value(value, max_chars)), strip_long_text)
+    public = _change_texts(_strip_split_fields(_strip_split_tags(prune_value(value, max_chars))), strip_long_text)
     shortened = _change_texts(public, lambda text: cut_with_margins(text, max_chars))
     return _change_texts(redact_value(_change_joined_lines(shortened, redact_text)), remove_margins)
 
@@ -242,6 +247,35 @@ def _strip_joined_blocks(blocks: list[Any]) -> list[Any]:
         changed.append(stripped if isinstance(block, str) else {**block, "text": stripped})
         stripped = ""
     return changed
+
+
+def _strip_split_fields(value: Any) -> Any:
+    """Return the value without private parts that open in one field and close in another."""
+    texts = list(_iter_texts(value))
+    if sum(map(has_possible_tag, texts)) < 2:
+        return value
+    stripped = strip_private_sequence(texts)
+    return value if stripped == texts else _replace_texts(value, iter(stripped))
+
+
+def _iter_texts(value: Any, depth: int = 0) -> Iterator[str]:
+    """Yield the strings of a JSON value in the order in which it is written."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list) and depth <= MAX_DEPTH:
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iter_texts(inner, depth + 1)
+
+
+def _replace_texts(value: Any, texts: Iterator[str], depth: int = 0) -> Any:
+    """Return the value with its strings replaced, in the order of `_iter_texts`."""
+    if isinstance(value, str):
+        return next(texts)
+    if depth > MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {name: _replace_texts(inner, texts, depth + 1) for name, inner in value.items()}
+    return [_replace_texts(inner, texts, depth + 1) for inner in value] if isinstance(value, list) else value
 
 
 def _get_block_text(block: Any) -> str | None:

@@ -21,6 +21,8 @@ MAX_TAGS = 100
 _MAX_SPOTS = 20 * MAX_TAGS  # possible tags, most of them unfinished; above this the text is withheld
 WITHHELD_TEXT = f"[withheld: more than {MAX_TAGS} private tags]"
 TAG_NAMES = ("private", "claude-mem-context", FENCE_OPEN[1:-1])
+_OPENING_TAG = "<private>"
+_END_MARK = "\ue000"  # of private use, so no text has it
 _TAG_STARTS = ("<", "3c", "2f")  # how a tag begins, without the spaces, slashes and backslashes after it
 _MAX_LEAD_CHARS = 48  # the longest spelling of what precedes a tag's name
 _PATTERNS = (
@@ -46,6 +48,24 @@ def strip_private(text: str) -> str:
             return WITHHELD_TEXT
         text = stripped  # search again: removing a part may join two halves of a tag
     return text
+
+
+def strip_private_sequence(texts: list[str]) -> list[str]:
+    """Return the texts of one value without what lies between a tag in one of them and its end in a later one.
+
+    A part that is never closed extends to the end of its own text only.
+    """
+    changed = list(texts)
+    for position, text in enumerate(texts):
+        if not has_possible_tag(text) or _END_MARK in strip_private(text + _END_MARK):
+            continue
+        for later in range(position + 1, len(texts)):
+            if has_possible_tag(texts[later]) and _END_MARK in strip_private(_OPENING_TAG + texts[later] + _END_MARK):
+                changed[position] = strip_private(changed[position])
+                changed[position + 1 : later] = [""] * (later - position - 1)
+                changed[later] = strip_private(_OPENING_TAG + texts[later])
+                break
+    return changed
 
 
 def has_possible_tag(text: str) -> bool:

@@ -257,7 +257,10 @@ def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
     if match["quoted"]:
         return not _is_placeholder(value) and not _is_label(value)
     parts = value.replace("_", "-").replace(".", "-").replace("/", "-").split("-")
-    return len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts)
+    if len(parts) == 1 != value.isalpha() or not all(part.isalnum() for part in parts):
+        return True
+    # `Zq81vT-Hunter2x`, but not `base64-encoded` or `test-user-2`
+    return any(_has_digit(part) and part not in (part.lower(), part.upper()) for part in parts)
 
 
 class _SecretName:
@@ -382,6 +385,12 @@ def _is_own_line(text: str, name: _SecretName) -> bool:
     return _get_line_lead(text, name) in ("", "export", "set", "env", "arg", "setenv", "declare", "local")
 
 
+def _is_set_with_gap(text: str, name: _SecretName) -> bool:
+    """Return whether a command precedes the name that sets it to the next word: `ENV`, `setenv`, `npm config set`."""
+    lead = _get_line_lead(text, name)
+    return lead in ("env", "arg", "setenv") or lead.startswith("set -") or lead.endswith("config set")
+
+
 def _get_line_lead(text: str, name: _SecretName) -> str:
     """Return the text before a name on its line, without diff and list markers and line numbers."""
     preceding = text[max(name.start - 120, 0) : name.start]
@@ -499,7 +508,7 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
         return False
     if len(value) > _MAX_JUDGED_CHARS:
         return True
-    if join["gap"] and not _is_option(text, name) and _get_line_lead(text, name) not in ("env", "arg"):
+    if join["gap"] and not _is_option(text, name) and not _is_set_with_gap(text, name):
         return False
     end = join.end() + len(value)
     if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
@@ -516,6 +525,8 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
         return False  # a test runner's `PASS`
     if name.promise == _WEAK or name.is_short:
         is_tight = join["sign"] == "=" and " " not in join[0]
+        if name.is_short and is_tight and len(value) > 5 and _has_digit(value):
+            return not _has_shape("number", value)
         if looks_random or name.is_short or len(value) < 8 or _has_shape("number", value):
             return looks_random
         return (name.is_upper and is_tight) or _is_mixed_value(name, value)
