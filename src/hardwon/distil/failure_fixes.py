@@ -84,11 +84,14 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
 
 def _is_only_dodged(fix: FailureFix) -> bool:
     """Return whether the code was at fault and nothing fixed it: another check passed, or the agent only looked."""
-    if not fix.worked or fix.worked.label == fix.failed_actions[-1].label:
+    if not fix.worked:
         return False
     command = get_text(fix.worked.call.input, "command") if isinstance(fix.worked.call.input, dict) else ""
-    if fix.worked.kind == "check" and not fix.worked.tally and _FILTERED.search(command):
+    is_hidden = fix.worked.kind == "check" and not fix.worked.tally and bool(_FILTERED.search(command))
+    if is_hidden and fix.worked.text.strip():
         return True
+    if fix.worked.label == fix.failed_actions[-1].label:
+        return False
     if fix.worked.kind in _LOOK_KINDS or (not fix.edits and fix.failure_kind in ("code", "silent")):
         return True
     # A passing linter says nothing about failing tests.

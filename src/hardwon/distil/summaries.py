@@ -67,9 +67,14 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
     )
 
 
-def has_work(turns: Iterable[Turn]) -> bool:
-    """Return whether there is anything to summarise: a request, or a call that did something."""
-    return any(turn.prompt or any(action.kind != "noise" for action in classify_calls(turn)) for turn in turns)
+def has_work(turns: Sequence[Turn]) -> bool:
+    """Return whether there is anything to summarise: a conversation, or a call that did something.
+
+    A single prompt that is answered without any call is mostly a program's (`claude -p` to summarise a text), and the
+    text in its answer is about something else than this session.
+    """
+    has_conversation = sum(bool(turn.prompt) for turn in turns) > 1
+    return has_conversation or any(action.kind != "noise" for turn in turns for action in classify_calls(turn))
 
 
 def _compute_key(turn: Turn) -> str:

@@ -79,6 +79,8 @@ _DEFINITION = re.compile(
 )
 _PATCHED_FILE = re.compile(r"^[AMD] (\S.*)$", re.M)
 _REDIRECT_TARGET = re.compile(r"(?:^|[^\d&<>-])>>?[ \t]*(?![&(])([\w.@~/-]{0,200}\w\.\w+)")
+# After `cd "$(mktemp -d)"` a relative path is not the project's.
+_LEAVES_PROJECT = re.compile(r"\b(?:cd|pushd)\s+[\"']?(?:\$|~|/tmp/|/var/|/private/)")
 _OUTSIDE_PREFIXES = ("/tmp/", "/dev/", "/var/", "/private/")
 _REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)|\s*<<-?\s*\S+$")
 _INLINE_MESSAGE = re.compile(r"""\s*(?:-\w*m\s*|--(?:message|body|notes)[= ])?["']?\$\(\s*cat.*""", re.S)
@@ -326,6 +328,8 @@ def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]
             written_paths += [
                 word for word in part.words[2:] if in_place and re.fullmatch(r"[\w.@~/-]*\w\.\w{1,6}", word)
             ]
+    if _LEAVES_PROJECT.search(command):
+        written_paths = [path for path in written_paths if path.startswith("/")]
     return tuple(
         dict.fromkeys(to_relative_path(path, roots) for path in written_paths if not path.startswith(_OUTSIDE_PREFIXES))
     )

@@ -122,7 +122,7 @@ def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement
 
 def _choose_topic(facts: SessionFacts) -> str:
     """Return the request that took most work, joined with a second one of similar weight."""
-    topics = [topic for topic in facts.topics if draft_statements.is_worth_telling(facts, topic)]
+    topics = [topic for topic in facts.topics if draft_statements.is_worth_telling(topic)]
     ranked = sorted(topics, key=lambda topic: -topic.weight)
     titles = {topic: title for topic in ranked[:3] if (title := _name_topic(facts, topic))}
     heaviest = ranked[0].weight if ranked else 0

@@ -32,7 +32,7 @@ from hardwon.text.excerpts import (
     to_plain_line,
 )
 from hardwon.text.similarity import compute_jaccard, tokenize
-from hardwon.types import Turn, frozen
+from hardwon.types import Turn, frozen, replace
 
 MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
@@ -49,6 +49,7 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 # Matches a statement that only introduces a quotation, such as: Left out, says the agent: “The cache is missing.”
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
+_MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
 # An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
@@ -87,7 +88,7 @@ _SUPPLEMENTS = re.compile(
 )
 _REQUESTS = re.compile(
     r"\b(?:add|fix|implement|make|create|write|update|remove|rename|move|change|investigate|review|analy[sz]e|support"
-    r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find)\b",
+    r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find|submit)\b",
     re.I,
 )
 # The label of a pasted review finding: "1. High severity: …".
@@ -101,7 +102,9 @@ _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 # A check that a person has to make: "click", "in the browser".
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
-_OPENER = re.compile(r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|if\b|now\b)", re.I)
+_OPENER = re.compile(
+    r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)\b", re.I
+)
 # A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
@@ -148,6 +151,7 @@ class Topic:
     first: int
     last: int
     weight: int  # how much work it took
+    has_changes: bool  # something was edited or committed
 
 
 DescribedTopics = list[tuple[Topic, Statement]]
@@ -198,12 +202,18 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
         weight = sum(_weigh_action(action) for action in actions)
+        has_changes = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
         is_command = request.startswith("/")
         if topics and not is_command and (not request or is_trivial_request(request)):
             previous = topics[-1]
-            topics[-1] = Topic(previous.request, previous.source, previous.first, number, previous.weight + weight)
+            topics[-1] = replace(
+                previous,
+                last=number,
+                weight=previous.weight + weight,
+                has_changes=previous.has_changes or has_changes,
+            )
         else:
-            topics.append(Topic(request, source, number, number, weight + 1))
+            topics.append(Topic(request, source, number, number, weight + 1, has_changes))
     return tuple(topics)
 
 
@@ -256,7 +266,7 @@ def is_trivial_request(request: str) -> bool:
     """Return whether a request only agrees, picks an option, says to continue, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
-    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not request.endswith("?")
+    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request)
     return (
         len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
     )
@@ -295,24 +305,21 @@ def list_topics(described: DescribedTopics) -> list[Statement]:
 
 def describe_last_work(described: DescribedTopics) -> Statement | None:
     """Describe the last work and its outcome; None if nobody asked for anything."""
-    finished = [statement for topic, statement in described if topic.weight > 1 and " → " in statement.text]
-    statements = finished or [statement for _, statement in described]
+    finished = [(topic, statement) for topic, statement in described if topic.weight > 1 and " → " in statement.text]
+    changes = [statement for topic, statement in finished if topic.has_changes]
+    statements = changes or [statement for _, statement in finished or described]
     return statements[-1] if statements else None
 
 
 def describe_topics(facts: SessionFacts) -> DescribedTopics:
     """Describe each topic that is worth telling, in order."""
-    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics if is_worth_telling(facts, topic)]
+    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics if is_worth_telling(topic)]
     return [(topic, statement) for topic, statement in described if statement.text]
 
 
-def is_worth_telling(facts: SessionFacts, topic: Topic) -> bool:
+def is_worth_telling(topic: Topic) -> bool:
     """Return False for a slash command that changed nothing: what it printed was for that moment."""
-    actions = [
-        action for turn_actions in facts.actions_by_turn[topic.first : topic.last + 1] for action in turn_actions
-    ]
-    has_changes = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
-    return has_changes or not topic.request.startswith("/")
+    return topic.has_changes or not topic.request.startswith("/")
 
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
@@ -423,8 +430,14 @@ def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | Non
     naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
     naming.sort(key=lambda line: line not in results)  # what was done comes before how it looks
     naming = naming or [line for line in candidates if not _VAGUE.match(line)]
-    if not naming and _describe_changes(facts, facts.actions_by_turn[number]).text:
-        return None  # "All green." says less than the changed files
+    is_telling = bool(naming) and (
+        naming[0] in results
+        or "`" in naming[0]
+        or bool(_SAVING.search(naming[0]))
+        or len(find_topic_words(naming[0])) >= _MIN_TELLING_WORDS
+    )
+    if not is_telling and _describe_changes(facts, facts.actions_by_turn[number]).text:
+        return None  # "All green." or "The list has three parts." says less than the changed files
     line = shorten_line((naming or candidates)[0], MAX_LINE_CHARS)
     return _quote_agent(facts, line, facts.exchanges[number : number + 1])
 

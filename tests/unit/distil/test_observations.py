@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.distil.failure_fixes import find_failure_fixes
 from hardwon.distil.observation_types import load_labels
 from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
+from hardwon.distil.tool_actions import classify_calls
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import ELLIPSIS, shorten_line
 from hardwon.types import Observation, Turn, replace
@@ -272,6 +274,15 @@ def test_a_check_whose_output_was_filtered_did_not_work() -> None:
         bash("npm test | grep -E '^src'", "src/tail.test.ts\nsrc/wind.test.ts"),
     ]
     assert not [made for made in observe_turn(turn("test it", calls)) if "worked" in made.title]
+    same_check = [bash("npm test", "2 failed", code=1), bash("npm test | grep -E '^src'", "src/tail.test.ts")]
+    assert not [fix for fix in find_failure_fixes(classify_calls(turn("test it", same_check))) if fix.worked]
+
+
+def test_a_file_written_in_a_temporary_folder_is_not_the_projects() -> None:
+    script = 'tmp=$(mktemp -d); cd "$tmp"; cat > main.go <<EOF\npackage main\nEOF'
+    assert [action.paths for action in classify_calls(turn("try it", [bash(script, "")]))] == [()]
+    written = classify_calls(turn("write it", [bash("cat > main.go <<EOF\npackage main\nEOF", "")]))
+    assert [action.paths for action in written] == [("main.go",)]
 
 
 def test_a_script_typed_inline_and_a_change_of_branch_give_no_title() -> None:

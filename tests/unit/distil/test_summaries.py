@@ -4,7 +4,7 @@ import pytest
 
 from hardwon.distil.check_results import CheckResult, parse_check_result
 from hardwon.distil.observations import observe_turn
-from hardwon.distil.summaries import summarise_session
+from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.text.characters import estimate_tokens
 from hardwon.types import Summary, Turn, replace
 from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
@@ -53,6 +53,13 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
     assert "--parallel 4 tests` passed" not in told and "Passing at the end: `pytest --parallel" not in told
     assert "token.py" not in told.replace("A person refused `src/token.py`", "")
     assert "1a2b3c4" not in told and "fails" not in told
+
+
+def test_a_single_answer_without_any_call_is_no_session_to_go_on_from() -> None:
+    headless = turn("Summarise the conversation below in three lines.", [], said="Added `tail()` to src/tail.py.")
+    assert not has_work([headless])
+    assert has_work([headless, headless])
+    assert has_work([turn("what does the tail do?", [read("src/tail.py")], said="It balances the kite.")])
 
 
 def test_a_session_keeps_its_summary_as_it_goes_on() -> None:

@@ -65,6 +65,28 @@ def test_every_statement_leads_to_a_line_that_shows_it(name: str) -> None:
     ] == []
 
 
+def test_a_closing_sentence_that_tells_nothing_gives_way_to_the_changed_files(tmp_path: Path) -> None:
+    told = Transcript()
+    told.person("Put the review of the tail into a markdown file.")
+    told.edit("docs/tail.md", "", "The tail is too short.")
+    told.agent("The list is short. I'm turning the rest into issues for the next kite.")
+    made = drafted(told, tmp_path)
+    assert [line.text for line in made.summary] == [
+        "“Put the review of the tail into a markdown file.” → changed docs/tail.md"
+    ]
+
+
+def test_the_last_work_is_what_changed_something_and_not_a_question_after_it(tmp_path: Path) -> None:
+    told = Transcript()
+    told.person("Make the tail of the kite longer.")
+    told.edit("src/tail.py", "LENGTH = 1", "LENGTH = 2")
+    told.agent("Made the tail in `src/tail.py` twice as long.")
+    told.person("What does the wind do to a longer tail?")
+    told.bash("cat docs/wind.md", "Wind pulls on the tail.")
+    told.agent("The wind pulls on it and steadies the kite.")
+    assert "Last: “Make the tail of the kite longer.”" in page(told, tmp_path)
+
+
 def test_a_section_with_nothing_to_say_is_not_there(tmp_path: Path) -> None:
     told = Transcript()
     told.person("What does the bell tower weigh?")
