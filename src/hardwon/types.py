@@ -53,6 +53,9 @@ def frozen(cls: type[T]) -> type[T]:
 
     def init(self: object, *args: object, **kwargs: object) -> None:
         # Mining builds tens of thousands of these, so what is wrong is only looked for if something is.
+        if len(args) == len(fields) and not kwargs:
+            self.__dict__.update(zip(fields, args, strict=True))
+            return
         names, positional_names = kwargs.keys(), fields[: len(args)]
         field_values = {**template, **dict(zip(fields, args, strict=False)), **kwargs}
         is_complete = (

@@ -150,7 +150,9 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
 
 @lru_cache(maxsize=64)
 def find_missing_program(line: str) -> str:
-    missing = _MISSING_PROGRAM.search(line)
+    # Most lines have neither, and finding that out with the pattern takes much longer.
+    has_words = "not found" in line or "not recognized" in line
+    missing = _MISSING_PROGRAM.search(line) if has_words else None
     program = next(filter(None, missing.groups()), "") if missing else ""
     return program if _PROGRAM_NAME.fullmatch(program) else ""
 

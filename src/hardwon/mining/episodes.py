@@ -93,6 +93,10 @@ class EpisodeTracker:
         ended = self._add_thread(step) if thread is None else _apply_step(thread, step, self._window)
         return [_build_episode(open_episode) for open_episode in ended] if ended else ()
 
+    def has_failed_last(self, agent: str) -> bool:
+        """Return whether the latest result of an agent was a failure, reported or not."""
+        return agent in self._threads and self._threads[agent].has_failed_last
+
     def list_unfinished(self) -> list[Episode]:
         """Return the episodes that are still open, in their current state."""
         return [
@@ -126,7 +130,10 @@ def _apply_step(thread: ThreadState, step: Step, window: int) -> Sequence[OpenEp
         return _apply_call(thread, step, window)
     if kind == "result":
         _, call = thread.pending_calls.pop(step.call, (0, None))
-        return _apply_result(thread, call, step) if call else ()
+        if call:
+            return _apply_result(thread, call, step)
+        thread.has_failed_last = step.failed
+        return ()
     if thread.open_episodes:
         if kind == "agent":
             _add_agent_words(thread, step)

@@ -29,7 +29,7 @@ from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.privacy.cleaning import clean_state, clean_texts
 from hardwon.privacy.private_tags import has_possible_tag, strip_private
 from hardwon.privacy.prompt_text import is_only_for_hardwon
-from hardwon.shell.failures import cut_middle, is_unreported_failure
+from hardwon.shell.failures import cut_middle
 from hardwon.shell.parsing import parse_simple_commands
 from hardwon.store import candidates, deletions, transcripts
 from hardwon.store.candidates import Candidate, Scan
@@ -38,7 +38,7 @@ from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.text import lesson_tags
 from hardwon.types import PROGRAM_NAME, MinedEpisode, ReadPosition, frozen, replace
 
-MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 2_000
+MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 1_300
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
 COMMAND_STATE_KEYS = ("open", "running", "scripts")  # parts of a reader's state that contain commands
 _SPEECH_KINDS = ("agent", "person")
@@ -287,7 +287,11 @@ def _read_portions(
                 elif not (step.kind == "call" and is_hardwon_call(step)):
                     visible_steps.append(step)
         for step in _clean_steps(visible_steps):
-            builder.add_step(step, tracker.process_step(step))
+            builder.add_episodes(tracker.process_step(step))
+            if step.kind == "result":
+                builder.add_result(step, has_failed=tracker.has_failed_last(step.agent))
+            else:
+                builder.add_step(step)
         builder.add_episodes(tracker.list_unfinished())
         state = {**tracker.dump_state(), **private_turns.dump_state()}
         # The reader also remembers commands of hidden steps, which must not be stored.
@@ -322,7 +326,7 @@ def _clean_steps(steps: Sequence[Step]) -> Sequence[Step]:
     for step in steps:
         if step.kind == "call" or step.failed or step.refused:
             texts += filter(None, _list_stored_texts(step))
-    cleaned = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
+    cleaned = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text != clean}
     return [_replace_texts(step, cleaned) for step in steps] if cleaned else steps
 
 
@@ -369,17 +373,26 @@ class _PortionBuilder:
         self._episodes: dict[str, MinedEpisode] = {}
         self._cancellations: list[tuple[str, str]] = []
 
-    def add_step(self, step: Step, episodes: Iterable[Episode]) -> None:
+    def add_step(self, step: Step) -> None:
         if step.kind == "call":
             self._calls[step.id] = step
             self._call_outcomes.pop(step.id, None)
             self._running_calls[step.call] = step.id
-        elif step.kind == "result":
-            self._apply_result(step)
         elif step.kind == "agent" and "#" in step.text and "#lesson" in step.text.lower():
             self._add_lesson_blocks(step)
-        if episodes:
-            self.add_episodes(episodes)
+
+    def add_result(self, step: Step, *, has_failed: bool) -> None:
+        """Apply a result to the latest call with its id, because agents reuse ids in later turns."""
+        call_id = self._running_calls.pop(step.call, "")
+        outcome = "failed" if has_failed else "fine"
+        if step.refused:
+            outcome = "refused"
+        elif step.denied:
+            outcome = "denied"
+        if call_id:
+            self._call_outcomes[call_id] = outcome
+        else:
+            self._earlier_outcomes[self._build_pending_key(step.call)] = outcome
 
     def add_episodes(self, episodes: Iterable[Episode]) -> None:
         for episode in episodes:
@@ -400,21 +413,6 @@ class _PortionBuilder:
             episodes=tuple(proposals.clean_episodes(list(self._episodes.values()))),
             withdrawn_tags=tuple(self._cancellations),
         )
-
-    def _apply_result(self, step: Step) -> None:
-        """Apply a result to the latest call with its id, because agents reuse ids in later turns."""
-        call_id = self._running_calls.pop(step.call, "")
-        call = self._calls.get(call_id)
-        failed = step.failed or (call is not None and is_unreported_failure(call.tool, call.command, step.text))
-        outcome = "failed" if failed else "fine"
-        if step.refused:
-            outcome = "refused"
-        elif step.denied:
-            outcome = "denied"
-        if call_id:
-            self._call_outcomes[call_id] = outcome
-        else:
-            self._earlier_outcomes[self._build_pending_key(step.call)] = outcome
 
     def _build_pending_key(self, call: str) -> str:
         return f"{self._file.path} {call}"

@@ -26,14 +26,29 @@ def clean_text(text: str) -> str:
 
 
 def clean_texts(texts: Sequence[str]) -> list[str]:
-    """Clean each text, but scan all of them joined first, because most texts hold nothing to clean."""
+    """Clean each text, but scan many of them joined first, because most texts hold nothing to clean.
+
+    Those beyond ASCII are joined apart from the others: folding their case takes ten times as long.
+    """
+    ascii_texts, other_texts = dict[str, None](), dict[str, None]()
+    for text in texts:
+        (ascii_texts if text.isascii() else other_texts)[text] = None
+    cleaned: dict[str, str] = {}
+    for group in (list(ascii_texts), list(other_texts)):
+        cleaned.update(zip(group, _clean_joined(group), strict=True))
+    return [cleaned[text] for text in texts]
+
+
+def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
+    if not texts:
+        return texts
     joined = "\n".join(texts)
     folded_text, unbroken_runs = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
     tags = [tag_name for tag_name in TAG_NAMES if tag_name in folded_text]
     random_runs = [run for run in unbroken_runs if len(run) >= MIN_RANDOM_LENGTH and is_random(run)]
     spans = find_secret_spans(joined, folded_text, unbroken_runs)
     if not spans and not tags and not random_runs:
-        return list(texts)
+        return texts
     from bisect import bisect_right  # imported here to keep the hook's start fast
 
     starts, start = [], 0
@@ -63,7 +78,7 @@ def clean_state(state: Any) -> Any:
     Only strings of several words can hold a secret there; single words are ids.
     """
     texts = list(_find_sentences(state))
-    changed = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text is not clean}
+    changed = {text: clean for text, clean in zip(texts, clean_texts(texts), strict=True) if text != clean}
     return map_strings(state, lambda text, _: changed.get(text, text)) if changed else state
 
 

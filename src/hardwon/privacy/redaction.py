@@ -52,9 +52,11 @@ ORDERED_RULES = (
 _LITERAL_SCOPES = [
     "folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ORDERED_RULES
 ]
-_LITERALS: dict[str, list[tuple[int, str]]] = {"folded": [], "unbroken": [], "exact": []}
+# By each literal the rules that have it, since several share one.
+_LITERALS: dict[str, dict[str, list[int]]] = {"folded": {}, "unbroken": {}, "exact": {}}
 for _number, _row in enumerate(ORDERED_RULES):
-    _LITERALS[_LITERAL_SCOPES[_number]] += [(_number, _literal) for _literal in _row.literals]
+    for _literal in _row.literals:
+        _LITERALS[_LITERAL_SCOPES[_number]].setdefault(_literal, []).append(_number)
 
 # How strongly a name promises a secret.
 _STRONG, _WEAK = 2, 1
@@ -160,15 +162,13 @@ def find_secret_spans(text: str, folded_text: str, unbroken_runs: Collection[str
 
 def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> list[tuple[SecretRule, list[str]]]:
     """Return the rules with a literal in the text, in order, each with those literals."""
-    present = [pair for pair in _LITERALS["folded"] if pair[1] in folded_text]
-    present += [pair for pair in _LITERALS["exact"] if pair[1] in text]
-    if unbroken_runs:
-        joined_runs = "\n".join(unbroken_runs)
-        present += [pair for pair in _LITERALS["unbroken"] if pair[1] in joined_runs]
+    haystacks = {"folded": folded_text, "exact": text, "unbroken": "\n".join(unbroken_runs)}
     literals: dict[int, list[str]] = {}
-    for number, literal in sorted(present):
-        literals.setdefault(number, []).append(literal)
-    return [(ORDERED_RULES[number], rule_literals) for number, rule_literals in literals.items()]
+    for scope, haystack in haystacks.items():
+        for literal in filter(haystack.__contains__, _LITERALS[scope]):
+            for number in _LITERALS[scope][literal]:
+                literals.setdefault(number, []).append(literal)
+    return [(ORDERED_RULES[number], sorted(literals[number])) for number in sorted(literals)]
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:

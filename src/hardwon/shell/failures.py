@@ -288,7 +288,6 @@ def has_hidden_failure(command: str, text: str) -> bool:
     return REPORTING_PROGRAMS.isdisjoint(simple.program for simple in list_simple_commands(command))
 
 
-@lru_cache(maxsize=8)  # the same result is checked when it is recorded and when it is mined
 def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     """Return whether a result that the agent calls a success says itself that the call failed.
 

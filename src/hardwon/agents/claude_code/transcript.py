@@ -35,6 +35,7 @@ from hardwon.text.fence import remove_between
 
 StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 
+_MAX_HEAD_BYTES = 600  # what stands before the type of a line: ids, the folder, the branch
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
 _OPENING_KEYS = (
     {"parentUuid", "isSidechain"},
@@ -70,6 +71,8 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Sequence[Step]:
+        if _is_progress(line):
+            return ()
         try:
             wire = orjson.loads(line)
         except ValueError:
@@ -103,6 +106,13 @@ class Reader:
             tokens_in = get_count(tokens, "input_tokens") + cached + get_count(tokens, "cache_creation_input_tokens")
             usage = TokenUsage(tokens_in, get_count(tokens, "output_tokens"), cached)
             count_usage(self.usage, get_text(message, "id"), usage)
+
+
+def _is_progress(line: bytes) -> bool:
+    """Return whether a line is about progress, without parsing it: a seventh of a transcript is."""
+    marker = line.find(b'"type":"progress"', 0, _MAX_HEAD_BYTES)
+    # Before the first inner object it is the type of the line; in a string the quotes would have backslashes.
+    return marker > 0 and line.find(b"{", 1, marker) < 0
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
