@@ -103,8 +103,8 @@ _EVERYDAY_WORDS = (
 # Run all day, with or without this mistake: a trigger made only of these would fire too often.
 _EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
 # Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
-_OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
-_ANYTHING_BETWEEN, _REST_BETWEEN = r"\s(?:[^|;&]*\s)?", r"[^|;&]*\s"
+_OPTIONS_BETWEEN = r" (?:-[^|;&\n]* )?"
+_ANYTHING_BETWEEN, _REST_BETWEEN = r" (?:[^|;&\n]* )?", r"[^|;&\n]* "
 # A word with one of these is written differently in the call than it reads after parsing.
 _QUOTING_CHARS = frozenset("'\"\\$`<>")
 _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
@@ -366,7 +366,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
             if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
                 choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
     if cure and (option := _find_empty_value(command, cure)):
-        pattern = rf"\b{_escape(diagnosis.program)}\s(?:[^|;&]*\s)?{_escape(option)}\s+(?!''|\"\")"
+        pattern = rf"\b{_escape(diagnosis.program)}{_ANYTHING_BETWEEN}{_escape(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
@@ -383,7 +383,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     subcommand_words = diagnosis.subcommand.split()
     if word and not any(item == word or item.startswith(word) for item in words):
         pattern = "".join(_OPTIONS_BETWEEN + _end_word(item) for item in subcommand_words)
-        pattern += rf"\s[^|;&]*{_bound_word(word)}"
+        pattern += rf" [^|;&]*{_bound_word(word)}"  # a query may have several lines
         targets = ("", "full")
         choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
         # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
