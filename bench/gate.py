@@ -43,7 +43,7 @@ def make_call(number: int) -> ScannedCall:
 
 def make_record(number: int) -> dict[str, object]:
     program, subcommand = PROGRAMS[number % len(PROGRAMS)], SUBCOMMANDS[number % len(SUBCOMMANDS)]
-    pattern = rf"\b{program}\s(?:-[^|;&]*\s)?{subcommand}(?![\w-])\s(?:[^|;&]*\s)?{make_option(number)}(?![\w-])"
+    pattern = rf"\b{program} (?:-[^|;&\n]* )?{subcommand}(?![\w-]) (?:[^|;&\n]* )?{make_option(number)}(?![\w-])"
     triggers = {"toolNames": ["Bash"], "commandPatterns": [pattern]}
     texts = {"summary": "what goes wrong", "problem": "what goes wrong", "solution": "what to do instead"}
     return {**texts, "delivery": "hold", "triggers": triggers, "scope": {"type": "global"}}

@@ -8,7 +8,7 @@ from hardwon.efficacy.outcomes import CHANGED, GIVEN_UP, REPEATED_FAILED, REPEAT
 from hardwon.efficacy.refresh import refresh_ledger
 from hardwon.store import efficacy
 from hardwon.store.db import Connection, transaction
-from hardwon.store.efficacy import NOTE, SILENT, Firing, LessonChange
+from hardwon.store.efficacy import NOTE, RETIRED, SILENT, Firing, LessonChange
 
 WEEK_SECONDS = 7 * 86_400.0
 _WEEKLY = "weekly line shown at"
@@ -48,6 +48,8 @@ def format_change(change: LessonChange) -> str:
         return f"{change.slug} is a note now and no longer holds calls: {change.reason} ({undo})"
     if change.slug.startswith(MEMORY_PREFIX):
         return f"{change.slug}: {change.reason} (retire it: hardwon memory retire {change.slug.split()[-1]})"
+    if change.change == RETIRED:
+        return f"{change.slug} was retired: {change.reason} (restore: hardwon lessons restore {change.slug})"
     retire = f"retire it: hardwon lessons retire {change.slug}"
     if change.change == SILENT:
         return f"{change.slug} is silent now: {change.reason} ({retire}; {undo})"

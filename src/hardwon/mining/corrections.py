@@ -12,7 +12,13 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import MIN_NAME_SIMILARITY, ZSH_COMMAND_SIGN, Diagnosis, is_started_otherwise
+from hardwon.mining.diagnosis import (
+    MIN_NAME_SIMILARITY,
+    ZSH_COMMAND_SIGN,
+    Diagnosis,
+    find_wrapper,
+    is_started_otherwise,
+)
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -79,7 +85,8 @@ def is_cure(
         return False
     if (
         skips_check(failing_call, call)
-        or _HIDES_FAILURE.search(call.command)
+        # If the failure showed behind `|| true`, it would show here as well.
+        or (_HIDES_FAILURE.search(call.command) and not _HIDES_FAILURE.search(failing_call.command))
         or (error.quote and error.quote in result)
     ):
         return False
@@ -92,7 +99,10 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
     aim_words = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
-    return any(_is_same_without_word(diagnosis, aim_words, part, error) for part in list_simple_commands(call.command))
+    parts = list_simple_commands(call.command)
+    if wrapper := find_wrapper(parts, diagnosis.program):
+        parts = [*parts, wrapper]
+    return any(_is_same_without_word(diagnosis, aim_words, part, error) for part in parts)
 
 
 def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: SimpleCommand, error: Failure) -> bool:

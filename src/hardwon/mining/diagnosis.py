@@ -24,7 +24,7 @@ from hardwon.shell.failures import (
     list_working_commands,
 )
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
-from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen
+from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen, replace
 
 ZSH_COMMAND_SIGN = "="  # zsh expands a word that starts with it to the path of a command, as in `echo ===`
 _MAX_WORD_CHARS = 80
@@ -34,7 +34,7 @@ _SHELL_SPEAKS = re.compile(
     r"^(?:[\w./-]*\b(?:ba|z|da|k)?sh|\(eval\))(?P<builtin>:\w*[a-z]\w*)?:(?: ?(?:line )?\d+:)? ?"
 )
 _MISSING_PROGRAM = re.compile(
-    r"command not found: (?P<zsh>\S+)|(?:^|[\s:])(?P<bash>[^\s:]+): (?:command )?not found$"
+    r"command not found: (?P<zsh>\S+)|(?:^|[\s:])(?P<bash>[^\s:]+): (?:command |applet )?not found$"
     r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
     r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
 )
@@ -44,7 +44,7 @@ _BLAMES = re.compile(
     r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
     r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
     r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
-    r"|n't (?:find|have|exist|support|accept)|\bfailed to (?:spawn|find)|\breplaced by\b|\bdid you mean\b"
+    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b|\bdid you mean\b"
     r"|\bnot running\b",
     re.I,
 )
@@ -62,7 +62,7 @@ _ABOUT_CODE = re.compile(
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
     r"|field|column|table|relation|property|key|variable|type|predicate|primary|preset|feature|service|database|module"
-    r"|config|named)s?\b",
+    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|column|dialect|format)s?\b",
     re.I,
 )
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
@@ -76,6 +76,12 @@ _AFTER_NOUN = re.compile(
     rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=named ))(?P<last>\S+))",
     re.I,
 )
+# The value at fault, also if the error names its option first: `argument --level: invalid choice: 'loud'`.
+_WRONG_VALUE = re.compile(
+    rf"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{{1,80}}\W is not (?:one of|a valid))){_QUOTED}",
+    re.I,
+)
+_UNNAMED_OPTION = re.compile(r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
@@ -97,8 +103,8 @@ _EVERYDAY_WORDS = (
 # Run all day, with or without this mistake: a trigger made only of these would fire too often.
 _EVERYDAY_SUBCOMMANDS = frozenset(_EVERYDAY_WORDS.split())
 # Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
-_OPTIONS_BETWEEN = r"\s(?:-[^|;&]*\s)?"
-_ANYTHING_BETWEEN, _REST_BETWEEN = r"\s(?:[^|;&]*\s)?", r"[^|;&]*\s"
+_OPTIONS_BETWEEN = r" (?:-[^|;&\n]* )?"
+_ANYTHING_BETWEEN, _REST_BETWEEN = r" (?:[^|;&\n]* )?", r"[^|;&\n]* "
 # A word with one of these is written differently in the call than it reads after parsing.
 _QUOTING_CHARS = frozenset("'\"\\$`<>")
 _GLOB_CHARS = re.compile(r"([\\*?\[ ])")
@@ -216,7 +222,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     for speaker in speakers:
         if spoken_for := [part for part in commands if part.program == speaker]:
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
-        if wrapper := _find_wrapper(commands, speaker):
+        if wrapper := find_wrapper(commands, speaker):
             return wrapper
     working = list_working_commands(command)
     for parts in (working, commands):
@@ -226,7 +232,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     return working[0] if len({part.program for part in working}) == 1 else None
 
 
-def _find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
+def find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
     """Return a wrapper with what it starts, as a command of its own: `timeout 5 make` is read as `make` otherwise."""
     for part in commands:
         if name in part.prefix_words:
@@ -259,12 +265,16 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     words = [word for word in _list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
-        return next((word for word in words if re.fullmatch(rf"-\w*{letter}\w*", word)), "")
+        return next((word for word in words if re.fullmatch(rf"-\w*{letter}\S*", word)), "")
+    for match in _WRONG_VALUE.finditer(line):
+        if any(match["quoted"] in word.partition("=") for word in words):
+            return match["quoted"]
     after_nouns, named = _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
-    for token in (*after_nouns, *named):
+    is_blame = bool(_BLAMES.search(line)) and not _ABOUT_CODE.search(line)
+    between_colons = line.split(": ")[1:-1] if is_blame else []  # `cat: notes.txt: No such file or directory`
+    for token in (*after_nouns, *named, *between_colons):
         if word := _find_word(words, token):
             return word
-    is_blame = bool(_BLAMES.search(line)) and not _ABOUT_CODE.search(line)
     # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
     for tokens, is_quoted in ((after_nouns, True), (named, is_blame)):
         searched_text = command.full_text if is_quoted else " ".join(words)
@@ -278,6 +288,9 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             name: str = line_word.rstrip(":.").rpartition("/")[2].removeprefix(f"{command.program}-")
             if len(name) >= _MIN_NAME_CHARS and name in words and name not in _EVERYDAY_SUBCOMMANDS:
                 return name
+        options = [word for word in words if word.startswith("-")]
+        if len(options) == 1 and not after_nouns and not named and _UNNAMED_OPTION.search(line):
+            return options[0].partition("=")[0]
     return ""
 
 
@@ -285,7 +298,7 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
     """Return the names that a pattern finds in a line; options without their values."""
     tokens: list[str] = []
     for match in pattern.finditer(line):
-        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`,.()")
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,.()")
         tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
     return list(filter(None, tokens))
 
@@ -315,7 +328,9 @@ def _fold_option(name: str) -> str:
 
 def _list_literal_words(command: SimpleCommand) -> list[str]:
     words = command.code.split()[1:] if command.end < MAX_INSPECTED_CHARS else command.code.split()[1:-1]
-    return [word for word in words if len(word) <= _MAX_WORD_CHARS and _QUOTING_CHARS.isdisjoint(word)]
+    # Of an option whose value is in quotes the name remains: `--include='*.py'`.
+    names = [word if _QUOTING_CHARS.isdisjoint(word) else word.partition("=")[0] for word in words]
+    return [name for name in names if len(name) <= _MAX_WORD_CHARS and _QUOTING_CHARS.isdisjoint(name)]
 
 
 def _find_argument(call: Step, line: str) -> str:
@@ -348,8 +363,12 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
         choices = [_build_command_triggers((r"(?:^|[|;&(\n]\s*)" if is_wrapper else "^") + program)]
     else:
         choices = _list_command_triggers(command, diagnosis, cure)
+        # If the fix has the same option, its value was wrong: `--std=c99x`.
+        for word in _list_literal_words(command):
+            if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
+                choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
     if cure and (option := _find_empty_value(command, cure)):
-        pattern = rf"\b{_escape(diagnosis.program)}\s(?:[^|;&]*\s)?{_escape(option)}\s+(?!''|\"\")"
+        pattern = rf"\b{_escape(diagnosis.program)}{_ANYTHING_BETWEEN}{_escape(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
@@ -366,8 +385,12 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     subcommand_words = diagnosis.subcommand.split()
     if word and not any(item == word or item.startswith(word) for item in words):
         pattern = "".join(_OPTIONS_BETWEEN + _end_word(item) for item in subcommand_words)
-        pattern += rf"\s[^|;&]*{_bound_word(word)}"
-        return [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in ("", "full")]
+        pattern += rf" [^|;&]*{_bound_word(word)}"  # a query may have several lines
+        targets = ("", "full")
+        choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
+        # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
+        start = _escape(command.words[0])
+        return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
     pattern, rest = "", word
     for item in words:  # in the order of the call
         if item in subcommand_words:

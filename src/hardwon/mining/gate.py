@@ -23,7 +23,7 @@ from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, find_root, list_folders, to_event
 from hardwon.projects import is_in_scope
-from hardwon.store import approvals, candidates, transcripts
+from hardwon.store import approvals, candidates, efficacy, transcripts
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
@@ -31,7 +31,7 @@ from hardwon.text.characters import fold_case
 from hardwon.types import GLOB_TOOL, SHELL_TOOL, Lesson, ManifestEntry
 
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
-_WITHIN_COMMAND = "[^|;&]*"  # as mined triggers have it
+_WITHIN_COMMAND = r"[^|;&\n]*"  # as mined triggers have it
 _MAX_ROUGH_CHARS = 1_000
 BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
@@ -178,13 +178,21 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         if figures.share >= min_share or not figures.fine:
             continue
         lesson = adding.set_lesson_status(home, lesson_id, "retired")
+        reason = f"fired on {figures.fine} calls that went fine and {figures.failed} that failed"
+        now = clock.now()
         with transaction(connection):  # taking a lesson out of force needs no approval
-            approvals.undo_subject(connection, approvals.LESSON, lesson_id, clock.now())
-        candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", clock.now(), lesson_id)
-        lines.append(
-            f"{lesson.slug}: fired on {figures.fine} calls that went fine and {figures.failed} that failed"
-            f" (restore: hardwon lessons restore {lesson.slug})"
-        )
+            approvals.undo_subject(connection, approvals.LESSON, lesson_id, now)
+            efficacy.add_change(
+                connection,
+                lesson_id,
+                lesson.slug,
+                efficacy.RETIRED,
+                reason=reason,
+                path=efficacy.BY_HARDWON,
+                now=now,
+            )
+        candidates.record_decision(connection, accepted[lesson_id].id, "stepped-down", now, lesson_id)
+        lines.append(f"{lesson.slug}: {reason} (restore: hardwon lessons restore {lesson.slug})")
     if lines:
         manifest.build(home, clock.now())
     return lines

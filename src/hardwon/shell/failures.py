@@ -8,11 +8,12 @@ error: these depend on the files as they are now.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal
 
-from hardwon.shell.parsing import SimpleCommand, extract_code, parse_simple_commands, parse_with_code
+from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
 from hardwon.text.similarity import normalize_text
 from hardwon.types import frozen
 
@@ -58,8 +59,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"(?:is|not) a directory",
             r"no matches found",
             r"not a git repository",
-            r"(?:file|path|directory)(?: or directory)? (?:does not exist|not found)",
-            r"did not match any",
+            r"(?:file|path|directory)(?: or directory)?(?: ['\"`‘][^'\"`’]{1,120}['\"`’])? (?:does not exist|not found)",
+            r"did not match any files?\b",
             r"not in the working tree",
             r"cannot find (?:the |main |path |module ['\"][./\\])",
         ),
@@ -76,7 +77,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"\bmust (?:be|have|use|specify|provide)\b",
             r"can(?:not| only) be",
             r"mutually exclusive",
-            r"command not found",
+            r"(?:command|applet) not found",
             r"\busage:",
             r"no module named",
             r"cannot find module",
@@ -92,7 +93,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"permission denied|access denied|not permitted|EACCES|EPERM",
             r"forbidden|unauthori[sz]ed|authenticat|not logged in|certificate",
             r"requires approval|haven't granted|was blocked|sandbox|protected branch",
-            r"connection (?:refused|reset|timed out)|cannot connect|could not resolve host|unreachable|ECONNREFUSED",
+            r"connection\b.{0,60}\b(?:refused|reset|timed out)|(?:cannot|can't|couldn't|could not|failed to) connect\b",
+            r"could not resolve host|unreachable|ECONNREFUSED",
             r"timed out|timeout|rate limit",
             r"already in use|EADDRINUSE|database is locked",
             r"not installed|externally-managed",
@@ -149,6 +151,18 @@ _MISUSE = re.compile(
     r"(?:argument|option|subcommand|command|flag|switch|field)s?\b|'[^']{1,80}' is not a \w+ command)",
     re.I,
 )
+# Anywhere in a result such a line counts if it also has a word of the call.
+_COMPLAINT = re.compile(
+    r"\b(?:unknown|unrecogni[sz]ed|unexpected|invalid|illegal|bad|no such) (?:[\w-]+ ){0,2}"
+    r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice)s?\b|\bis not a \S+ command"
+    r"|\bmissing script\b|\bno rule to make target|\bflag provided but not defined|\bno module named"
+    r"|\bcommand \S+ not found|\bwhich wasn't expected|\b(?:option|command) \S+ is unknown|: unknown command$",
+    re.I,
+)
+# Every such line has one of these, which are found faster than the pattern.
+_COMPLAINT_MARKS = ("nknown", "nrecogni", "nexpected", "nvalid", "llegal", "bad ", "o such", " not ", "issing s", "o rule to", "o module")
+_CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
+_MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
 _GIT_FAILED = re.compile(
     r"fatal: (?:ambiguous argument|bad (?:revision|object)|not a git repository|no upstream|your current branch"
@@ -311,7 +325,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
         has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
     if not (is_error or is_lost_connection or has_bad_exit):
-        return False
+        return _has_complaint(command, text)
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
         is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(first))
@@ -319,10 +333,42 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     return True
 
 
+def _has_complaint(command: str, text: str) -> bool:
+    """Return whether a program says in a result, whose exit status is hidden, that it does not know a word of the call.
+
+    Commands that show what others wrote may show such a line of anybody, so theirs must begin with their name.
+    """
+    if not ("|" in command or ";" in command) or not any(mark in text for mark in _COMPLAINT_MARKS):
+        return False
+    working = list_working_commands(command)
+    programs = {part.program for part in working}
+    speakers: tuple[str, ...] = ("",)
+    if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
+        speakers = tuple(f"{program}: " for program in programs)
+    lines = list(list_lines(cut_middle(text)))
+    if len(lines) > _MAX_COMPLAINT_LINES:
+        lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
+    call_words = _fold_call_words(" ".join(word for part in working for word in part.words[1:]))
+    for index, line in enumerate(lines):
+        if len(line) > MAX_QUOTE_LENGTH or not line.startswith(speakers) or _SOURCE_LOCATION.match(line):
+            continue
+        if _COMPLAINT.search(line) and call_words & _fold_call_words(" ".join(lines[index : index + 2])):
+            return True
+    return False
+
+
+def _fold_call_words(text: str) -> set[str]:
+    """Return the names in a text, written as programs that turn `--reporter-json` into `reporterJson` compare them."""
+    return {word.strip(".:").replace("-", "").lower() for word in _CALL_WORD.findall(text)}
+
+
 @lru_cache(maxsize=256)  # a call is compared with every open episode
 def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
     start = command[:MAX_INSPECTED_CHARS]
-    return parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
+    commands, code = parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
+    spans = Counter((part.start, part.end) for part in commands)
+    # The commands in `bash -lc '…'` have the shell's span. What fails is one of them, and not the shell.
+    return [part for part in commands if part.program not in SHELLS or spans[part.start, part.end] == 1], code
 
 
 def list_simple_commands(command: str) -> list[SimpleCommand]:

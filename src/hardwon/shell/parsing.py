@@ -36,7 +36,7 @@ _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
 _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", "!": "", "{": "", "}": "", "in": ""}
 _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 # The options that take a value, for what starts a program named among its arguments.
 _WRAPPERS = {
     "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot",
@@ -478,7 +478,7 @@ def _get_program_name(values: Sequence[str]) -> str:
 
 def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
-    if program in _SHELLS:
+    if program in SHELLS:
         i = _skip_options(args, 0, "-o -O --rcfile --init-file")
         letters = "".join(arg for arg in args[:i] if arg[:1] == "-" != arg[1:2])
         return ("".join(args[i : i + 1]), False) if "c" in letters else ("", i >= len(args) or "s" in letters)

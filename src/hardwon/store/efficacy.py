@@ -21,7 +21,8 @@ from hardwon.store.views import OF_LESSONS
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
 NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
-MEASURED, UNMEASURED, NOTE, SILENT, RETIRE = "measured", "unmeasured", "note", "silent", "retire"  # changes
+# Changes; `retire` is a proposal, `retired` was done.
+MEASURED, UNMEASURED, NOTE, SILENT, RETIRE, RETIRED = "measured", "unmeasured", "note", "silent", "retire", "retired"
 BY_HARDWON = "hardwon"
 _MIN_MODEL_SESSIONS = 3  # with a firing, before a model is one that is used
 _MAX_WINDOW_CALLS = 300  # of a long turn; what follows later is not compared
@@ -314,7 +315,7 @@ def undo_changes(connection: Connection, lesson: str, changes: Sequence[str], no
 
 def forget_step_down(connection: Connection, lesson: str, now: float) -> None:
     """Deliver a lesson as its record says again, within the transaction in which a person approves it anew."""
-    undo_changes(connection, lesson, (NOTE, SILENT, RETIRE), now)
+    undo_changes(connection, lesson, (NOTE, SILENT, RETIRE, RETIRED), now)
     connection.execute("update lesson_states set stepped_down_to = '' where lesson = ?", (lesson,))
 
 

@@ -70,10 +70,10 @@ def is_sound(triggers: dict[str, Any], command: str) -> bool:
     return find_pattern_fault(pattern) is None and fires(triggers, command)
 
 
-WORD, OPTIONS = r"\s(?:[^|;&]*\s)?", r"\s(?:-[^|;&]*\s)?"
+WORD, OPTIONS = r" (?:[^|;&\n]* )?", r" (?:-[^|;&\n]* )?"
 TRIGGERS = (
     ("kite fly --loop", "error: unexpected argument '--loop' found", rf"\bkite{OPTIONS}fly{{}}{WORD}--loop{{}}"),
-    ("kite --loop=3 fly", "error: unknown option '--loop'", rf"\bkite{WORD}--loop{{}}[^|;&]*\sfly{{}}"),
+    ("kite --loop=3 fly", "error: unknown option '--loop'", rf"\bkite{WORD}--loop{{}}[^|;&\n]* fly{{}}"),
     ("kite runner run", "error: unknown task 'run'", rf"\bkite{OPTIONS}runner{{}}{WORD}run{{}}"),
     ("git --no-pager bisect 'a b'", "fatal: bad revision", rf"\bgit{OPTIONS}bisect{{}}"),
     ("python3 -m gust", "No module named gust", rf"\bpython3{WORD}gust{{}}"),
