@@ -5,6 +5,9 @@ then the sessions of each repository are put into one project, because they come
 
 Beside the product, the same prompts, last messages and calls are searched by a naive FTS5 query, which is all words
 or-ed and ranked by BM25, and by grep, which counts how many of the words a record contains.
+
+A hit counts as the answer if it is one of the records that the question names, or a record of the same session with all
+of the question's answer terms: an answer is often given more than once, in a call, an answer and a summary.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon.search import indexing, records
+from hardwon.search import indexing, matches, records
 from hardwon.search.search import search_records
 from hardwon.store import db, jobs, projects
 from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
@@ -37,22 +40,24 @@ Ask = Callable[["Question"], Sequence[str]]
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the ids of the records that answer it and of all records of its session."""
+    """A question, and the ids of the records that answer it and of all records of its session.
+
+    `shared_words` is how many words of the question are in the record that answers it.
+    """
 
     id: str
     text: str
     style: int
-    is_paraphrased: bool
     is_answerable: bool
     project: str
     answers: frozenset[str]
     session_records: frozenset[str]
-    terms: tuple[str, ...]
+    shared_words: int
 
 
 @dataclass(frozen=True)
 class Record:
-    """A stored prompt or event; `text` has single spaces and is in lower case."""
+    """A stored record; `text` has single spaces and is in lower case."""
 
     id: str
     project: str
@@ -66,7 +71,6 @@ class Score:
 
     answer: dict[int, float]
     session: dict[int, float]
-    contains_terms: dict[int, float]
     abstained: float
     answered_nothing: float  # answerable questions that got nothing
 
@@ -99,10 +103,10 @@ def _group_by_repository(connection: db.Connection, corpus: str) -> None:
                 connection.execute("update sessions set project = ? where id = ?", (project, number))
 
 
-def read_records(connection: db.Connection) -> list[Record]:
-    """Return every prompt and event as the product shows it."""
+def read_records(connection: db.Connection, letters: str) -> list[Record]:
+    """Return every record of these kinds as the product shows it."""
     stored_records = []
-    for letter in ("P", "E"):
+    for letter in letters:
         kind = DOCUMENT_KINDS[letter]
         numbers = [number for (number,) in connection.execute(f"select id from {kind.table}")]
         for row in read_source_rows(connection, kind, numbers):
@@ -120,25 +124,27 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
     with open(path, encoding="utf-8") as file:
         for row in map(json.loads, file):
             candidates = by_project.get(f"/corpus/{row['project']}", [])
-            answers = _find_answers(corpus, row, candidates) if row["answerable"] else []
-            sessions = {record.session for record in answers}
+            named = _find_named_records(corpus, row, candidates) if row["answerable"] else []
+            sessions = {record.session for record in named}
+            session_records = [record for record in candidates if record.session in sessions]
+            repeating = [record for record in session_records if _has_terms(record.text, row["answer_terms"])]
+            words = dict.fromkeys(matches.split_query(row["question"]), 1.0)
             questions.append(
                 Question(
                     row["id"],
                     row["question"],
                     row["style"],
-                    row["paraphrased"],
                     row["answerable"],
                     f"/corpus/{row['project']}",
-                    frozenset(record.id for record in answers),
-                    frozenset(record.id for record in candidates if record.session in sessions),
-                    tuple(row["answer_terms"]),
+                    frozenset(record.id for record in [*named, *repeating]),
+                    frozenset(record.id for record in session_records),
+                    max((len(matches.match_text(record.text, "", words).words) for record in named), default=0),
                 )
             )
     return questions
 
 
-def _find_answers(corpus: str, row: dict[str, Any], candidates: Sequence[Record]) -> list[Record]:
+def _find_named_records(corpus: str, row: dict[str, Any], candidates: Sequence[Record]) -> list[Record]:
     """Return the stored records of the lines that answer: those that contain the beginning of the line's text."""
     with open(os.path.join(corpus, row["file"]), encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")
@@ -237,9 +243,8 @@ def _list_words(text: str) -> list[str]:
     return [word for word in re.findall(r"\w+", text.lower()) if word not in STOP_WORDS]
 
 
-def measure(questions: Sequence[Question], stored_records: Sequence[Record], ask: Ask) -> Score:
-    texts = {record.id: record.text for record in stored_records}
-    answer, session, contains_terms = Counter[int](), Counter[int](), Counter[int]()
+def measure(questions: Sequence[Question], ask: Ask) -> Score:
+    answer, session = Counter[int](), Counter[int]()
     abstained = answered_nothing = 0
     answerable = [question for question in questions if question.is_answerable]
     unanswerable = [question for question in questions if not question.is_answerable]
@@ -250,23 +255,21 @@ def measure(questions: Sequence[Question], stored_records: Sequence[Record], ask
             first_ids = ids[:cut]
             answer[cut] += not question.answers.isdisjoint(first_ids)
             session[cut] += not question.session_records.isdisjoint(first_ids)
-            contains_terms[cut] += any(_has_terms(texts.get(record_id, ""), question.terms) for record_id in first_ids)
     for question in unanswerable:
         abstained += not ask(question)
     total = max(len(answerable), 1)
     return Score(
         {cut: answer[cut] / total for cut in CUTS},
         {cut: session[cut] / total for cut in CUTS},
-        {cut: contains_terms[cut] / total for cut in CUTS},
         abstained / max(len(unanswerable), 1),
         answered_nothing / total,
     )
 
 
 def print_scores(scores: dict[str, Score]) -> None:
-    header = "".join(f"{f'{name}@{cut}':>11}" for name in ("answer", "session", "terms") for cut in CUTS)
+    header = "".join(f"{f'{name}@{cut}':>11}" for name in ("answer", "session") for cut in CUTS)
     print(f"{'':8}{header}  abstained  nothing")
     for name, score in scores.items():
-        shares = [shares[cut] for shares in (score.answer, score.session, score.contains_terms) for cut in CUTS]
+        shares = [shares[cut] for shares in (score.answer, score.session) for cut in CUTS]
         cells = "".join(f"{share:11.3f}" for share in shares)
         print(f"{name:8}{cells}  {score.abstained:9.3f}  {score.answered_nothing:7.3f}")

@@ -21,6 +21,7 @@ MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log 
 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAME_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W_A-Za-z0-9]+")
+_WORD = re.compile(r"\w+")
 _GAP = re.compile(r"\s+|[-_./]")
 _PLURAL_ABBREVIATION = re.compile(r"[A-Z]{2,}s")  # URLs
 _CONTRACTION = re.compile(r"\b\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b")
@@ -51,6 +52,7 @@ class TextMatch:
 
 
 NO_MATCH = TextMatch(0.0, 0.0, (), 0)
+NO_NAMES: Mapping[str, str] = {}
 
 
 def strip_contractions(query: str) -> str:
@@ -77,8 +79,40 @@ def split_query(query: str) -> list[str]:
     return unique_words or list(dict.fromkeys(question_words))
 
 
-def match_text(text: str, extra_text: str, weights: Mapping[str, float]) -> TextMatch:
-    """Match a text, given the weight of each word; words in the extra text, such as file names, count as well."""
+def find_whole_names(query: str) -> dict[str, str]:
+    """Return the name that each part stands in, as one word: `github` for `git` and `hub` of `GitHub`."""
+    whole_names: dict[str, str] = {}
+    for token in _TOKEN.findall(query):
+        parts = split_query(token)
+        if len(parts) > 1 and token.isascii():
+            whole_names |= dict.fromkeys(parts, token.lower())
+    return whole_names
+
+
+def list_names(query: str) -> list[str]:
+    """Return the words of a query that are written like names: `Kafka`, `CPU`, `getUser`, `user_id`, `argon2`.
+
+    The first word of a sentence has a capital anyway, and so have all words of a heading.
+    """
+    names = []
+    for match in _WORD.finditer(query):
+        word = match[0]
+        is_first = not query[: match.start()].strip() or query[: match.start()].rstrip()[-1] in ".!?:"
+        has_inner_sign = "_" in word.strip("_") or any(char.isupper() for char in word[1:])
+        has_digit = not word.isalpha() and not word.isdigit()
+        if has_inner_sign or has_digit or (word[0].isupper() and not is_first):
+            names.append(word)
+    is_heading = len(names) > 1 and len(names) >= len(split_query(query))
+    return [] if is_heading else [name for name in names if split_query(name)]
+
+
+def match_text(
+    text: str, extra_text: str, weights: Mapping[str, float], whole_names: Mapping[str, str] = NO_NAMES
+) -> TextMatch:
+    """Match a text, given the weight of each word; words in the extra text, such as file names, count as well.
+
+    A part of a name is also found where the whole name stands as one word.
+    """
     total_weight = sum(weights.values())
     if not total_weight:
         return NO_MATCH
@@ -90,6 +124,8 @@ def match_text(text: str, extra_text: str, weights: Mapping[str, float]) -> Text
     frequency_score = coverage = 0.0
     for word, weight in weights.items():
         starts = [start for start, _ in _find_word(scanned, lowered, word)]
+        if not starts and word in whole_names:
+            starts = [start for start, _ in _find_word(scanned, lowered, whole_names[word])]
         count = len(starts) + bool(extra_text and next(_find_word(extra_text, lowered_extra, word), None))
         if not count and not word.isascii() and word in fold_unspaced(scanned):
             count, starts = 1, [0]

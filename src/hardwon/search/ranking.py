@@ -17,7 +17,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from hardwon.search import embedding, records, vector_codes
-from hardwon.search.matches import NO_MATCH, TextMatch, match_text, split_query
+from hardwon.search.matches import NO_MATCH, TextMatch, find_whole_names, match_text, split_query
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, Scope
@@ -26,14 +26,16 @@ from hardwon.text.words import extract_words
 if TYPE_CHECKING:
     import numpy
 
-FREQUENT_SHARE = 0.02  # a word in a larger share of the documents selects no candidates
-MIN_FREQUENT_COUNT, MAX_FREQUENT_COUNT = 2_000, 10_000
+MAX_COUNT = 2_000  # a word in more documents is frequent and selects no candidates
+MAX_TOTAL = 10_000  # documents counted: counting 100,000 took a third of a search, and weights change little
 MAX_ROWS = 6_000  # read for all words together, the rarest word first
 MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
-MIN_READ = 40  # texts at least; reading them takes most of the time of a search
+MIN_READ = 30  # texts at least; reading them takes most of the time of a search
 LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
 USUAL_LENGTH = 32.0  # words
-MEANING_WEIGHT = 0.5  # of a vector's squared similarity; a text with all words of the query has about 1
+# Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
+# they are weak evidence that anything matches: for any query some vector is near.
+MEANING_WEIGHT, MEANING_EVIDENCE = 1.5, 0.5
 # Of the scores of the prompts before, after, second before and second after.
 NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
 
@@ -48,7 +50,7 @@ class RankedRecord:
     match: TextMatch = NO_MATCH
     meaning: float = 0.0
     neighbour: int = 0  # the document that added most, if it added more than the words of the text
-    strength: float = 0.0  # the score without the weight of the record's kind
+    strength: float = 0.0  # how certainly it matches, without the weight of its kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def rank_records(
 ) -> list[RankedRecord]:
     """Return the best records in no order; `filters` are groups of filter words, and each group must match."""
     depth = max(MIN_DEPTH, 2 * limit)
-    matches = _match_words(connection, extract_words(query, is_query=True), scope, projects, filters)
+    scope = documents.drop_empty_ranges(connection, scope)
+    matches = _match_words(connection, extract_words(query, is_query=True), scope, filters)
     candidates = matches.list_best(depth)
     vector = model.embed([query])[0] if model is not None else None
     if vector is not None and vector.any():
@@ -111,8 +114,9 @@ def rank_records(
     found_documents = documents.read_documents(connection, candidates[: max(MIN_READ, 3 * limit)])
     loaded = load_records(connection, home, found_documents)
     weights = {word: matches.word_weights.get(word, 0.0) for word in split_query(query)}
+    whole_names = find_whole_names(query)
     text_matches = {
-        document_id: match_text(record["text"], " ".join(record["files"]), weights)
+        document_id: match_text(record["text"], " ".join(record["files"]), weights, whole_names)
         for document_id, record in loaded.items()
     }
     scores |= {document_id: text_match.score for document_id, text_match in text_matches.items()}
@@ -121,12 +125,12 @@ def rank_records(
     for document_id, record in loaded.items():
         score, giver = final_scores[document_id]
         meaning = meanings.get(document_id, 0.0)
+        similarity = max(meaning, 0.0) ** 2
         document = found_documents[document_id]
         weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
-        strength = score + MEANING_WEIGHT * max(meaning, 0.0) ** 2
-        ranked.append(
-            RankedRecord(document, record, weight * strength, text_matches[document_id], meaning, giver, strength)
-        )
+        final_score = weight * (score + MEANING_WEIGHT * similarity)
+        strength = score + MEANING_EVIDENCE * similarity
+        ranked.append(RankedRecord(document, record, final_score, text_matches[document_id], meaning, giver, strength))
     return ranked
 
 
@@ -162,23 +166,21 @@ def _match_words(
     connection: Connection,
     words: list[str],
     scope: Scope,
-    projects: Sequence[int],
     filters: Sequence[Sequence[str]],
 ) -> _WordMatches:
     import numpy
 
-    total = max(documents.count_documents(connection, documents.build_scope(projects)), 1)
-    max_count = min(max(int(total * FREQUENT_SHARE), MIN_FREQUENT_COUNT), MAX_FREQUENT_COUNT)
+    total = max(documents.count_documents(connection, scope, MAX_TOTAL), 1)
     match_queries = {word: documents.build_match_query([word], *filters) for word in words}
     counts = {
-        word: documents.count_matches(connection, match, scope, max_count + 1) for word, match in match_queries.items()
+        word: documents.count_matches(connection, match, scope, MAX_COUNT + 1) for word, match in match_queries.items()
     }
     weights = {word: _compute_weight(counts[word] or 1, total) for word in words}
     rows_by_word: dict[str, list[int]] = {}
     remaining_rows = MAX_ROWS
     for word in sorted(words, key=lambda word: counts[word]):
-        if 0 < counts[word] <= max_count and (counts[word] <= remaining_rows or not rows_by_word):
-            rows_by_word[word] = documents.find_matches(connection, match_queries[word], scope, max_count)
+        if 0 < counts[word] <= MAX_COUNT and (counts[word] <= remaining_rows or not rows_by_word):
+            rows_by_word[word] = documents.find_matches(connection, match_queries[word], scope, MAX_COUNT)
             remaining_rows -= counts[word]
     if not rows_by_word and (frequent := [word for word in words if counts[word]]):
         rows_by_word = _match_frequent_words(connection, frequent, scope, filters)
@@ -199,13 +201,13 @@ def _match_frequent_words(
 ) -> dict[str, list[int]]:
     """Return the latest documents with all of the words; if there are few, also the latest of each word."""
     match = documents.build_match_query(*([word] for word in words), *filters)
-    common_rows = documents.find_matches(connection, match, scope, MIN_FREQUENT_COUNT)
+    common_rows = documents.find_matches(connection, match, scope, MAX_COUNT)
     if len(common_rows) >= MIN_DEPTH:
         return dict.fromkeys(words, common_rows)
     rows_by_word = {}
     for word in words:
         match = documents.build_match_query([word], *filters)
-        rows = documents.find_matches(connection, match, scope, MIN_FREQUENT_COUNT)
+        rows = documents.find_matches(connection, match, scope, MAX_COUNT)
         rows_by_word[word] = list({*common_rows, *rows})
     return rows_by_word
 

@@ -58,7 +58,7 @@ def find_nearest(
         distances = numpy.zeros(len(loaded.documents), numpy.uint16)
         for code_row, query_bits in zip(loaded.codes, query_code, strict=True):
             numpy.add(distances, numpy.bitwise_count(code_row ^ query_bits), out=distances)
-        if scope != documents.FULL_SCOPE:
+        if not documents.is_whole_project(project, scope):
             distances[~_is_in_scope(loaded.documents, scope)] = OUT_OF_SCOPE
         cumulative_counts = numpy.cumsum(numpy.bincount(distances))
         # Pick those up to the distance that enough documents have.

@@ -455,10 +455,24 @@ def build_scope(project_numbers: Sequence[int], since: float = 0.0, until: float
     ]
 
 
-def count_documents(connection: Connection, scope: Scope) -> int:
-    """Return how many documents a scope has, counted in the small index by project and time."""
-    query = "select count(*) from documents where project between ? and ?"
-    return sum(fetch_value(connection, query, unpack_project(low), unpack_project(high)) for low, high in scope)
+def is_whole_project(project: int, scope: Scope) -> bool:
+    """Return whether a range of the scope has every document that the project can have."""
+    return any(low <= compute_first_id(project) and high >= compute_last_id(project) for low, high in scope)
+
+
+def drop_empty_ranges(connection: Connection, scope: Scope) -> Scope:
+    """Return the ranges that have a document: most homes have none that apply everywhere, and each costs a query."""
+    query = "select exists (select 1 from documents where id between ? and ?)"
+    return [bounds for bounds in scope if fetch_value(connection, query, *bounds)]
+
+
+def count_documents(connection: Connection, scope: Scope, limit: int) -> int:
+    """Return how many documents the projects of a scope have, counted up to a limit in the index by project."""
+    query = "select count(*) from (select 1 from documents where project between ? and ? limit ?)"
+    total = 0
+    for low, high in scope:
+        total += fetch_value(connection, query, unpack_project(low), unpack_project(high), limit - total)
+    return total
 
 
 def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:

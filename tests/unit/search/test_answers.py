@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hardwon.search import query_scope
-from hardwon.search.matches import cut_excerpt, find_marks, match_text, split_query
+from hardwon.search.matches import cut_excerpt, find_marks, list_names, match_text, split_query
 from hardwon.store import db, projects, sessions
 from tests.support.library import DAY, KITE, NOW, Library
 
@@ -54,6 +54,27 @@ def test_what_no_record_has_enough_of_is_not_answered(library: Library) -> None:
     say(library, "The evaluation jobs are kept in a list in memory, first in, first out.", 1)
     assert library.ids("in which order are the evaluation jobs kept") != []
     assert library.ids("did we move the evaluation jobs to a Redis cluster with Sentinel") == []
+
+
+def test_a_name_that_no_record_has_is_not_answered_by_the_words_around_it(library: Library) -> None:
+    answer = say(library, "Packfiles are streaming straight from the source on github.com to the target.", 1)
+    assert library.ids("how are packfiles streaming") == [answer]
+    assert library.ids("how are packfiles streaming from GitHub") == [answer]
+    assert library.ids("did we try Kafka for streaming packfiles") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("Did we try Kafka? Why not on CPU 4?", ["Kafka", "CPU"]),
+        ("why is getUser slower than user_id and argon2", ["getUser", "user_id", "argon2"]),
+        ("GetGitCommonDir lives where", ["GetGitCommonDir"]),
+        ("Why Did The Build Fail", []),  # a heading
+        ("what I did", []),
+    ],
+)
+def test_names_are_words_with_capitals_digits_or_underscores(query: str, names: list[str]) -> None:
+    assert list_names(query) == names
 
 
 def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
