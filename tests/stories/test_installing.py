@@ -38,7 +38,7 @@ def commands(path: str, event: str) -> list[str]:
 def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str) -> None:
     write_text(settings, before)
     house.ok("install", "claude-code", "--yes")
-    assert commands(settings, "SessionStart")[-1].endswith(f"claude-code SessionStart {house.home} || :")
+    assert commands(settings, "PreToolUse")[-1].endswith(f"claude-code PreToolUse {house.home} || :")
     house.ok("uninstall", "claude-code", "--yes")
     assert read_text(settings) == before
 

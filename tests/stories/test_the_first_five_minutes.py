@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from hardwon.agents.prompt_origin import HOOK_PATH
 from tests.support.claude_transcript import TranscriptWriter
 from tests.support.handoff_drafts import DraftWriter, create_repository
 from tests.support.house import GIT_STASH, House, bash, run_at_terminal, wait_for
@@ -101,3 +105,15 @@ def test_the_commands_of_data_and_worker_have_a_short_form(house: House) -> None
     assert house.ok("worker", "start").out.startswith("worker running")
     assert house.ok("stop").out == "worker stopped\n"
     assert house.ok("data", "export").out == house.ok("export").out
+
+
+def test_the_hooks_of_a_removed_hardwon_say_so_once(house: House, own_home: str) -> None:
+    house.ok("install", "claude-code", "--yes")
+    settings = json.loads(Path(own_home, ".claude", "settings.json").read_text())
+    command = settings["hooks"]["SessionStart"][-1]["hooks"][0]["command"]
+    notice = Path(house.home, "removed.sh")
+    notice.write_text(notice.read_text().replace(HOOK_PATH, "/gone/hook.py"))
+    removed = command.replace(sys.executable, "/gone/python").replace(HOOK_PATH, "/gone/hook.py")
+    first, second = (subprocess.run(["sh", "-c", removed], capture_output=True, text=True) for _ in range(2))
+    assert (first.returncode, "hardwon was removed" in json.loads(first.stdout)["systemMessage"]) == (0, True)
+    assert (second.returncode, second.stdout) == (0, "")

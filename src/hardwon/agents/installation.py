@@ -20,6 +20,7 @@ from hardwon.agents import SettingsError, load_settings
 from hardwon.agents.codex.install import grant_trust, list_hooks, revoke_trust
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.settings_files import (
+    REMOVED_NOTICE_FILE,
     get_value,
     read_install_ledger,
     read_text_file,
@@ -29,6 +30,9 @@ from hardwon.errors import UserError
 
 if TYPE_CHECKING:
     from hardwon.agents import AgentSettings, CreatedPaths
+
+
+_AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
 
 
 @dataclass(slots=True)
@@ -51,14 +55,18 @@ def build_hook_command(name: str, home: str) -> Callable[[str], str]:
     """Return a function that gives the command an agent runs for an event.
 
     `|| :` because Python exits with 2 if the file is missing, which agents read as a denial. AI_AGENT marks every event
-    but prompts, so that an agent started from another's shell has guards but cannot speak for a person.
+    but prompts, so that an agent started from another's shell has guards but cannot speak for a person. If hardwon was
+    removed and its hooks were not, a session's start says so, once.
     """
 
     def format_command(event: str) -> str:
         # `-I -S` leaves out site packages and the environment, which would slow the start and could change what runs.
         arguments = [sys.executable, "-I", "-S", HOOK_PATH, name, event, home]
         prefix = "" if event == "UserPromptSubmit" else f"AI_AGENT={name}_hook "
-        return f"{prefix}{shlex.join(arguments)} || :"
+        notice = ""
+        if event == "SessionStart" and name in _AGENTS_WITH_MESSAGES:
+            notice = f"|| sh {shlex.quote(os.path.join(home, REMOVED_NOTICE_FILE))} "
+        return f"{prefix}{shlex.join(arguments)} {notice}|| :"
 
     return format_command
 

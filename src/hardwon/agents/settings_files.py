@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,13 @@ if TYPE_CHECKING:
     from hardwon.agents import CreatedPaths
 
 HOOK_LOCATION_FILE = "front-door"
+REMOVED_NOTICE_FILE = "removed.sh"
+_REMOVED_NOTICE = """\
+# Run by the hook of a session's start when hardwon's own hook cannot run: says once that hardwon was removed.
+[ -e "$0.said" ] || [ -e {hook} ] && exit 0
+: >"$0.said"
+echo '{{"systemMessage": "hardwon was removed, but its hooks are still in this agent. Install it again (uv tool install\
+ hardwon), or delete the hooks that name hardwon/hook.py from the settings of the agent."}}'"""
 HOOKED_SETTINGS_FOLDER = "hooked"
 SERVER_NAME = "hardwon"
 SERVERS_KEY = "mcpServers"
@@ -102,13 +111,17 @@ def list_settings_files(home: str) -> list[tuple[str, str]]:
 
 
 def write_discovery_files(home: str) -> None:
-    """Write the two files that the script of a plugin reads, by what the settings files say now.
+    """Write the two files that the script of a plugin reads, by what the settings files say now, and the notice.
 
     A plugin is a few files in an agent's own folder and does not know where hardwon is. `front-door` has the
     interpreter and the hook, a line each; `hooked/AGENT` lists the settings files that run hardwon's hooks, so that the
     plugin's hooks do nothing.
     """
     _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
+    notice_path = os.path.join(home, REMOVED_NOTICE_FILE)
+    _write_if_changed(notice_path, [_REMOVED_NOTICE.format(hook=shlex.quote(HOOK_PATH))])
+    with suppress(FileNotFoundError):
+        os.unlink(f"{notice_path}.said")
     hooked_files = [(name, path) for name, path in list_settings_files(home) if _runs_hooks(name, path)]
     for name in AGENT_PACKAGES:
         agent_files = [path for agent, path in hooked_files if agent == name]

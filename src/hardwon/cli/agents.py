@@ -91,11 +91,13 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
 def _print_summary(agent_settings: AgentSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
     """Print what would change in three lines; the whole difference is shown on request."""
     for change in changes:
-        hook_count = sum(map(len, agent_settings.find_hooks(change.new_text).values()))
-        verb = "replaces hardwon's hooks in" if change.replaces_hooks else f"adds {pluralize(hook_count, 'hook')} to"
-        if change.created_paths.keys() == {"trust"}:
+        if change.replaces_hooks:
+            verb = "replaces hardwon's hooks in"
+        elif "made" in change.created_paths:  # the file with the hooks; trust and the MCP server may be in another
+            verb = f"adds {pluralize(sum(map(len, agent_settings.find_hooks(change.new_text).values())), 'hook')} to"
+        elif "trust" in change.created_paths:
             verb = "trusts these hooks in"
-        elif not hook_count:
+        else:
             verb = "registers hardwon's MCP server in"
         click.echo(f"{agent_settings.title}: {verb} {change.path}")
     click.echo("  nothing else in it changes, and the file as it was is kept in backups")

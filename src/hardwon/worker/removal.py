@@ -43,6 +43,8 @@ _BUILT_FILES = (
     "briefs",
     "links",
     settings_files.HOOK_LOCATION_FILE,
+    settings_files.REMOVED_NOTICE_FILE,
+    f"{settings_files.REMOVED_NOTICE_FILE}.said",
     settings_files.HOOKED_SETTINGS_FOLDER,
     os.path.dirname(paths.WORKER_LOG),
     lifecycle.JOBS_LOCK,

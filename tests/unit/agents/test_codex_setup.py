@@ -148,7 +148,7 @@ def test_trust_is_a_choice_and_without_it_the_person_is_told_what_is_left_to_do(
     assert ("/hooks" in said, "--trust" in said, os.path.exists(files.config)) == (True, True, False)
     assert checks(house)["trust"]["well"] is False
     shown = house.ok("install", "codex", "--trust", "--yes").out
-    assert "trusted_hash" in shown and "trusts these hooks now" in shown and "type /hooks" not in shown
+    assert "trusts these hooks in" in shown and "trusts these hooks now" in shown and "type /hooks" not in shown
     assert len(files.trusted) == len(EVENT_TIMEOUTS)
     assert checks(house)["trust"]["well"] is True
 
