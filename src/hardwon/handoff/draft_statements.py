@@ -105,6 +105,12 @@ _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in t
 _OPENER = re.compile(
     r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)\b", re.I
 )
+# "Core execution and correctness." has none, so it is a heading.
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|can|can't|will|does|do|did|should|must|need|no|not|now|i|we|it|you|found|made"
+    r"|built|wrote|ran|put|set|kept|left|got|took|split|\w+ed|\w+n't|\w+'s)\b|^\w+s\b|\b(?:it|that|which|this) \w+s\b",
+    re.I,
+)
 # A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
@@ -424,7 +430,9 @@ def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | Non
         return None  # the agent was about to go on, and the work was interrupted
     results = frozenset(phrasing.find_results(message))
     # A line without a full stop is a heading or an option, unless it tells what was done.
-    candidates = [line for line in candidates if line.endswith((".", "!", "…")) or line in results]
+    candidates = [
+        line for line in candidates if line in results or (line.endswith((".", "!", "…")) and _VERB.search(line))
+    ]
     if not candidates:
         return None
     naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
