@@ -128,6 +128,8 @@ _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+# The agent's sandbox forbade it, so it is no open failure of the project.
+_SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
@@ -731,7 +733,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
     for failure in standing_failures:
         action = failure.failed_actions[-1]
         reason = _find_reason(action)
-        if reason and not _is_overtaken(facts, action):
+        if reason and not _SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-3:]
