@@ -13,7 +13,11 @@ import pytest
 from . import agents
 from .house import CHECKOUT, House
 from .model_server import Call, Reply, bash
-from .other_agents import CODEX
+from .other_agents import CODEX, run_shell, write_file
+from .test_plugins import PLUGINS, typed
+from .test_who_typed_it import other
+
+__all__ = ["other"]  # the fixture of the other agents
 
 pytestmark = pytest.mark.real
 PLUGIN = ("--plugin-dir", str(CHECKOUT / "plugins" / "hardwon"))
@@ -81,6 +85,26 @@ def test_the_agent_hands_off_with_evidence_and_the_next_session_opens_with_it(ho
     opened = codex.session([Reply("hello")], "good morning", more=("--dangerously-bypass-hook-trust",))
     assert "H:1 next: Test tail.py with CRLF files." in opened.turns[0]
     assert FALSE in opened.turns[0]
+
+
+@pytest.mark.parametrize("other", [agents.GEMINI, agents.OPENCODE], indirect=True, ids=lambda agent: agent.name)
+def test_the_command_of_another_agent_has_it_write_the_handoff(other: House) -> None:
+    other.hardwon("start")
+    more, prompt = ("--command", "handoff"), "now"
+    if other.agent_setup.name == "gemini":
+        (other.root / "home" / ".hardwon").symlink_to(other.root / "hardwon")
+        typed(other, "extensions", "link", f"{PLUGINS}/gemini", "--consent")
+        more, prompt = (), "/handoff"
+    script = [write_file(str(other.project / "tail.py"), "lines = 1\n"), run_shell(MAKEFILE), run_shell("make test")]
+    worked = other.session([*script, Reply("fixed")], "fix tail")
+    fields = f"hardwon handoff write --json <<'HANDOFF'\n{json.dumps(FIELDS)}\nHANDOFF"
+    handed_off = other.session([run_shell(fields), Reply("bye")], prompt, resume=worked.id, more=more)
+    assert "hardwon handoff write --json <<" in handed_off.turns[0]
+    assert FALSE in handed_off.results[-1].text and "hardwon handoff ratify 1" in handed_off.results[-1].text
+    [entry] = json.loads(other.hardwon("handoff", "list", "--json"))
+    assert (entry["kind"], entry["session"], entry["state"]) == ("agent", worked.id, "draft, 1 claim contradicted")
+    opened = other.session([Reply("hello")], "good morning")
+    assert "H:1 next: Test tail.py with CRLF files." in opened.turns[0]
 
 
 def test_a_handoff_is_proposed_once_before_a_compaction(house: House) -> None:

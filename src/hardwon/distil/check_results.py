@@ -45,7 +45,8 @@ _RUNNER_NOISE = re.compile(
     r"^(?:\[\S+\] )?(?:(?:ERROR )?(?:\[\S+\] )?task failed.*|.*\brun with -\S+ .*for more (?:information|details).*"
     r"|make(?:\[\d+\])?: \*\*\*.*|error: Recipe .*|.*ELIFECYCLE.*|ok\s+\S+.*"
     r"|npm (?:ERR!|error) (?:code|errno|syscall|path|command|workspace|location|A complete log|Lifecycle)\b.*"
-    r"|.*(?:exited with code|Command failed with exit code) \d+.*|\[\S+\] \$ .*|FAIL|PASS|\? .*\[no test files\])$\n?",
+    r"|.*(?:exited with code|Command failed with exit code) \d+.*|\[\S+\] \$ .*|FAIL|PASS|\? .*\[no test files\]"
+    r"|\s*\d*\s*[│┃].*)$\n?",  # the last is a line of code that a linter shows
     re.M | re.I,
 )
 _EXIT_CODE = re.compile(r"\A(?:Error: )?(?:Exit code|Process exited with code):? (-?\d+)")

@@ -70,7 +70,12 @@ _HEDGED = re.compile(
     r"|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
-_NOT_DONE = re.compile(r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b", re.I)
+# Not done, or the finding of a review: "Medium: it now exits with 0".
+_NOT_DONE = re.compile(
+    r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b"
+    r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
+    re.I,
+)
 _DONE_VERBS = (
     "added|amended|built|bumped|changed|cleaned|closed|committed|completed|configured|confirmed|converted|created"
     "|deleted|deployed|disabled|documented|done|dropped|enabled|ensured|exposed|extracted|finished|fixed|found"

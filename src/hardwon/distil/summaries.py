@@ -27,6 +27,7 @@ _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
 _ACTING_KINDS = ("saved", "check", "ran", "changed")
+_WORKING_KINDS = ("saved", "ran", "changed")
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
     r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
@@ -140,6 +141,9 @@ def _list_findings(
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
     """Quote what the agent says it did, from the turns with most work and the last one."""
     results = list[tuple[int, str]]()
+    # Where nothing was done, "it now handles X" tells of somebody else's work, such as a branch under review.
+    if not any(action.kind in _WORKING_KINDS and not action.failed for turn in actions_by_turn for action in turn):
+        return []
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         work = _count_work(actions)
         sentences = phrasing.find_results(turn.final_message) if work or turn is turns[-1] else []

@@ -105,6 +105,12 @@ _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in t
 _OPENER = re.compile(
     r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)\b", re.I
 )
+# "Core execution and correctness." has none, so it is a heading.
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|be|has|have|had|can|can't|will|does|do|did|should|must|need|no|not|now|i|we|it|you|found|made"
+    r"|built|wrote|ran|put|set|kept|left|got|took|split|\w+ed|\w+n't|\w+'s)\b|^\w+s\b|\b(?:it|that|which|this) \w+s\b",
+    re.I,
+)
 # A sentence that names no result: "All green.", "You're right".
 _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
@@ -122,6 +128,8 @@ _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+# The agent's sandbox forbade it, so it is no open failure of the project.
+_SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 # The result of AskUserQuestion: "question"="answer".
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
@@ -424,7 +432,9 @@ def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | Non
         return None  # the agent was about to go on, and the work was interrupted
     results = frozenset(phrasing.find_results(message))
     # A line without a full stop is a heading or an option, unless it tells what was done.
-    candidates = [line for line in candidates if line.endswith((".", "!", "…")) or line in results]
+    candidates = [
+        line for line in candidates if line in results or (line.endswith((".", "!", "…")) and _VERB.search(line))
+    ]
     if not candidates:
         return None
     naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
@@ -723,7 +733,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
     for failure in standing_failures:
         action = failure.failed_actions[-1]
         reason = _find_reason(action)
-        if reason and not _is_overtaken(facts, action):
+        if reason and not _SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))
     return statements[-3:]
