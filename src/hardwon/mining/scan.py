@@ -298,8 +298,12 @@ def _read_portions(
         reader_state = {
             name: value for name, value in vars(reader).items() if not (has_hidden_steps and name in COMMAND_STATE_KEYS)
         }
-        dumped_states = {"reader": _dump_state(clean_state(reader_state)), "watch": _dump_state(clean_state(state))}
-        yield builder.build_portion(replace(next_position, malformed=reader.malformed, **dumped_states))
+        reader_state, state = clean_state([reader_state, state])
+        yield builder.build_portion(
+            replace(
+                next_position, malformed=reader.malformed, reader=_dump_state(reader_state), watch=_dump_state(state)
+            )
+        )
 
 
 def is_hardwon_call(step: Step) -> bool:

@@ -338,19 +338,24 @@ def _has_complaint(command: str, text: str) -> bool:
 
     Commands that show what others wrote may show such a line of anybody, so theirs must begin with their name.
     """
-    if not ("|" in command or ";" in command) or not any(mark in text for mark in _COMPLAINT_MARKS):
+    if not ("|" in command or ";" in command):
+        return False
+    ends = cut_middle(text)
+    if not any(mark in ends for mark in _COMPLAINT_MARKS):
         return False
     working = list_working_commands(command)
     programs = {part.program for part in working}
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
         speakers = tuple(f"{program}: " for program in programs)
-    lines = list(list_lines(cut_middle(text)))
+    lines = list(list_lines(ends))
     if len(lines) > _MAX_COMPLAINT_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
     call_words = _fold_call_words(" ".join(word for part in working for word in part.words[1:]))
     for index, line in enumerate(lines):
-        if len(line) > MAX_QUOTE_LENGTH or not line.startswith(speakers) or _SOURCE_LOCATION.match(line):
+        if len(line) > MAX_QUOTE_LENGTH or not any(mark in line for mark in _COMPLAINT_MARKS):
+            continue
+        if not line.startswith(speakers) or _SOURCE_LOCATION.match(line):
             continue
         if _COMPLAINT.search(line) and call_words & _fold_call_words(" ".join(lines[index : index + 2])):
             return True

@@ -376,17 +376,6 @@ def count_sessions_by_project(connection: Connection, since: float, *, limit: in
     return [(name, times) for name, times in rows]
 
 
-def count_sessions_by_hour(connection: Connection, since: float) -> dict[int, int]:
-    rows = connection.execute(
-        f"""
-        select cast(strftime('%H', started_at, 'unixepoch', 'localtime') as integer) as hour, count(*) from sessions
-        where last_at >= ? and {HAS_CONTENT} group by hour
-        """,
-        (since,),
-    )
-    return dict(map(tuple, rows))
-
-
 def count_rows(connection: Connection, tables: Sequence[str]) -> dict[str, int]:
     """Return how many rows these tables have."""
     return {table: fetch_value(connection, f"select count(*) from {table}") for table in tables}

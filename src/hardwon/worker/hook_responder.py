@@ -47,10 +47,6 @@ MAX_LIVE_PROMPT_CHARS = 500
 log = logging.getLogger(__name__)
 
 
-def _mark_denied(event: Event, reply: HookReply) -> Event:
-    return replace(event, denied=True) if reply.deny and event.kind == "PreToolUse" else event
-
-
 class WorkerSources:
     """The sources of the worker's answer to one event: its patterns, the store, and the process that asked."""
 
