@@ -2,9 +2,9 @@
 
 The words of made-up observations are as frequent as words are in English: most texts share a few, most words are rare,
 and questions are made of them in the same way. Beside every search the naive query runs in the same run: all words of
-the question or-ed, ranked by SQLite's BM25, ten rows. Both are measured in CPU time, because the pages they read are in
-memory and other work on the machine would count otherwise. Memory is that of a process that has the worker's modules loaded
-and searches. It fails when a bar is missed.
+the question or-ed, ranked by SQLite's BM25, ten rows. Both are measured in CPU time: the pages they read are in memory,
+and other work on the machine must not count. Memory is that of a process that has the worker's modules loaded and
+searches. It fails when a bar is missed.
 """
 
 from __future__ import annotations
