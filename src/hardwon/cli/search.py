@@ -231,7 +231,7 @@ def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:
-    """Print a hit: id, kind, time and size, then the title unless the excerpt begins with it, then the excerpt."""
+    """Print a hit: id, kind, time and size, then what was asked or the title, if the excerpt does not begin with it."""
     when = datetime.fromtimestamp(hit.at).strftime("%Y-%m-%d %H:%M") if hit.at else ""
     label = get_type_label(hit.kind, hit.type)
     project = os.path.basename(hit.project) if everywhere else ""
@@ -239,7 +239,9 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
     cells = [hit.id, label, when, project, f"~{hit.tokens} tokens", alike, *hit.files[:1]]
     click.echo()
     echo_styled(to_printable_line(" · ".join(cell for cell in cells if cell), get_width()), bold=True)
-    if not hit.text.lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
+    if hit.asked:
+        echo_styled(f"  asked: {to_printable_line(hit.asked, get_width() - 9)}", dim=True)
+    elif not hit.text.lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
         echo_styled(f"  {to_printable_line(hit.title, get_width() - 2)}")
     begin, end = "*", "*"
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):

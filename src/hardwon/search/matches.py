@@ -22,6 +22,10 @@ MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAME_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W_A-Za-z0-9]+")
 _WORD = re.compile(r"\w+")
+_LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,400}\)")
+_MARKUP = re.compile(
+    r"^[ \t]*(?:```|~~~)\w*[ \t]*$|^[ \t]*#{1,6}[ \t]+|\*\*|^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[-: \t]*$", re.M
+)
 _GAP = re.compile(r"\s+|[-_./]")
 _PLURAL_ABBREVIATION = re.compile(r"[A-Z]{2,}s")  # URLs
 _CONTRACTION = re.compile(r"\b\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b")
@@ -169,24 +173,43 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
         lead = text[begin:start]
         breaks = [match.end() for match in re.finditer(r"\n+|[.!?:] +", lead)]
         begin += breaks[0] if breaks else (lead.find(" ") + 1)
-    line = " ".join(text[begin : begin + 3 * max_chars].split())
+    line = _strip_markup(text[begin : begin + 3 * max_chars])
     is_cut = begin + 3 * max_chars < len(text) or len(line) > max_chars
     if len(line) > max_chars:
         line = line[:max_chars].rsplit(" ", 1)[0] if " " in line[max_chars // 2 : max_chars] else line[:max_chars]
     return f"{'…' if begin else ''}{line}{'…' if is_cut else ''}"
 
 
+def _strip_markup(text: str) -> str:
+    """Return Markdown on one line without what a reader does not need: fences, headings, bold, targets of links."""
+    text = _LINK.sub(r"\1", text)
+    return " ".join(_MARKUP.sub("", text).split())
+
+
 def find_marks(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the spans of a query's words in a text; words side by side and parts of a name make one span."""
+    """Return the spans of a query's words in a text; a span has whole names, and words side by side make one span."""
     lowered = _lower(text)
-    spans = sorted(span for word in words for span in _find_word(text, lowered, word))
+    spans: list[tuple[int, int]] = []
+    for word in words:
+        for start, end in _find_word(text, lowered, word):
+            # Scripts without spaces have no names to widen the span to.
+            spans.append(_find_whole_name(text, start, end) if word.isascii() else (start, end))
     marks: list[tuple[int, int]] = []
-    for start, end in spans:
+    for start, end in sorted(spans):
         if marks and (start <= marks[-1][1] or _GAP.fullmatch(text, marks[-1][1], start)):
             marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
         else:
             marks.append((start, end))
     return marks
+
+
+def _find_whole_name(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span of the name that this part is in: `getToken` for `Token`."""
+    while start and (text[start - 1] == "_" or (text[start - 1].isascii() and text[start - 1].isalnum())):
+        start -= 1
+    while end < len(text) and (text[end] == "_" or (text[end].isascii() and text[end].isalnum())):
+        end += 1
+    return start, end
 
 
 def mark_text(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:

@@ -54,7 +54,9 @@ def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
     for hit in hits:
         excerpt = mark_text(hit.text, hit.marks, "**", "**")
         alike = f"\n    (+{hit.alike} that say nearly the same)" if hit.alike else ""
-        part = f"{format_index([hit.__dict__], show_project=show_project)}\n    {sanitize_line(excerpt, 600)}{alike}"
+        asked = f"\n    asked: {sanitize_line(hit.asked, MAX_TITLE)}" if hit.asked else ""
+        index_line = format_index([hit.__dict__], show_project=show_project)
+        part = f"{index_line}{asked}\n    {sanitize_line(excerpt, 600)}{alike}"
         remaining -= len(part) + 1
         if remaining < 0:
             parts.append(f"({len(hits) - len(parts)} more are left out: ask for fewer, or narrow it with a filter)")

@@ -68,7 +68,7 @@ class Hit:
     """A matching record: `text` is an excerpt, `marks` where the query's words stand in it, `why` the reasons.
 
     `tokens` is the size of the full record, `alike` how many other records say nearly the same, `coverage` the share of
-    the weight of the query's words that the record has.
+    the weight of the query's words that the record has, and `asked` the prompt that an agent's last words answer.
     """
 
     id: str
@@ -88,6 +88,7 @@ class Hit:
     marks: tuple[tuple[int, int], ...] = ()
     alike: int = 0
     coverage: float = 0.0
+    asked: str = ""
 
 
 @frozen
@@ -311,10 +312,24 @@ class _Search:
                 shown.append((result, words))
                 alike_counts.append(0)
         givers = documents.read_documents(self._connection, [result.neighbour for result, _ in shown])
+        asked = self._find_asked([result.document["id"] for result, _ in shown if result.record["kind"] == "event"])
         hits = []
         for (result, _), alike_count in zip(shown, alike_counts, strict=True):
-            hits.append(self._build_hit(result, alike_count, givers.get(result.neighbour)))
+            hit = self._build_hit(result, alike_count, givers.get(result.neighbour))
+            hits.append(replace(hit, asked=asked.get(result.document["id"], "")))
         return hits
+
+    def _find_asked(self, document_ids: Sequence[int]) -> dict[int, str]:
+        """Return the title of the prompt before each of these last words."""
+        neighbours = documents.find_neighbours(self._connection, document_ids)
+        prompt_ids = {document_id: before for document_id, (before, *_) in neighbours.items() if before}
+        found_documents = documents.read_documents(self._connection, list(prompt_ids.values()))
+        prompts = ranking.load_records(self._connection, self._home, found_documents)
+        return {
+            document_id: prompts[prompt_id]["title"]
+            for document_id, prompt_id in prompt_ids.items()
+            if prompt_id in prompts
+        }
 
     def _is_named_by_id(self, result: RankedRecord) -> bool:
         return result.score == 1.0 and not result.match.words

@@ -43,6 +43,13 @@ def test_last_words_rank_before_their_prompt_and_before_calls(library: Library) 
     assert set(library.ids("why does the anemometer hang")) <= {answer, prompt, call}
 
 
+def test_last_words_are_shown_with_the_prompt_that_they_answer(library: Library) -> None:
+    library.prompt("can you look into the wind sensor?")
+    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
+    hits = library.find("why does the anemometer hang on port 4000").hits
+    assert [(hit.id, hit.asked) for hit in hits[:1]] == [(answer, "can you look into the wind sensor?")]
+
+
 def test_a_named_file_lifts_but_does_not_swamp(library: Library) -> None:
     for number in range(40):
         library.observe(f"renamed helper {number}", files=("src/pool.py",), session=f"s{number}")
@@ -86,6 +93,14 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
     excerpt = cut_excerpt(text, match.excerpt_start)
     assert "The token refresh raced with the logout." in excerpt and len(excerpt) <= 302
     assert [excerpt[start:end] for start, end in find_marks(excerpt, match.words)] == ["token refresh", "logout"]
+    assert (
+        cut_excerpt("## Fix\n\n**Use** [run.py](/home/dev/run.py:3):\n\n```sh\nmake up\n```\n", 0)
+        == "Fix Use run.py: make up"
+    )
+    assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
+        "getToken",
+        "TOKEN_x",
+    ]
     assert match.coverage == 1.0 and match_text("goal", "", {"go": 1.0}).score == 0.0
 
 
