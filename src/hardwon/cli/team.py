@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from hardwon import paths
+from hardwon import paths, projects
+from hardwon.actions import repository_lessons
 from hardwon.actions import team as team_actions
 from hardwon.actions.team import Arrival, Team
 from hardwon.cli.command_group import CommandGroup
@@ -22,10 +23,11 @@ from hardwon.cli.output import echo_field, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.handoff.handoffs import find_handoff, read_page
 from hardwon.lessons.lookup import find_lesson
+from hardwon.lessons.replay import describe_replay
 from hardwon.store import memories, team_log
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
-from hardwon.team import client, sharing
+from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import to_printable_line
@@ -66,6 +68,51 @@ def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
         raise UserError(f"{config.url} cannot be reached: {error}", "try again later; nothing is lost") from None
     except ServerRefusal as error:
         raise UserError(f"{config.url} refused: {error.reason}", "hardwon team status") from None
+
+
+@team.command()
+@click.option("--git", "with_git", is_flag=True, required=True, help="share lessons as files of this repository")
+def init(with_git: bool) -> None:
+    """Lay out a repository for lessons that are reviewed in pull requests; no server is needed."""
+    require_person("laying out a repository")
+    project = projects.find_project_path(os.getcwd())
+    for name in repository.lay_out_repository(project):
+        echo_text(f"wrote     {name}")
+    click.echo("next      commit these files, then: hardwon team propose SLUG")
+
+
+@team.command()
+@click.argument("slug")
+@yes_option
+def propose(slug: str, yes: bool) -> None:
+    """Write a lesson into this repository, on a branch for a pull request.
+
+    Shows what it writes, and asks. Your work tree and your branch stay as they are.
+    """
+    require_person("proposing")
+    project = projects.find_project_path(os.getcwd())
+    lesson = find_lesson(paths.get_home(), slug)
+    with open_store() as connection:
+        text = repository_lessons.build_proposal(connection, project, lesson)
+    echo_text(text)
+    if not confirm(yes, f"Commit it on the branch {repository_lessons.BRANCH_PREFIX}{lesson.slug}?"):
+        raise click.Abort
+    branch = repository_lessons.commit_proposal(project, lesson, text)
+    echo_text(f"committed on {branch}")
+    echo_text(f"next      git push -u origin {branch}, then open a pull request")
+
+
+@team.command()
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+def check(folder: str) -> None:
+    """Check the lesson files of a repository: rules, secrets, patterns and their authors' counts."""
+    project = projects.find_project_path(os.path.abspath(folder))
+    faults = list(repository.find_file_faults(project))
+    for fault in faults:
+        echo_text(fault)
+    if faults:
+        raise SystemExit(1)
+    click.echo("lessons   ok")
 
 
 @team.command()
@@ -417,11 +464,7 @@ def _print_arrival(arrival: Arrival) -> None:
     if arrival.objection:
         echo_field("but", arrival.objection)
     elif arrival.replay:
-        replay = arrival.replay
-        fine_count = pluralize(replay.fine, "call")
-        echo_field(
-            "here", f"would have stopped {replay.failed} failures; would have fired on {fine_count} that went fine"
-        )
+        echo_field("here", describe_replay(arrival.replay))
     for rival in arrival.subject.rivals:
         version = arrival.subject.get_version(rival)
         echo_field("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}")

@@ -34,7 +34,7 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
                 "git remote add origin URL, or: hardwon lessons edit SLUG --scope global",
             )
         fields["scope"] = {"type": "project", "remote": remote}
-    return _check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
+    return check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
 
 
 def build_memory_content(memory: Memory) -> dict[str, Any]:
@@ -43,15 +43,15 @@ def build_memory_content(memory: Memory) -> dict[str, Any]:
         raise UserError(
             f"memory {memory.id} is about {memory.project}, which has no remote", "git remote add origin URL"
         )
-    return _check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
+    return check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
 
 
 def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]:
     remote = projects.read_remote_url(project) if project else ""
-    return _check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
+    return check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
 
 
-def _check_content(content: dict[str, Any]) -> dict[str, Any]:
+def check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content; UserError if it holds a secret, something private or a person's own folder."""
     text = json.dumps(content, ensure_ascii=False)
     cleaned = map_strings(content, lambda value, _: clean_text(value))
