@@ -391,9 +391,11 @@ def print_subjects(as_json: bool) -> None:
         version = entry.get_version(entry.in_force) or (entry.versions[-1] if entry.versions else None)
         title = sharing.describe_content(version.content if version and entry.status != ERASED else None)
         conflict = f", {len(entry.heads)} versions" if len(entry.heads) > 1 else ""
-        rows.append([entry.name, f"{entry.status}{conflict}", to_printable_line(title, _TITLE_WIDTH)])
+        counts = entry.counts
+        outcome = f"{counts['told']}, {counts.get('told_failed', 0)} failed" if counts.get("told") else ""
+        rows.append([entry.name, f"{entry.status}{conflict}", outcome, to_printable_line(title, _TITLE_WIDTH)])
     if rows:
-        echo_table(["subject", "status", "what"], rows)
+        echo_table(["subject", "status", "told", "what"], rows)
     else:
         click.echo("nothing is shared yet: hardwon team share SLUG")
 
@@ -405,7 +407,6 @@ def show(name: str, as_json: bool) -> None:
     """Show every version of something that is shared."""
     with _open_team() as opened_team:
         subject = opened_team.find_subject(name)
-        machines = opened_team.state.machines
         if as_json:
             versions = {version.hash: version.content for version in subject.versions}
             fields = {"subject": subject.name, "status": subject.status, "inForce": subject.in_force}
@@ -413,7 +414,7 @@ def show(name: str, as_json: bool) -> None:
             return
         echo_text(f"{subject.name}: {subject.status}")
         for version in subject.versions:
-            author = machines[version.writer].member if version.writer in machines else version.writer
+            author = opened_team.find_author(version)
             mark = " (in force)" if version.hash == subject.in_force else ""
             echo_field(version.hash[:8], f"by {author}{mark}")
             text = "(erased)" if version.content is None else json.dumps(version.content, indent=2, ensure_ascii=False)
@@ -457,8 +458,7 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
 
 def _print_arrival(arrival: Arrival) -> None:
     echo_text(f"{arrival.subject.name} by {arrival.author}: {arrival.title}")
-    lesson = (arrival.version.content or {}).get("lesson")
-    if isinstance(lesson, dict):
+    if lesson := sharing.get_lesson(arrival.version.content):
         echo_field("fix", str(lesson.get("solution", "")))
         echo_field("delivery", str(lesson.get("delivery", "")))
     if arrival.objection:
@@ -544,6 +544,8 @@ def sync() -> None:
         report = _exchange(opened_team.connection, opened_team.config)
         refreshed_team = Team(opened_team.home, opened_team.connection, opened_team.config)
         messages = team_actions.apply_state(refreshed_team)
+        if team_actions.report_counts(refreshed_team):
+            _exchange(opened_team.connection, opened_team.config)
     click.echo(f"received {pluralize(report.received, 'record')}, sent {report.sent}")
     for message in messages:
         echo_text(message)

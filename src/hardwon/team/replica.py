@@ -12,6 +12,7 @@ from hardwon.store import team_log
 from hardwon.store.db import Connection, transaction
 from hardwon.team.chains import CheckedBatch, KnownChains, Vector, check_batch, select_bodies
 from hardwon.team.record import (
+    COUNTS,
     ERASE,
     FOUND,
     JOIN,
@@ -132,6 +133,12 @@ class Replica:
         erased_subjects = {subject.name for subject in state.subjects.values() if subject.status == ERASED}
         erased_bodies = [record.body_hash for record in records if record.subject in erased_subjects]
         team_log.delete_bodies(self._connection, erased_bodies)
+
+    def read_last_totals(self, writer: str) -> dict[str, Any]:
+        """Return by subject the counts that a machine reported last."""
+        records = [record for record in self.list_records() if record.writer == writer and record.kind == COUNTS]
+        bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
+        return {record.subject: parse_body(bodies.get(record.body_hash, "")).get("totals") for record in records}
 
     def list_fork_evidence(self) -> list[Record]:
         """Return the second record of each quarantined machine, which convinces others that it forked."""

@@ -70,23 +70,36 @@ def name_subject(content: Mapping[str, Any], number: str) -> str:
     return f"{content['type']}:{content.get('id') or number}"
 
 
+def get_lesson(content: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a shared lesson; empty if it is something else, or was erased."""
+    lesson = (content or {}).get("lesson")
+    return lesson if isinstance(lesson, dict) else {}
+
+
+def check_arrived(subject: str, content: Mapping[str, Any], project_paths: Mapping[str, str]) -> None:
+    """Raise UserError unless this machine can use a version: its sender may run any program."""
+    kind, lesson = content.get("type"), get_lesson(content)
+    is_lesson = kind == LESSON and bool(lesson) and subject == f"{LESSON}:{content.get('id')}"
+    if not is_lesson and kind not in (MEMORY, HANDOFF):
+        raise UserError("it is malformed", "hardwon team review")
+    scope = lesson.get("scope")
+    remote = str(content.get("remote", ""))
+    if isinstance(scope, dict) and scope.get("type") == "project":
+        remote = str(scope.get("remote", ""))
+    if remote and remote not in project_paths:
+        raise UserError(f"it is about {remote}, which is not on this machine", "clone it and open it in an agent once")
+
+
 def build_lesson_record(content: Mapping[str, Any], project_paths: Mapping[str, str]) -> dict[str, Any]:
-    """Return an arrived lesson as a record of lessons.json; UserError if it is about a repository not known here.
+    """Return an arrived lesson as a record of lessons.json.
 
     `project_paths` has the folders of this machine's repositories by their remote.
     """
-    fields = content.get("lesson")
-    if content.get("type") != LESSON or not isinstance(fields, dict):
-        raise UserError("this is not a lesson", "hardwon team review")
+    fields = get_lesson(content)
     record = {**fields, "id": content.get("id", "")}
     scope = fields.get("scope")
     if isinstance(scope, dict) and scope.get("type") == "project":
-        remote = str(scope.get("remote", ""))
-        if remote not in project_paths:
-            raise UserError(
-                f"it is about {remote}, which is not on this machine", "clone it and open it in an agent once"
-            )
-        record["scope"] = {"type": "project", "path": project_paths[remote]}
+        record["scope"] = {"type": "project", "path": project_paths.get(str(scope.get("remote", "")), "")}
     return record
 
 
@@ -94,7 +107,6 @@ def describe_content(content: Mapping[str, Any] | None) -> str:
     """Return one line about a version."""
     if content is None:
         return "(erased)"
-    lesson = content.get("lesson")
-    if isinstance(lesson, dict):
+    if lesson := get_lesson(content):
         return str(lesson.get("summary", ""))
     return str(content.get("topic") or content.get("text") or "")

@@ -350,8 +350,9 @@ def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
 
     Counts and mutes are left out: each machine's last one counts, whatever it had seen.
     """
-    named_parents = {parent for record in records for parent in record.parents}
-    heads = [record for record in records if record.hash not in named_parents and record.kind not in _OWN_KINDS]
+    decisions = [record for record in records if record.kind not in _OWN_KINDS]
+    named_parents = {parent for record in decisions for parent in record.parents}
+    heads = [record for record in decisions if record.hash not in named_parents]
     heads.sort(key=lambda record: (record.kind in (PUBLISH, REVISE, JOIN), record.hash))
     return tuple(record.hash for record in heads[:MAX_PARENTS])
 
