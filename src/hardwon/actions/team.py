@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hardwon import clock, projects
@@ -15,7 +15,9 @@ from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.handoff import memories, memory_files, written_handoffs
 from hardwon.lessons import adding, lessons_file
+from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay, replay_lesson
+from hardwon.lessons.review_queue import describe_record
 from hardwon.store import reflections, team_log
 from hardwon.store.approvals import TEAM
 from hardwon.store.db import Connection, transaction
@@ -63,13 +65,17 @@ AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a perso
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A version that the team approved and nobody decided about on this machine."""
+    """A version that waits for a decision: by a reviewer for the team, or once it is approved by everybody here."""
 
     subject: Subject
     version: Version
     author: str
-    replay: Replay | None  # what the trigger would have done to the calls recorded here
     objection: str  # why it cannot be accepted here, such as a repository that is not on this machine
+    replay: Replay | None = None  # what the trigger would have done to the calls recorded here
+
+    @property
+    def is_approved(self) -> bool:
+        return self.version.hash == self.subject.in_force
 
     @property
     def title(self) -> str:
@@ -77,9 +83,16 @@ class Arrival:
 
 
 def open_team(home: str, connection: Connection) -> Team | None:
-    """Return the team of this machine; None if it is in none, or can only read."""
-    config = read_config(home)
-    return Team(home, connection, config) if config and config.key else None
+    """Return the team of this machine for the viewer; None if it is in none, was revoked or can only read."""
+    try:
+        config = read_config(home)
+        if config is None or not config.key:
+            return None
+        team = Team(home, connection, config)
+        team.machine  # noqa: B018 - raises if it was revoked
+    except UserError:
+        return None  # `hardwon doctor` says why
+    return team
 
 
 class Team:
@@ -96,6 +109,10 @@ class Team:
         if machine is None or machine.is_revoked:
             raise UserError("this machine is no longer in the team", "ask an admin for an invite: hardwon team invite")
         return machine
+
+    @property
+    def is_reviewer(self) -> bool:
+        return ROLES.index(self.machine.role) >= ROLES.index(REVIEWER)
 
     def find_author(self, version: Version) -> str:
         machine = self.state.machines.get(version.writer)
@@ -143,7 +160,7 @@ def share(team: Team, content: Mapping[str, Any]) -> Record:
     if known_subject and any(_without_salt(version.content) == content for version in known_subject.versions[-1:]):
         raise UserError("the team has exactly this already", "hardwon team list")
     record = team.append(REVISE if known_subject else PUBLISH, name, content)
-    if ROLES.index(team.machine.role) >= ROLES.index(REVIEWER):
+    if team.is_reviewer:
         team.append(APPROVE, name, {"version": record.hash})
     # Whoever shares a text has it in force already.
     _record_decision(team, name, record.hash, ACCEPTED)
@@ -249,16 +266,16 @@ def set_policy(team: Team, deliveries: tuple[str, ...]) -> None:
     team.append(POLICY, MEMBERS, {"accept": list(deliveries)})
 
 
-def list_proposals(team: Team) -> list[tuple[Subject, Version]]:
+def list_proposals(team: Team) -> list[Arrival]:
     """Return the versions that wait for a reviewer: proposed ones, and newer ones than the version in force."""
-    proposals = []
+    proposals, project_paths = [], read_paths_by_remote(team.connection)
     for subject in team.state.subjects.values():
         if subject.status in (RETIRED, ERASED):
             continue
         for version in subject.versions:
             is_newest = version.hash in subject.heads
             if is_newest and version.hash != subject.in_force and version.content is not None:
-                proposals.append((subject, version))
+                proposals.append(_build_arrival(team, subject, version, project_paths))
     return proposals
 
 
@@ -279,15 +296,43 @@ def list_arrivals(team: Team) -> list[Arrival]:
 
 
 def _build_arrival(team: Team, subject: Subject, version: Version, project_paths: Mapping[str, str]) -> Arrival:
-    replay, objection = None, ""
+    objection = ""
     try:
         sharing.check_arrived(subject.name, version.content or {}, project_paths)
         if sharing.get_lesson(version.content):
-            record = sharing.build_lesson_record(version.content or {}, project_paths)
-            replay = replay_lesson(team.connection, adding.parse_valid_lesson(record), limit=MAX_REPLAYED_CALLS)
+            adding.parse_valid_lesson(sharing.build_lesson_record(version.content or {}, project_paths))
     except UserError as error:
         objection = error.say
-    return Arrival(subject, version, team.find_author(version), replay, objection)
+    return Arrival(subject, version, team.find_author(version), objection)
+
+
+def list_waiting(team: Team) -> list[Arrival]:
+    """Return what this machine's owner can decide about: proposals if it is a reviewer's, and arrivals."""
+    return [*(list_proposals(team) if team.is_reviewer else []), *list_arrivals(team)]
+
+
+def replay_arrival(team: Team, arrival: Arrival) -> Arrival:
+    """Return an arrival with what its trigger would have done to the calls recorded here."""
+    if arrival.objection or not sharing.get_lesson(arrival.version.content):
+        return arrival
+    record = sharing.build_lesson_record(arrival.version.content or {}, read_paths_by_remote(team.connection))
+    lesson = adding.parse_valid_lesson(record)
+    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=MAX_REPLAYED_CALLS))
+
+
+def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
+    """Return what a person reads before deciding: every field that reaches an agent or decides when."""
+    content = arrival.version.content or {}
+    rows = [(name, str(content[name])) for name in ("memory_type", "text") if content.get(name)]
+    if lesson := sharing.get_lesson(content):
+        try:
+            rows = describe_record(to_lesson_record(adding.parse_valid_lesson({**lesson, "scope": {"type": "global"}})))
+        except UserError:
+            rows = [(name, str(value)) for name, value in lesson.items()]
+    for rival in arrival.subject.rivals:
+        version = arrival.subject.get_version(rival)
+        rows.append(("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}"))
+    return rows
 
 
 def accept_arrival(team: Team, arrival: Arrival, path: str) -> str:

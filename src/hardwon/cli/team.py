@@ -433,20 +433,18 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
         if not names and not is_interactive():
             _print_waiting(opened_team)
             return
-        is_reviewer = opened_team.machine.role in ("reviewer", "admin")
-        for subject, version in team_actions.list_proposals(opened_team) if is_reviewer else ():
-            title = sharing.describe_content(version.content)
-            if names.get(subject.name) or (
-                not names and click.confirm(f"Approve for the team: {title}?", default=False)
-            ):
-                team_actions.approve_version(opened_team, subject, version.hash)
-                echo_text(f"approved for the team: {title}")
+        for proposal in team_actions.list_proposals(opened_team) if opened_team.is_reviewer else ():
+            if not names:
+                _print_arrival(opened_team, proposal)
+            if names.get(proposal.subject.name) or (not names and click.confirm("Approve it for the team?")):
+                team_actions.approve_version(opened_team, proposal.subject, proposal.version.hash)
+                echo_text(f"approved for the team: {proposal.title}")
         for arrival in team_actions.list_arrivals(opened_team):
             _decide_arrival(opened_team, arrival, names)
 
 
 def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool]) -> None:
-    _print_arrival(arrival)
+    _print_arrival(opened_team, arrival)
     if names and arrival.subject.name not in names:
         return
     is_accepted = names.get(arrival.subject.name) if names else click.confirm("Accept it here?", default=False)
@@ -456,26 +454,23 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
         team_actions.reject_arrival(opened_team, arrival)
 
 
-def _print_arrival(arrival: Arrival) -> None:
+def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
+    arrival = team_actions.replay_arrival(opened_team, arrival)
     echo_text(f"{arrival.subject.name} by {arrival.author}: {arrival.title}")
-    if lesson := sharing.get_lesson(arrival.version.content):
-        echo_field("fix", str(lesson.get("solution", "")))
-        echo_field("delivery", str(lesson.get("delivery", "")))
+    for name, text in team_actions.describe_arrival(arrival):
+        echo_field(name, text)
     if arrival.objection:
         echo_field("but", arrival.objection)
     elif arrival.replay:
         echo_field("here", describe_replay(arrival.replay))
-    for rival in arrival.subject.rivals:
-        version = arrival.subject.get_version(rival)
-        echo_field("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}")
 
 
 def _print_waiting(opened_team: Team) -> None:
-    arrivals = team_actions.list_arrivals(opened_team)
-    for arrival in arrivals:
-        _print_arrival(arrival)
-    if arrivals:
-        click.echo(f"{pluralize(len(arrivals), 'text')} to decide about: hardwon team review")
+    waiting = team_actions.list_waiting(opened_team)
+    for arrival in waiting:
+        _print_arrival(opened_team, arrival)
+    if waiting:
+        click.echo(f"{pluralize(len(waiting), 'text')} to decide about: hardwon team review")
 
 
 @team.command()
