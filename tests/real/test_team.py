@@ -35,8 +35,8 @@ STASH: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
+def find_server() -> Iterator[RunningServer]:
+    """Yield a server on a PostgreSQL of this machine; skip where there is none, except in CI."""
     if not postgresql.is_available():
         reason = "there is no PostgreSQL on this machine; on Debian: apt-get install postgresql"
         if os.environ.get("CI") == "true":
@@ -44,6 +44,11 @@ def server() -> Iterator[RunningServer]:
         pytest.skip(reason)
     with run_team_server() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    yield from find_server()
 
 
 class Machines:
