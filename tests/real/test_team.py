@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from hardwon.cli.team import serve
 from hardwon.store import db
 from hardwon.team import postgres
 from hardwon.team.client import ServerRefusal, TeamClient
@@ -448,6 +452,88 @@ def test_a_colleagues_record_does_not_replace_a_lesson_of_ones_own(machines: Mac
     machines.founder.ok("team", "share", private, "--yes")
     assert "has the same id" in bob.ok("team", "sync").out
     assert "git stash -u" in bob.ask("s1", bash("git stash")).denied
+
+
+def test_the_commands_of_the_page_do_what_it_says(server: RunningServer, tmp_path: Path) -> None:
+    """Each command about the server in docs/teams.md is run, in its order; a new one must be added here."""
+    page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text().partition("## With a server")[2]
+    commands = [line.partition(" #")[0].strip() for line in re.findall(r"^hardwon team .*", page, re.MULTILINE)]
+    ada, bob, job = (House(str(tmp_path / name)) for name in ("ada", "bob", "job"))
+    slug, port = ada.add(STASH), find_free_port()
+    database = server.cluster.dsn.replace("dbname=postgres", "dbname=page")
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute("create database page")
+    serve_command = [sys.executable, "-m", "hardwon", "team", "serve", "--database", database, "--port", str(port)]
+    process = subprocess.Popen(serve_command, env=ada.environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        run_page_commands(commands, slug, process, port, ada, bob, job)
+    finally:
+        process.terminate()
+        process.communicate()
+    assert [command.split()[2] for command in commands] == DOCUMENTED
+    for house in (ada, bob, job):
+        house.leave()
+
+
+def run_page_commands(
+    commands: list[str], slug: str, process: subprocess.Popen[str], port: int, ada: House, bob: House, job: House
+) -> None:
+    assert process.stdout is not None
+    outputs, first_line = list[str](), process.stdout.readline()
+    wait_for(lambda: is_listening(port))
+    for command in commands:
+        words = command.replace("SLUG", slug).split()[1:]
+        if words[1] == "serve":
+            outputs.append(first_line)
+        elif words[1] == "join":
+            outputs.append(ada.ok(*first_line.partition("hardwon ")[2].split()).out)
+        elif words[1] == "pull":
+            env = {"HARDWON_TEAM_URL": f"http://127.0.0.1:{port}", "HARDWON_TEAM_TOKEN": outputs[-1].strip()}
+            outputs.append(job.ok(*words, env=env).out)
+        else:
+            outputs.append(ada.ok(*words, *(["--yes"] if words[1] in ("share", "erase") else [])).out)
+        if words[1] == "invite":
+            bob.ok(*outputs[-1].split()[1:])
+        elif words[1] == "policy":
+            bob.ok("team", "sync")
+            assert "git stash -u" in bob.ask("s1", bash("git stash")).denied
+        elif words[1] == "rollback":
+            bob.ok("team", "sync")
+            assert bob.ask("s2", bash("git stash")).denied == ""
+
+
+DOCUMENTED = [
+    "serve",
+    "join",
+    "invite",
+    "share",
+    "review",
+    "policy",
+    "list",
+    "mute",
+    "rollback",
+    "erase",
+    "token",
+    "pull",
+]
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_compose_file_uses_options_that_there_are() -> None:
+    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text()
+    options = re.findall(r" (--[a-z-]+)", text.partition("exec hardwon team serve")[2].partition("environment")[0])
+    known_options = {name for parameter in serve.params for name in parameter.opts}
+    assert options and set(options) <= known_options
 
 
 def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:

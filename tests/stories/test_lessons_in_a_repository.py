@@ -108,7 +108,7 @@ PUSH = {
     ("changes", "fault"),
     [
         ({"solution": "log in with API_KEY=sk-live-51HqLyjWDarjtT1zdp7dcAbCdEfGhIjK first"}, "secret"),
-        ({"note": "see /home/ada/notes.txt"}, "/home/ada"),
+        ({"note": "see /home/dev/notes.txt"}, "/home/dev"),
         ({"triggers": {"toolNames": ["Bash"], "commandPatterns": ["(unclosed"]}}, "unclosed"),
         ({"solution": "short"}, "too short"),
         ({"slug": "another-name"}, "file's name"),

@@ -104,15 +104,17 @@ def propose(slug: str, yes: bool) -> None:
 
 @team.command()
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
-def check(folder: str) -> None:
+@json_option
+def check(folder: str, as_json: bool) -> None:
     """Check the lesson files of a repository: rules, secrets, patterns and their authors' counts."""
     project = projects.find_project_path(os.path.abspath(folder))
     faults = list(repository.find_file_faults(project))
-    for fault in faults:
+    if as_json:
+        echo_json({"faults": faults})
+    for fault in () if as_json else faults or ["lessons   ok"]:
         echo_text(fault)
     if faults:
         raise SystemExit(1)
-    click.echo("lessons   ok")
 
 
 @team.command()
@@ -124,6 +126,7 @@ def check(folder: str) -> None:
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
 @click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
 @click.option("--self-signed", "folder", type=click.Path(file_okay=False), help="make a certificate in this folder")
+@click.option("--public-host", metavar="NAME", help="name that other machines reach it by; its address if not given")
 @click.option("--new-team", is_flag=True, help="print a code with which another team can be founded")
 @click.option("--check", is_flag=True, help="check the database and stop")
 def serve(
@@ -133,6 +136,7 @@ def serve(
     certificate: str | None,
     key_file: str | None,
     folder: str | None,
+    public_host: str | None,
     new_team: bool,
     check: bool,
 ) -> None:
@@ -147,7 +151,7 @@ def serve(
         raise UserError(f"the server needs the package {error.name}", "pip install 'hardwon[team]'") from None
     authority = ""
     if folder:
-        certificate, key_file, authority = serving.make_certificates(folder, host)
+        certificate, key_file, authority = serving.make_certificates(folder, public_host or host)
     is_loopback = host in ("127.0.0.1", "localhost", "::1")
     if not certificate and not is_loopback:
         raise UserError(
@@ -157,7 +161,7 @@ def serve(
     if check:
         click.echo("database  ok")
         return
-    url = f"{'https' if certificate else 'http'}://{host}:{port}"
+    url = f"{'https' if certificate else 'http'}://{public_host or host}:{port}"
     if is_new or new_team:
         code = secrets.token_urlsafe(18)
         serving.add_setup_code(database, code)
