@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import hardwon.team
 from tests.support.house import GIT_STASH, House
 
 
@@ -16,6 +17,7 @@ def without_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)  # importing it raises ImportError
     for name in [name for name in sys.modules if name.startswith(("hardwon.team.serv", "hardwon.team.postgres"))]:
         monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delattr(hardwon.team, name.rpartition(".")[2], raising=False)  # else the package still has it
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def show_inbox(request: PageRequest) -> PageContent:
 
 
 def list_inbox(request: PageRequest) -> list[InboxItem]:
-    """Return lessons first, those that would have stopped the most repeats before others, then memories, drafts and the team's."""
+    """Return lessons first, those that would have stopped the most repeats before others, then the rest."""
     items = [
         InboxItem(
             f"L{candidate.number}",
