@@ -144,6 +144,10 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def measure_cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def measure_megabytes(self) -> float:
         with open(f"/proc/{self.process.pid}/status") as file:
             peak = next(line for line in file if line.startswith("VmHWM"))
@@ -360,7 +364,9 @@ def run(count: int) -> dict[str, Any]:
             run_day(machines, server, cluster, network)
             honest = machines[:-2]
             refused_flood = flood(machines[-3])
+            cpu_before = time.process_time() + server.measure_cpu_seconds()
             p95 = measure_convergence(machines[:-1], network)
+            cpu_seconds = time.process_time() + server.measure_cpu_seconds() - cpu_before
             revoked_refused = not machines[-1].exchange()
             quarantined = all(machines[-2].key.machine in machine.replica.read_forks() for machine in honest)
             lost, doubled = count_lost_and_doubled(honest, cluster, set())
@@ -371,6 +377,7 @@ def run(count: int) -> dict[str, Any]:
                 "doubled": doubled,
                 "foreign": foreign,
                 "converged_p95": round(p95, 2),
+                "converged_cpu": round(cpu_seconds, 2),  # of all machines and the server, with the last comparison
                 "insert_ratio": round(through_server / bare, 3),
                 "rows_per_second": round(through_server),
                 "bare_rows_per_second": round(bare),

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -460,19 +461,43 @@ def test_the_commands_of_the_page_do_what_it_says(server: RunningServer, tmp_pat
     commands = [line.partition(" #")[0].strip() for line in re.findall(r"^hardwon team .*", page, re.MULTILINE)]
     ada, bob, job = (House(str(tmp_path / name)) for name in ("ada", "bob", "job"))
     slug, port = ada.add(STASH), find_free_port()
-    database = server.cluster.dsn.replace("dbname=postgres", "dbname=page")
-    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
-        connection.execute("create database page")
-    serve_command = [sys.executable, "-m", "hardwon", "team", "serve", "--database", database, "--port", str(port)]
-    process = subprocess.Popen(serve_command, env=ada.environment(), stdout=subprocess.PIPE, text=True)
-    try:
+    with serve_in_process(server, "page", ada, port) as process:
         run_page_commands(commands, slug, process, port, ada, bob, job)
-    finally:
-        process.terminate()
-        process.communicate()
     assert [command.split()[2] for command in commands] == DOCUMENTED
     for house in (ada, bob, job):
         house.leave()
+
+
+@contextmanager
+def serve_in_process(
+    server: RunningServer, database: str, house: House, port: int, *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `hardwon team serve` on a database of its own."""
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {database}")
+    dsn = server.cluster.dsn.replace("dbname=postgres", f"dbname={database}")
+    command = [sys.executable, "-m", "hardwon", "team", "serve", "--database", dsn, "--port", str(port), *options]
+    process = subprocess.Popen(command, env=house.environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_a_self_signed_server_is_joined_with_its_authority_only(server: RunningServer, tmp_path: Path) -> None:
+    ada, port = House(str(tmp_path / "ada")), find_free_port()
+    options = ("--self-signed", str(tmp_path / "certificates"), "--public-host", "localhost")
+    with serve_in_process(server, "encrypted", ada, port, *options) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline().partition("hardwon ")[2].split()
+        assert words[2].startswith("https://localhost:") and words[-2] == "--authority"
+        wait_for(lambda: is_listening(port))
+        refused = ada.cli(*words[:-2])
+        assert refused.code == 1 and "certificate verify failed" in refused.err
+        assert "joined team as admin" in ada.ok(*words).out
+    assert Path(ada.home, "team.json").stat().st_mode & 0o077 == 0
+    ada.leave()
 
 
 def run_page_commands(
