@@ -44,6 +44,7 @@ from tests.support.postgresql import Postgresql, is_available
 
 SUBJECTS = [f"lesson:{number}" for number in range(20)]
 ROUNDS = 6  # in which every machine writes and tries to exchange
+MAX_WRITERS = 100  # machines that write in one round
 THREADS = 6
 PROBES = 100_000
 PROBES_PER_QUERY = 500
@@ -143,6 +144,10 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def measure_cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def measure_megabytes(self) -> float:
         with open(f"/proc/{self.process.pid}/status") as file:
             peak = next(line for line in file if line.startswith("VmHWM"))
@@ -150,28 +155,33 @@ class Server:
 
 
 def create_team(folder: Path, server: Server, cluster: Postgresql, count: int, network: Network) -> list[Machine]:
-    """Found a team and enrol machines; every tenth is a reviewer."""
+    """Found a team and enrol machines, which begin with the founder's log; every tenth is a reviewer."""
     code = os.urandom(8).hex()
     serving.add_setup_code(cluster.dsn, code)
-    template = folder / "template"
-    db.connect(str(template)).close()
     network.is_faulty = False
-    machines: list[Machine] = []
-    for number in range(count):
-        home = folder / f"machine-{number}"
-        shutil.copytree(template, home)
-        with db.open(str(home)) as connection:
-            if number == 0:
-                config = client.found_team(connection, server.url, code, team_name="t", member="m", name="0")
-            else:
-                founder = machines[0]
-                invite = f"{founder.config.team}.{number}"
-                role = "reviewer" if number % 10 == 0 else "proposer"
-                founder.replica.append(founder.key, "invite", MEMBERS, {"code_hash": hash_code(invite), "role": role})
-                founder.exchange()
-                config = client.join_team(connection, server.url, invite, member=f"m{number}", name=str(number))
-        machines.append(Machine(home, config, network, seed=number))
-    return machines
+    home = folder / "machine-0"
+    with db.open(str(home)) as connection:
+        config = client.found_team(connection, server.url, code, team_name="t", member="m", name="0")
+        founder, team = config.load_key(), config.team
+        replica = Replica(connection, team)
+        for number in range(1, count):
+            role = "reviewer" if number % 10 == 0 else "proposer"
+            replica.append(founder, "invite", MEMBERS, {"code_hash": hash_code(f"{team}.{number}"), "role": role})
+        client.exchange_records(connection, config)
+        configs = [config]
+        with db.open(str(folder / "joining")) as joining_connection:
+            for number in range(1, count):
+                configs.append(
+                    client.join_team(
+                        joining_connection, server.url, f"{team}.{number}", member=f"m{number}", name=str(number)
+                    )
+                )
+        client.exchange_records(connection, config)
+    for number in range(1, count):
+        shutil.copytree(home, folder / f"machine-{number}")
+    return [
+        Machine(folder / f"machine-{number}", config, network, seed=number) for number, config in enumerate(configs)
+    ]
 
 
 def run_day(machines: list[Machine], server: Server, cluster: Postgresql, network: Network) -> None:
@@ -181,7 +191,8 @@ def run_day(machines: list[Machine], server: Server, cluster: Postgresql, networ
     with ThreadPoolExecutor(THREADS) as pool:
         for round_number in range(ROUNDS):
             network.cut_off_share = 0.3 if round_number % 2 else 0.0
-            for machine in machines:
+            writers = machines[-2:] + random.Random(round_number).sample(machines[:-2], MAX_WRITERS - 2)
+            for machine in writers:
                 machine.write()
             list(pool.map(Machine.exchange, random.Random(round_number).sample(machines, len(machines))))
             if round_number == 1:  # the backup of the day before
@@ -250,11 +261,12 @@ def measure_convergence(machines: list[Machine], network: Network) -> float:
     def exchange_and_time(number: int) -> bool:
         machine = machines[number]
         with machine.lock:
+            known_forks = tuple(sorted(machine.replica.read_forks()))
             try:
                 report = client.exchange_records(machine.connection, machine.config, machine.client)
             except (ServerAway, ServerRefusal, UserError):
                 return True
-        has_news = bool(report.received or report.sent)
+        has_news = bool(report.received or report.sent) or report.forks != known_forks
         if has_news:
             last_news_at[number] = time.perf_counter() - healed_at
         return has_news
@@ -352,7 +364,9 @@ def run(count: int) -> dict[str, Any]:
             run_day(machines, server, cluster, network)
             honest = machines[:-2]
             refused_flood = flood(machines[-3])
+            cpu_before = time.process_time() + server.measure_cpu_seconds()
             p95 = measure_convergence(machines[:-1], network)
+            cpu_seconds = time.process_time() + server.measure_cpu_seconds() - cpu_before
             revoked_refused = not machines[-1].exchange()
             quarantined = all(machines[-2].key.machine in machine.replica.read_forks() for machine in honest)
             lost, doubled = count_lost_and_doubled(honest, cluster, set())
@@ -363,10 +377,12 @@ def run(count: int) -> dict[str, Any]:
                 "doubled": doubled,
                 "foreign": foreign,
                 "converged_p95": round(p95, 2),
+                "converged_cpu": round(cpu_seconds, 2),  # of all machines and the server, with the last comparison
                 "insert_ratio": round(through_server / bare, 3),
                 "rows_per_second": round(through_server),
                 "bare_rows_per_second": round(bare),
                 "server_mb": round(server.measure_megabytes()),
+                "load": round(os.getloadavg()[0], 1),  # of the whole machine: seconds under load are not the server's
                 "flood_refused": refused_flood,
                 "revoked_refused": revoked_refused,
                 "fork_known_everywhere": quarantined,

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from hardwon.cli.team import serve
+from hardwon.store import db
 from hardwon.team import postgres
+from hardwon.team.client import ServerRefusal, TeamClient
 from hardwon.team.postgres import ConnectionPool
+from hardwon.team.record import create_key, encode_body, load_key, sign_token, to_wire, write_record
+from hardwon.team.replica import Replica
+from tests.stories.test_the_viewer import opened
 from tests.support import postgresql
 from tests.support.house import House, bash, wait_for
 from tests.support.team_server import RunningServer, run_team_server
@@ -28,8 +40,8 @@ STASH: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RunningServer]:
+def find_server() -> Iterator[RunningServer]:
+    """Yield a server on a PostgreSQL of this machine; skip where there is none, except in CI."""
     if not postgresql.is_available():
         reason = "there is no PostgreSQL on this machine; on Debian: apt-get install postgresql"
         if os.environ.get("CI") == "true":
@@ -37,6 +49,11 @@ def server() -> Iterator[RunningServer]:
         pytest.skip(reason)
     with run_team_server() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    yield from find_server()
 
 
 class Machines:
@@ -224,6 +241,324 @@ def test_a_project_lesson_finds_the_clone_of_its_repository(machines: Machines, 
     bob.ok("team", "sync")
     assert bob.ask("s1", bash("git stash", cwd=str(clones[1]))).denied
     assert bob.ask("s1", bash("git stash", cwd=str(tmp_path))).denied == ""
+
+
+def test_a_person_decides_in_the_viewer(machines: Machines) -> None:
+    bob = machines.add("bob")
+    slug = bob.add(STASH)
+    bob.ok("team", "share", slug, "--yes")
+    machines.founder.ok("team", "sync")
+    browser = opened(machines.founder)
+    for button in ("Approve for the team", "Accept here"):
+        (path,) = re.findall(r"/team/[0-9a-f]{64}", browser.get("/inbox").text)
+        page = browser.get(path).text
+        assert STASH["solution"] in page and "Shared by bob" in page and button in page
+        assert browser.post(f"{path}/accept", browser.secrets(path)).status_code == 303
+    assert path not in browser.get("/inbox").text and browser.get(path).status_code == 404
+    assert "git stash -u" in machines.founder.ask("s1", bash("git stash")).denied
+
+
+def test_memories_and_handoffs_are_taken_over_and_go_when_the_team_retires_them(
+    machines: Machines, tmp_path: Path
+) -> None:
+    bob, founder = machines.add("bob"), machines.founder
+    founder.ok("memory", "add", "user", "Deploys happen on Tuesdays, never on Fridays")
+    handoff_page = "## Resume Prompt\n\nFirst: rerun the migration on staging\n"
+    founder.ok("handoff", "write", stdin=handoff_page, cwd=str(tmp_path))
+    for name in ("M:1", "H:1"):
+        founder.ok("team", "share", name, "--yes")
+    bob.ok("team", "sync")
+    subjects = [entry["subject"] for entry in bob.ok("team", "list", "--json").json()]
+    for subject in subjects:
+        bob.ok("team", "review", "--accept", subject)
+    assert "never on Fridays" in bob.ok("memory", "list").out
+    assert "rerun the migration" in bob.ok("handoff", "show", "1").out
+    for subject in subjects:
+        founder.ok("team", "retire", subject)
+    bob.ok("team", "sync")
+    assert "never on Fridays" not in bob.ok("memory", "list").out
+    assert bob.cli("handoff", "show", "1").code == 1 or "rerun" not in bob.cli("handoff", "show", "1").out
+
+
+@pytest.mark.parametrize("name", ["M:1", "H:1"])
+def test_a_secret_in_a_memory_or_handoff_does_not_leave(
+    machines: Machines, server: RunningServer, tmp_path: Path, name: str
+) -> None:
+    founder = machines.founder
+    founder.ok("memory", "add", "user", "The staging deploy runs on Tuesdays")
+    founder.ok("handoff", "write", stdin="## Resume Prompt\n\nThe staging deploy runs on Tuesdays\n", cwd=str(tmp_path))
+    secret = "export DB_PASSWORD=hunter2-Zq81-secret"
+    with db.open(founder.home) as connection:
+        connection.execute("update memories set text = ?", (secret,))
+        connection.execute("update reflections set topic = ?", (secret,))
+    shared = founder.cli("team", "share", name, "--yes")
+    with psycopg.connect(server.cluster.dsn) as connection:
+        bodies = connection.execute("select body from team_bodies").fetchall()
+    assert not any("hunter2" in body for (body,) in bodies)
+    assert (shared.code == 1 and "not shared" in shared.err) or "hunter2" not in shared.out
+
+
+def test_counts_are_sums_without_person_or_machine(machines: Machines) -> None:
+    machines.founder.ok("team", "policy", "hold")
+    houses = [machines.founder, machines.add("bob"), machines.add("eve")]
+    slug = machines.founder.add(STASH)
+    machines.founder.ok("team", "share", slug, "--yes")
+    for house in houses:
+        house.ok("team", "sync")
+        assert house.ask("s1", bash("git stash")).denied
+        house.ok("sessions", "list")  # records what waits in the spool
+        house.ok("team", "sync")
+    houses[0].ok("team", "sync")
+    (entry,) = houses[0].ok("team", "list", "--json").json()
+    assert entry["counts"] == {"told": 3, "told_failed": 0, "silent": 0, "silent_failed": 0}
+    with db.open(houses[0].home) as connection:
+        query = "select body from team_bodies where hash in (select body_hash from team_records where kind = 'counts')"
+        bodies = [json.loads(body) for (body,) in connection.execute(query)]
+    assert len(bodies) == 3 and all(set(content) == {"totals", "salt"} for content in bodies)
+
+
+def test_a_fork_is_said_on_every_side(machines: Machines) -> None:
+    bob = machines.add("bob")
+    eve = machines.add("eve")
+    slug = share_stash(machines)
+    copied = House(str(Path(bob.home).parent / "bob-restored"))
+    shutil.copytree(bob.home, copied.home)
+    bob.ok("team", "mute", slug)
+    copied.cli("team", "mute", slug)
+    for house in (bob, eve, machines.founder):
+        house.cli("team", "sync")
+        assert "bob-laptop of bob wrote two records" in house.cli("doctor").out
+    copied.leave()
+
+
+def share_stash(machines: Machines) -> str:
+    slug = machines.founder.add(STASH)
+    machines.founder.ok("team", "share", slug, "--yes")
+    for house in machines.houses:
+        house.ok("team", "sync")
+    return slug
+
+
+def test_a_machine_that_joined_after_the_backup_comes_back_by_its_key(
+    machines: Machines, server: RunningServer
+) -> None:
+    backup = server.cluster.dump()
+    bob = machines.add("bob")
+    slug = bob.add(STASH)
+    bob.ok("team", "share", slug, "--yes")
+    server.cluster.restore(backup)
+    assert bob.cli("team", "sync").code == 1  # its invite is on the founder's machine only
+    machines.founder.ok("team", "sync")
+    bob.ok("team", "sync")
+    machines.founder.ok("team", "sync")
+    assert slug in machines.founder.ok("team", "show", slug).out
+
+
+def test_codes_work_once_and_a_token_needs_the_machines_own_signature(machines: Machines, tmp_path: Path) -> None:
+    command = machines.founder.ok("team", "invite").out.split()[1:]
+    bob, thief = House(str(tmp_path / "bob")), House(str(tmp_path / "thief"))
+    bob.ok(*command)
+    refused = thief.cli(*command)
+    assert refused.code == 1 and "used before" in refused.err
+    config = json.loads((tmp_path / "bob" / "team.json").read_text())
+    with db.open(bob.home) as connection:
+        replica = Replica(connection, config["team"])
+        own = replica.select_missing({}, [load_key(config["key"]).machine])
+    join = {"records": [to_wire(own.records[0])], "bodies": dict(own.bodies)}
+    stolen_token = f"{config['team']}.stolen"
+    client = TeamClient(config["url"])
+    with pytest.raises(ServerRefusal, match="not signed"):
+        client.call("/v1/join", {**join, "token": stolen_token, "signature": sign_token(create_key(), stolen_token)})
+    with pytest.raises(ServerRefusal):
+        TeamClient(config["url"], stolen_token).call("/v1/sync", {})
+    machines.founder.ok("team", "revoke", bob_id(config), "--yes")
+    signature = sign_token(load_key(config["key"]), config["token"])
+    with pytest.raises(ServerRefusal):
+        client.call("/v1/join", {**join, "token": config["token"], "signature": signature})
+    for house in (bob, thief):
+        house.leave()
+
+
+def bob_id(config: dict[str, str]) -> str:
+    return load_key(config["key"]).machine
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "body"),
+    [
+        ("publish", "lesson:x", "not json"),
+        ("publish", "lesson:x", "[1, 2]"),
+        ("publish", "lesson:x", '{"type": "lesson", "lesson": "text", "id": 7}'),
+        ("publish", "lesson:x", '{"type": "lesson", "id": "x", "lesson": {"summary": 7, "triggers": []}}'),
+        ("publish", "memory:x", '{"type": "memory", "text": {"a": 1}, "memory_type": 3, "remote": []}'),
+        ("join", "members", '{"public_key": "zz", "code": 3}'),
+        ("role", "members", '{"machine": [], "role": "admin", "after_sequence": "x"}'),
+        ("revoke", "members", '{"machine": "x", "last_sequence": {}}'),
+        ("counts", "lesson:x", '{"totals": [1]}'),
+        ("approve", "lesson:x", '{"version": {}}'),
+    ],
+)
+def test_a_malformed_record_of_a_member_harms_nobody(machines: Machines, kind: str, subject: str, body: str) -> None:
+    eve = machines.add("eve", role="admin")
+    config = json.loads(Path(eve.home, "team.json").read_text())
+    key = load_key(config["key"])
+    with db.open(eve.home) as connection:
+        records = [
+            record for record in Replica(connection, config["team"]).list_records() if record.writer == key.machine
+        ]
+    evil = write_record(key, config["team"], records[-1], kind, subject, (), body)
+    payload = {"records": [to_wire(evil)], "bodies": {evil.body_hash: body}}
+    answer = TeamClient(config["url"], config["token"]).call("/v1/sync", payload)
+    assert "refused" not in answer
+    slug = share_stash_as(machines.founder)
+    for words in (("sync",), ("list",), ("status",), ("review",), ("show", slug)):
+        machines.founder.ok("team", *words)
+    assert machines.founder.cli("doctor").out.count("team") >= 1
+    machines.add("late")
+
+
+def share_stash_as(house: House) -> str:
+    slug = house.add(STASH)
+    house.ok("team", "share", slug, "--yes")
+    return slug
+
+
+def test_a_tampered_body_and_a_spoilt_signature_are_not_taken(machines: Machines) -> None:
+    bob = machines.add("bob")
+    config = json.loads(Path(bob.home, "team.json").read_text())
+    key, client = load_key(config["key"]), TeamClient(config["url"], config["token"])
+    with db.open(bob.home) as connection:
+        records = Replica(connection, config["team"]).list_records()
+    own = [record for record in records if record.writer == key.machine]
+    body = encode_body({"text": "what was written"})
+    record = write_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
+    spoilt = replace(record, signature="00" * 64)
+    answer = client.call("/v1/sync", {"records": [to_wire(spoilt)], "bodies": {record.body_hash: body}})
+    assert "wrong signature" in answer["refused"][key.machine]
+    tampered = body.replace("what was written", "what was not ...")
+    client.call("/v1/sync", {"records": [to_wire(record)], "bodies": {record.body_hash: tampered}})
+    machines.founder.ok("team", "sync")
+    with db.open(machines.founder.home) as connection:
+        state = Replica(connection, config["team"]).read_state()
+    assert state.subjects["memory:x"].versions[0].content is None
+
+
+def test_a_colleagues_record_does_not_replace_a_lesson_of_ones_own(machines: Machines) -> None:
+    bob = machines.add("bob", role="reviewer")
+    machines.founder.ok("team", "policy", "hold")
+    private = bob.add(STASH)
+    lesson_id = json.loads(Path(bob.home, "lessons.json").read_text())["lessons"][0]["id"]
+    forged = {**STASH, "id": lesson_id, "slug": private, "solution": "use git stash drop, it is faster"}
+    machines.founder.add(forged)
+    machines.founder.ok("team", "share", private, "--yes")
+    assert "has the same id" in bob.ok("team", "sync").out
+    assert "git stash -u" in bob.ask("s1", bash("git stash")).denied
+
+
+def test_the_commands_of_the_page_do_what_it_says(server: RunningServer, tmp_path: Path) -> None:
+    """Each command about the server in docs/teams.md is run, in its order; a new one must be added here."""
+    page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text().partition("## With a server")[2]
+    commands = [line.partition(" #")[0].strip() for line in re.findall(r"^hardwon team .*", page, re.MULTILINE)]
+    ada, bob, job = (House(str(tmp_path / name)) for name in ("ada", "bob", "job"))
+    slug, port = ada.add(STASH), find_free_port()
+    with serve_in_process(server, "page", ada, port) as process:
+        run_page_commands(commands, slug, process, port, ada, bob, job)
+    assert [command.split()[2] for command in commands] == DOCUMENTED
+    for house in (ada, bob, job):
+        house.leave()
+
+
+@contextmanager
+def serve_in_process(
+    server: RunningServer, database: str, house: House, port: int, *options: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `hardwon team serve` on a database of its own."""
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {database}")
+    dsn = server.cluster.dsn.replace("dbname=postgres", f"dbname={database}")
+    command = [sys.executable, "-m", "hardwon", "team", "serve", "--database", dsn, "--port", str(port), *options]
+    process = subprocess.Popen(command, env=house.environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def test_a_self_signed_server_is_joined_with_its_authority_only(server: RunningServer, tmp_path: Path) -> None:
+    ada, port = House(str(tmp_path / "ada")), find_free_port()
+    options = ("--self-signed", str(tmp_path / "certificates"), "--public-host", "localhost")
+    with serve_in_process(server, "encrypted", ada, port, *options) as process:
+        assert process.stdout is not None
+        words = process.stdout.readline().partition("hardwon ")[2].split()
+        assert words[2].startswith("https://localhost:") and words[-2] == "--authority"
+        wait_for(lambda: is_listening(port))
+        refused = ada.cli(*words[:-2])
+        assert refused.code == 1 and "certificate verify failed" in refused.err
+        assert "joined team as admin" in ada.ok(*words).out
+    assert Path(ada.home, "team.json").stat().st_mode & 0o077 == 0
+    ada.leave()
+
+
+def run_page_commands(
+    commands: list[str], slug: str, process: subprocess.Popen[str], port: int, ada: House, bob: House, job: House
+) -> None:
+    assert process.stdout is not None
+    outputs, first_line = list[str](), process.stdout.readline()
+    wait_for(lambda: is_listening(port))
+    for command in commands:
+        words = command.replace("SLUG", slug).split()[1:]
+        if words[1] == "serve":
+            outputs.append(first_line)
+        elif words[1] == "join":
+            outputs.append(ada.ok(*first_line.partition("hardwon ")[2].split()).out)
+        elif words[1] == "pull":
+            env = {"HARDWON_TEAM_URL": f"http://127.0.0.1:{port}", "HARDWON_TEAM_TOKEN": outputs[-1].strip()}
+            outputs.append(job.ok(*words, env=env).out)
+        else:
+            outputs.append(ada.ok(*words, *(["--yes"] if words[1] in ("share", "erase") else [])).out)
+        if words[1] == "invite":
+            bob.ok(*outputs[-1].split()[1:])
+        elif words[1] == "policy":
+            bob.ok("team", "sync")
+            assert "git stash -u" in bob.ask("s1", bash("git stash")).denied
+        elif words[1] == "rollback":
+            bob.ok("team", "sync")
+            assert bob.ask("s2", bash("git stash")).denied == ""
+
+
+DOCUMENTED = [
+    "serve",
+    "join",
+    "invite",
+    "share",
+    "review",
+    "policy",
+    "list",
+    "mute",
+    "rollback",
+    "erase",
+    "token",
+    "pull",
+]
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_compose_file_uses_options_that_there_are() -> None:
+    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text()
+    options = re.findall(r" (--[a-z-]+)", text.partition("exec hardwon team serve")[2].partition("environment")[0])
+    known_options = {name for parameter in serve.params for name in parameter.opts}
+    assert options and set(options) <= known_options
 
 
 def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:

@@ -15,9 +15,18 @@ ACTS = frozenset(
         *("lessons add", "lessons edit", "lessons build", "lessons retire", "lessons restore", "sessions delete"),
         *("memory add", "memory edit", "memory approve", "memory reject", "memory retire"),
         *("handoff write", "handoff amend", "handoff ratify", "handoff discard"),
-        *("team serve", "team join", "team leave", "team invite", "team role", "team revoke", "team policy"),
+        *(
+            "team serve",
+            "team join",
+            "team leave",
+            "team init",
+            "team invite",
+            "team role",
+            "team revoke",
+            "team policy",
+        ),
         *("team share", "team review", "team mute", "team unmute", "team retire", "team erase", "team rollback"),
-        *("team sync", "team pull", "team token"),
+        *("team sync", "team propose", "team pull", "team token"),
     }
 )
 

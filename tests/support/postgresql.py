@@ -69,6 +69,13 @@ class Postgresql:
             except subprocess.TimeoutExpired:
                 self.kill()
 
+    def dump(self) -> str:
+        """Return the database as `pg_dump` writes it, as docs/teams.md tells to back it up."""
+        return _run("pg_dump", "--clean", "--if-exists", "-h", str(self.folder), "-U", "postgres", "postgres")
+
+    def restore(self, backup: str) -> None:
+        _run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-U", "postgres", "postgres", stdin=backup)
+
     def copy_data(self, target: Path) -> None:
         """Copy the stopped cluster's files, as a backup of the day does."""
         _run("cp", "-a", str(self.folder / "data"), str(target))
@@ -108,8 +115,9 @@ def _as_user() -> list[str]:
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
 
 
-def _run(program: str, *arguments: str) -> None:
+def _run(program: str, *arguments: str, stdin: str = "") -> str:
     command = [*_as_user(), _find_program(program) or program, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    result = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd="/")
     if result.returncode:
         raise RuntimeError(f"{program} failed: {result.stdout[-500:]} {result.stderr[-500:]}")
+    return result.stdout

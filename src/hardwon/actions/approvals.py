@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -99,9 +99,9 @@ def record_imported(
             record_handoff(connection, reflection.id, path, now)
 
 
-def record_trust(connection: Connection, project: str, content_hash: str, now: float) -> None:
+def record_trust(connection: Connection, subject: str, content_hash: str, now: float) -> None:
     with transaction(connection):
-        approvals.insert(connection, TRUST, project, content_hash, "", approvals.TRUSTED, now)
+        approvals.insert(connection, TRUST, subject, content_hash, "", approvals.TRUSTED, now)
 
 
 def withdraw(connection: Connection, kind: str, subject: str, now: float) -> None:
@@ -301,21 +301,26 @@ def revert_to_earlier(connection: Connection, approval: Approval, now: float) ->
     return approvals.find_live(connection, approval.kind, approval.subject)
 
 
-def trust_project(home: str, connection: Connection, project: str, content: bytes, now: float) -> None:
-    """Use a repository's lessons as they were shown; a change to the file waits until it is trusted again."""
+def trust_files(home: str, connection: Connection, contents: Mapping[str, bytes], now: float) -> None:
+    """Use a repository's lessons as they were shown; a change to a file waits until it is trusted again."""
     ensure_upgraded(home, connection, now)
     trusted_hashes = lessons_file.read_trusted_hashes(home)
-    trusted_hashes[project] = lessons_file.hash_bytes(content)
+    for subject, content in contents.items():
+        trusted_hashes[subject] = lessons_file.hash_bytes(content)
+        record_trust(connection, subject, trusted_hashes[subject], now)
     lessons_file.write_trusted_hashes(home, trusted_hashes)
-    record_trust(connection, project, trusted_hashes[project], now)
     manifest.build(home, now)
 
 
-def revoke_trust(home: str, connection: Connection, project: str, now: float) -> None:
+def revoke_trust(home: str, connection: Connection, name: str, now: float) -> None:
+    """Trust a file no longer, or every file of a project."""
     ensure_upgraded(home, connection, now)
     trusted_hashes = lessons_file.read_trusted_hashes(home)
-    if trusted_hashes.pop(project, None) is None:
-        raise UserError(f"{project} is not trusted", "hardwon trust --list")
+    subjects = [subject for subject in trusted_hashes if name in (subject, lessons_file.get_trusted_project(subject))]
+    if not subjects:
+        raise UserError(f"{name} is not trusted", "hardwon trust --list")
+    for subject in subjects:
+        del trusted_hashes[subject]
+        withdraw(connection, TRUST, subject, now)
     lessons_file.write_trusted_hashes(home, trusted_hashes)
-    withdraw(connection, TRUST, project, now)
     manifest.build(home, now)

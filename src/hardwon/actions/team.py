@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hardwon import clock, projects
 from hardwon.actions import approvals, lessons
+from hardwon.actions.handoffs import undo_reflection
+from hardwon.actions.memories import approve_memory, reject_or_retire_memory
+from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
-from hardwon.handoff import memories
+from hardwon.handoff import memories, memory_files, written_handoffs
 from hardwon.lessons import adding, lessons_file
+from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay, replay_lesson
-from hardwon.store import team_log
+from hardwon.lessons.review_queue import describe_record
+from hardwon.store import reflections, team_log
 from hardwon.store.approvals import TEAM
 from hardwon.store.db import Connection, transaction
+from hardwon.store.memories import list_memories
 from hardwon.store.projects import find_or_create, read_paths_by_remote
 from hardwon.team import sharing
-from hardwon.team.client import TeamConfig
+from hardwon.team.client import TeamConfig, read_config
 from hardwon.team.record import (
     APPROVE,
+    COUNTS,
     ERASE,
     INVITE,
     MEMBERS,
@@ -49,24 +56,43 @@ from hardwon.team.state import (
     Version,
     hash_code,
 )
+from hardwon.types import Lesson
 
 ACCEPTED, REJECTED, MUTED = "accepted", "rejected", "muted"
+MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a person's own yes
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A version that the team approved and nobody decided about on this machine."""
+    """A version that waits for a decision: by a reviewer for the team, or once it is approved by everybody here."""
 
     subject: Subject
     version: Version
     author: str
-    replay: Replay | None  # what the trigger would have done to the calls recorded here
     objection: str  # why it cannot be accepted here, such as a repository that is not on this machine
+    replay: Replay | None = None  # what the trigger would have done to the calls recorded here
+
+    @property
+    def is_approved(self) -> bool:
+        return self.version.hash == self.subject.in_force
 
     @property
     def title(self) -> str:
         return sharing.describe_content(self.version.content)
+
+
+def open_team(home: str, connection: Connection) -> Team | None:
+    """Return the team of this machine for the viewer; None if it is in none, was revoked or can only read."""
+    try:
+        config = read_config(home)
+        if config is None or not config.key:
+            return None
+        team = Team(home, connection, config)
+        team.machine  # noqa: B018 - raises if it was revoked
+    except UserError:
+        return None  # `hardwon doctor` says why
+    return team
 
 
 class Team:
@@ -83,6 +109,14 @@ class Team:
         if machine is None or machine.is_revoked:
             raise UserError("this machine is no longer in the team", "ask an admin for an invite: hardwon team invite")
         return machine
+
+    @property
+    def is_reviewer(self) -> bool:
+        return ROLES.index(self.machine.role) >= ROLES.index(REVIEWER)
+
+    def find_author(self, version: Version) -> str:
+        machine = self.state.machines.get(version.writer)
+        return machine.member if machine else version.writer
 
     def require_role(self, role: str) -> None:
         if ROLES.index(self.machine.role) < ROLES.index(role):
@@ -113,9 +147,8 @@ class Team:
 def _list_names(subject: Subject) -> list[str]:
     names = [subject.name, subject.name.partition(":")[2]]
     for version in subject.versions:
-        lesson = (version.content or {}).get("lesson")
-        if isinstance(lesson, dict) and lesson.get("slug"):
-            names.append(str(lesson["slug"]))
+        if slug := sharing.get_lesson(version.content).get("slug"):
+            names.append(str(slug))
     return names
 
 
@@ -127,7 +160,7 @@ def share(team: Team, content: Mapping[str, Any]) -> Record:
     if known_subject and any(_without_salt(version.content) == content for version in known_subject.versions[-1:]):
         raise UserError("the team has exactly this already", "hardwon team list")
     record = team.append(REVISE if known_subject else PUBLISH, name, content)
-    if ROLES.index(team.machine.role) >= ROLES.index(REVIEWER):
+    if team.is_reviewer:
         team.append(APPROVE, name, {"version": record.hash})
     # Whoever shares a text has it in force already.
     _record_decision(team, name, record.hash, ACCEPTED)
@@ -233,16 +266,16 @@ def set_policy(team: Team, deliveries: tuple[str, ...]) -> None:
     team.append(POLICY, MEMBERS, {"accept": list(deliveries)})
 
 
-def list_proposals(team: Team) -> list[tuple[Subject, Version]]:
+def list_proposals(team: Team) -> list[Arrival]:
     """Return the versions that wait for a reviewer: proposed ones, and newer ones than the version in force."""
-    proposals = []
+    proposals, project_paths = [], read_paths_by_remote(team.connection)
     for subject in team.state.subjects.values():
         if subject.status in (RETIRED, ERASED):
             continue
         for version in subject.versions:
             is_newest = version.hash in subject.heads
             if is_newest and version.hash != subject.in_force and version.content is not None:
-                proposals.append((subject, version))
+                proposals.append(_build_arrival(team, subject, version, project_paths))
     return proposals
 
 
@@ -263,16 +296,43 @@ def list_arrivals(team: Team) -> list[Arrival]:
 
 
 def _build_arrival(team: Team, subject: Subject, version: Version, project_paths: Mapping[str, str]) -> Arrival:
-    author = team.state.machines[version.writer].member if version.writer in team.state.machines else version.writer
-    replay, objection = None, ""
-    content = version.content or {}
-    if content.get("type") == sharing.LESSON:
+    objection = ""
+    try:
+        sharing.check_arrived(subject.name, version.content or {}, project_paths)
+        if sharing.get_lesson(version.content):
+            adding.parse_valid_lesson(sharing.build_lesson_record(version.content or {}, project_paths))
+    except UserError as error:
+        objection = error.say
+    return Arrival(subject, version, team.find_author(version), objection)
+
+
+def list_waiting(team: Team) -> list[Arrival]:
+    """Return what this machine's owner can decide about: proposals if it is a reviewer's, and arrivals."""
+    return [*(list_proposals(team) if team.is_reviewer else []), *list_arrivals(team)]
+
+
+def replay_arrival(team: Team, arrival: Arrival) -> Arrival:
+    """Return an arrival with what its trigger would have done to the calls recorded here."""
+    if arrival.objection or not sharing.get_lesson(arrival.version.content):
+        return arrival
+    record = sharing.build_lesson_record(arrival.version.content or {}, read_paths_by_remote(team.connection))
+    lesson = adding.parse_valid_lesson(record)
+    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=MAX_REPLAYED_CALLS))
+
+
+def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
+    """Return what a person reads before deciding: every field that reaches an agent or decides when."""
+    content = arrival.version.content or {}
+    rows = [(name, str(content[name])) for name in ("memory_type", "text") if content.get(name)]
+    if lesson := sharing.get_lesson(content):
         try:
-            lesson = adding.parse_valid_lesson(sharing.build_lesson_record(content, project_paths))
-            replay = replay_lesson(team.connection, lesson)
-        except UserError as error:
-            objection = error.say
-    return Arrival(subject, version, author, replay, objection)
+            rows = describe_record(to_lesson_record(adding.parse_valid_lesson({**lesson, "scope": {"type": "global"}})))
+        except UserError:
+            rows = [(name, str(value)) for name, value in lesson.items()]
+    for rival in arrival.subject.rivals:
+        version = arrival.subject.get_version(rival)
+        rows.append(("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}"))
+    return rows
 
 
 def accept_arrival(team: Team, arrival: Arrival, path: str) -> str:
@@ -280,12 +340,12 @@ def accept_arrival(team: Team, arrival: Arrival, path: str) -> str:
     content = arrival.version.content or {}
     if arrival.objection:
         raise UserError(f"{arrival.title}: {arrival.objection}", "hardwon team review")
-    if content.get("type") == sharing.LESSON:
-        message = _put_lesson_in_force(team, content, path)
+    if sharing.get_lesson(content):
+        message = _put_lesson_in_force(team, arrival.subject.name, content, path)
     elif content.get("type") == sharing.MEMORY:
-        message = _propose_memory(team, content)
+        message = _take_over_memory(team, arrival.subject, content, path)
     else:
-        message = f"read it with: hardwon team show {arrival.subject.name}"
+        message = _take_over_handoff(team, arrival, path)
     _record_decision(team, arrival.subject.name, arrival.version.hash, ACCEPTED)
     return message
 
@@ -294,13 +354,16 @@ def reject_arrival(team: Team, arrival: Arrival) -> None:
     _record_decision(team, arrival.subject.name, arrival.version.hash, REJECTED)
 
 
-def _put_lesson_in_force(team: Team, content: Mapping[str, Any], path: str) -> str:
+def _put_lesson_in_force(team: Team, subject: str, content: Mapping[str, Any], path: str) -> str:
     project_paths = read_paths_by_remote(team.connection)
     record = sharing.build_lesson_record(content, project_paths)
     existing_ids = {lesson.id for lesson in lessons_file.read(lessons_file.get_lessons_path(team.home)).lessons}
     now = clock.now()
     approvals.ensure_upgraded(team.home, team.connection, now)
     if record["id"] in existing_ids:
+        # A colleague's record must not replace a lesson that this machine never shared or accepted.
+        if subject not in team_log.read_decisions(team.connection, team.config.team):
+            raise UserError(f"a lesson of yours has the same id: {record['id']}", "hardwon team mute SUBJECT")
         lesson = adding.replace_record(team.home, record["id"], {**record, "status": "active"})
     else:
         lesson = adding.add_record(team.home, record, is_approved=True, source=adding.SOURCE_TEAM)
@@ -308,18 +371,42 @@ def _put_lesson_in_force(team: Team, content: Mapping[str, Any], path: str) -> s
     return f"in force: {lesson.summary} [{lesson.slug}]"
 
 
-def _propose_memory(team: Team, content: Mapping[str, Any]) -> str:
-    project_paths = read_paths_by_remote(team.connection)
+def _take_over_memory(team: Team, subject: Subject, content: Mapping[str, Any], path: str) -> str:
+    _withdraw(team, subject)  # an earlier version of it
+    now = clock.now()
     memory = memories.propose(
         team.connection,
         team.home,
         str(content.get("memory_type", "")),
         str(content.get("text", "")),
-        project=project_paths.get(str(content.get("remote", "")), ""),
+        project=read_paths_by_remote(team.connection).get(str(content.get("remote", "")), ""),
         source="team",
-        now=clock.now(),
+        session=subject.name,  # by which it is found when the team retires it
+        now=now,
     )
-    return f"proposed as memory {memory.id}: hardwon memory approve {memory.id}"
+    approve_memory(team.connection, team.home, memory, path, now)
+    return f"in force: memory {memory.id}: {memory.text}"
+
+
+def _take_over_handoff(team: Team, arrival: Arrival, path: str) -> str:
+    _withdraw(team, arrival.subject)
+    content, now = arrival.version.content or {}, clock.now()
+    _, body = memory_files.split_front_matter(str(content.get("text", "")))  # its fields are about another machine
+    handoff = written_handoffs.save_handoff(
+        team.connection,
+        team.home,
+        body,
+        folder="",
+        session=arrival.subject.name,
+        agent="",
+        project=read_paths_by_remote(team.connection).get(str(content.get("remote", "")), ""),
+        topic=str(content.get("topic", "")),
+        now=now,
+        is_ratified=True,
+        fields={"from": arrival.author},
+    )
+    approvals.record_handoff(team.connection, handoff.id, path, now)
+    return f"taken over: handoff {handoff.id}: {handoff.topic}"
 
 
 def apply_state(team: Team) -> list[str]:
@@ -327,8 +414,7 @@ def apply_state(team: Team) -> list[str]:
     messages = []
     accepted_deliveries = tuple(team.state.policy.get("accept") or ())
     for arrival in list_arrivals(team):
-        lesson = (arrival.version.content or {}).get("lesson") or {}
-        delivery = lesson.get("delivery")
+        delivery = sharing.get_lesson(arrival.version.content).get("delivery")
         if delivery in accepted_deliveries and delivery in AUTOMATIC_DELIVERIES and not arrival.objection:
             try:
                 messages.append(accept_arrival(team, arrival, TEAM))
@@ -338,7 +424,7 @@ def apply_state(team: Team) -> list[str]:
     for name, decision in team_log.read_decisions(team.connection, team.config.team).items():
         subject = team.state.subjects.get(name)
         if subject and decision["decision"] == ACCEPTED and subject.status in (RETIRED, ERASED):
-            _withdraw(team, subject)
+            _withdraw(team, subject, is_erased=subject.status == ERASED)
             with transaction(team.connection):
                 team_log.delete_decision(team.connection, team.config.team, name)
             messages.append(f"{subject.status} by the team: {name}")
@@ -356,20 +442,56 @@ def accept_everything(team: Team, folder: str, *, with_blocks: bool) -> list[str
         find_or_create(team.connection, project_path, remote, clock.now())
     messages = []
     for arrival in list_arrivals(team):
-        lesson = (arrival.version.content or {}).get("lesson") or {}
+        lesson = sharing.get_lesson(arrival.version.content)
         if not lesson or arrival.objection or (lesson.get("delivery") == "block" and not with_blocks):
             continue
         messages.append(accept_arrival(team, arrival, TEAM))
     return messages
 
 
-def _withdraw(team: Team, subject: Subject) -> None:
-    """Take a lesson of the team out of force here."""
-    lesson_id = subject.name.partition(":")[2]
+def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
+    """Take out of force here what was accepted of a subject; an erased lesson that came from the team goes for good."""
+    now = clock.now()
+    if lesson := _find_own_lesson(team, subject.name):
+        if lesson.status == "active":
+            lessons.retire_lesson(team.home, team.connection, lesson)
+        if is_erased and lesson.extra.get("source") == adding.SOURCE_TEAM:
+            adding.remove_record(team.home, lesson.id)
+    for memory in list_memories(team.connection, "active"):
+        if memory.session == subject.name:
+            reject_or_retire_memory(team.connection, team.home, memory, now)
+    for handoff in reflections.list_reflections(team.connection, reflections.RATIFIED, session=subject.name):
+        undo_reflection(team.connection, team.home, handoff.id, now)
+
+
+def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
+    lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
     file = lessons_file.read(lessons_file.get_lessons_path(team.home))
-    lesson = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
-    if lesson is not None:
-        lessons.retire_lesson(team.home, team.connection, lesson)
+    return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
+
+
+def report_counts(team: Team) -> int:
+    """Tell the team how often its lessons fired here and what followed, as totals; return how many changed.
+
+    Whoever reads them sees sums over all machines: no person, machine, session or call.
+    """
+    last_totals = team.replica.read_last_totals(team.machine.id)
+    changed_count = 0
+    for subject in team.state.subjects.values():
+        lesson = _find_own_lesson(team, subject.name) if subject.status == IN_FORCE else None
+        if lesson is None:
+            continue
+        proof = build_lesson_proof(team.connection, lesson)
+        totals = {
+            "told": proof.told_counts.total,
+            "told_failed": proof.told_counts.failed,
+            "silent": proof.silent_counts.total,
+            "silent_failed": proof.silent_counts.failed,
+        }
+        if any(totals.values()) and last_totals.get(subject.name) != totals:
+            team.replica.append(team.config.load_key(), COUNTS, subject.name, {"totals": totals})
+            changed_count += 1
+    return changed_count
 
 
 def _record_decision(team: Team, subject: str, version: str, decision: str) -> None:

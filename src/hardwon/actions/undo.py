@@ -7,7 +7,7 @@ from hardwon.actions import approvals, lessons
 from hardwon.actions.memories import reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
-from hardwon.lessons.lessons_file import get_project_lessons_path, read_trusted_hashes
+from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.store import memories
 from hardwon.store.approvals import LESSON, MEMORY, TRUST, find_live
 from hardwon.store.db import Connection
@@ -37,7 +37,7 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         if approval.subject in read_trusted_hashes(home):
             approvals.revoke_trust(home, connection, approval.subject, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-        return f"no longer trusted: {get_project_lessons_path(approval.subject)}"
+        return f"no longer trusted: {get_trusted_path(approval.subject)}"
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
     compiled_brief.delete_all(home)
     return f"no longer told: handoff {approval.subject}; its file stays (hardwon reflect --undo {approval.subject})"

@@ -13,7 +13,7 @@ from hardwon.actions.approvals import (
     ensure_upgraded,
     find_approval_state,
     revoke_trust,
-    trust_project,
+    trust_files,
 )
 from hardwon.actions.undo import undo_approval
 from hardwon.cli.command_group import CommandGroup
@@ -21,11 +21,14 @@ from hardwon.cli.context import confirm, json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
-from hardwon.lessons.lessons_file import parse_content
+from hardwon.lessons.lessons_file import get_trusted_path, is_single_lesson, parse_content, read_project_lessons
 from hardwon.lessons.record import to_lesson_record
+from hardwon.lessons.replay import describe_replay, replay_lesson
+from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store.approvals import read_live_approvals
+from hardwon.store.db import Connection
 from hardwon.text.excerpts import pluralize
-from hardwon.types import Lesson
+from hardwon.types import Lesson, replace
 
 _SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
@@ -90,9 +93,10 @@ def undo(number: int) -> None:
 @click.option("--list", "only_list", is_flag=True, help="list what is trusted, and whether it changed since")
 @click.option("--json", "as_json", is_flag=True, help="with --list: print JSON")
 def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) -> None:
-    """Use the lessons that a repository carries in .hardwon/lessons.json.
+    """Use the lessons that a repository carries in .hardwon/lessons.json or .hardwon/lessons/.
 
-    Shows what agents will be told, then asks. Once the file changes, it is not used until it is trusted again.
+    Shows what agents will be told and is not trusted yet, then asks. Once a file changes, it is not used until it is
+    trusted again.
     """
     home, now = paths.get_home(), clock.now()
     if only_list:
@@ -100,29 +104,42 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         return
     require_person("trusting")
     project = projects.find_project_path(os.path.abspath(folder))
-    path = lessons_file.get_project_lessons_path(project)
     if revoke:
         with open_store() as connection:
             revoke_trust(home, connection, project, now)
-        click.echo(f"no longer trusted: {path}")
+        click.echo(f"no longer trusted: {project}")
         return
-    if not os.path.exists(path):
+    subjects = lessons_file.list_trust_subjects(project)
+    if not subjects:
+        path = lessons_file.get_project_lessons_path(project)
         raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
-    content = lessons_file.read_project_lessons(path)
-    parsed_file = parse_content(path, content)
-    for lesson in parsed_file.lessons:
-        _show_lesson(lesson)
-    for fault in parsed_file.faults:
-        echo_text(fault, err=True)
-    if not confirm(yes, "Trust these lessons, in this project only?"):
+    contents = {subject: read_project_lessons(get_trusted_path(subject)) for subject in subjects}
+    trusted_hashes = lessons_file.read_trusted_hashes(home)
+    contents = {
+        subject: content
+        for subject, content in contents.items()
+        if trusted_hashes.get(subject) != lessons_file.hash_bytes(content) or not is_single_lesson(subject)
+    }
+    if not contents:
+        click.echo(f"nothing new: {pluralize(len(subjects), 'file')} of {project} trusted already")
         return
     with open_store() as connection:
-        trust_project(home, connection, project, content, now)
-    click.echo(f"trusted: {path} ({pluralize(len(parsed_file.lessons), 'lesson')}, in this project only)")
+        lesson_count = 0
+        for subject, content in contents.items():
+            parsed_file = parse_content(get_trusted_path(subject), content)
+            lesson_count += len(parsed_file.lessons)
+            for lesson in parsed_file.lessons:
+                _show_lesson(connection, replace(lesson, project=project))
+            for fault in parsed_file.faults:
+                echo_text(fault, err=True)
+        if not confirm(yes, "Trust these lessons, in this project only?"):
+            return
+        trust_files(home, connection, contents, now)
+    echo_text(f"trusted: {project} ({pluralize(lesson_count, 'lesson')}, in this project only)")
 
 
-def _show_lesson(lesson: Lesson) -> None:
-    """Print when a lesson fires, and every text of it that an agent may be given."""
+def _show_lesson(connection: Connection, lesson: Lesson) -> None:
+    """Print when a lesson fires, every text of it that an agent may be given, and what it would have done here."""
     record = to_lesson_record(lesson)
     echo_text(f"{lesson.delivery:<6} {lesson.summary} [{lesson.slug}]")
     fields = {**record["triggers"], **{name: record.get(name) for name in _SHOWN_FIELDS}}
@@ -130,6 +147,11 @@ def _show_lesson(lesson: Lesson) -> None:
         if value:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             echo_text(f"  {name:<16} {text}")
+    replay = (
+        replay_lesson(connection, lesson) if lesson.delivery != "start" and not find_lesson_faults(lesson) else None
+    )
+    if replay and replay.fires:
+        echo_text(f"  {'here':<16} {describe_replay(replay)}")
 
 
 def _print_trusted(home: str, as_json: bool) -> None:
@@ -139,7 +161,7 @@ def _print_trusted(home: str, as_json: bool) -> None:
     approved_hashes = live_approvals.trusted_hashes if live_approvals else trusted_hashes
     rows = []
     for project, content_hash in sorted(trusted_hashes.items()):
-        is_unchanged = lessons_file.hash_file(lessons_file.get_project_lessons_path(project)) == content_hash
+        is_unchanged = lessons_file.hash_file(get_trusted_path(project)) == content_hash
         is_approved = approved_hashes.get(project) == content_hash
         rows.append({"project": project, "unchanged": is_unchanged, "approved": is_approved})
     if as_json:

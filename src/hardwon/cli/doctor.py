@@ -9,6 +9,7 @@ import click
 
 from hardwon import __version__, clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
+from hardwon.actions.team import Team
 from hardwon.agents.diagnosis import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
@@ -26,6 +27,8 @@ from hardwon.store.candidates import find_last_scan_time
 from hardwon.store.efficacy import list_ignored_denials
 from hardwon.store.jobs import count_by_state
 from hardwon.store.sessions import list_hook_coverage
+from hardwon.store.team_log import read_forks
+from hardwon.team.client import read_config
 from hardwon.text.excerpts import pluralize
 from hardwon.web.http import TOKEN_FILE
 from hardwon.worker import lifecycle
@@ -46,6 +49,7 @@ def doctor(as_json: bool) -> None:
         *_check_database(home),
         *check_agents(home),
         *_check_fired_hooks(home),
+        *_check_team(home),
     ]
     if as_json:
         echo_json(
@@ -84,6 +88,25 @@ def _check_home(home: str) -> Iterator[Check]:
         yield Check("pause", None, pause, "hardwon unpause")
     for fault in pauses.find_pause_faults(home):
         yield Check("pause", False, fault, "hardwon unpause, then: hardwon pause")
+
+
+def _check_team(home: str) -> Iterator[Check]:
+    try:
+        config = read_config(home)
+        if config is None:
+            return
+        with open_store() as connection:
+            forked_writers, state = read_forks(connection, config.team), Team(home, connection, config).state
+    except UserError as error:
+        yield Check("team", False, error.say, error.fix)
+        return
+    for writer in sorted(forked_writers):
+        machine = state.machines.get(writer)
+        name = f"{machine.name} of {machine.member}" if machine else writer
+        finding = f"{name} wrote two records under one number, so it is quarantined, as after a restored backup"
+        yield Check("team", False, finding, f"on it: hardwon team leave, then join again; then: revoke {writer[:12]}")
+    if not forked_writers:
+        yield Check("team", True, f"{state.name} at {config.url}")
 
 
 def _has_database(home: str) -> bool:

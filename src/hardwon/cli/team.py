@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from hardwon import paths
+from hardwon import paths, projects
+from hardwon.actions import repository_lessons
 from hardwon.actions import team as team_actions
 from hardwon.actions.team import Arrival, Team
 from hardwon.cli.command_group import CommandGroup
@@ -22,10 +23,11 @@ from hardwon.cli.output import echo_field, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.handoff.handoffs import find_handoff, read_page
 from hardwon.lessons.lookup import find_lesson
+from hardwon.lessons.replay import describe_replay
 from hardwon.store import memories, team_log
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
-from hardwon.team import client, sharing
+from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import to_printable_line
@@ -69,6 +71,53 @@ def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
 
 
 @team.command()
+@click.option("--git", "with_git", is_flag=True, required=True, help="share lessons as files of this repository")
+def init(with_git: bool) -> None:
+    """Lay out a repository for lessons that are reviewed in pull requests; no server is needed."""
+    require_person("laying out a repository")
+    project = projects.find_project_path(os.getcwd())
+    for name in repository.lay_out_repository(project):
+        echo_text(f"wrote     {name}")
+    click.echo("next      commit these files, then: hardwon team propose SLUG")
+
+
+@team.command()
+@click.argument("slug")
+@yes_option
+def propose(slug: str, yes: bool) -> None:
+    """Write a lesson into this repository, on a branch for a pull request.
+
+    Shows what it writes, and asks. Your work tree and your branch stay as they are.
+    """
+    require_person("proposing")
+    project = projects.find_project_path(os.getcwd())
+    lesson = find_lesson(paths.get_home(), slug)
+    with open_store() as connection:
+        text = repository_lessons.build_proposal(connection, project, lesson)
+    echo_text(text)
+    if not confirm(yes, f"Commit it on the branch {repository_lessons.BRANCH_PREFIX}{lesson.slug}?"):
+        raise click.Abort
+    branch = repository_lessons.commit_proposal(project, lesson, text)
+    echo_text(f"committed on {branch}")
+    echo_text(f"next      git push -u origin {branch}, then open a pull request")
+
+
+@team.command()
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
+@json_option
+def check(folder: str, as_json: bool) -> None:
+    """Check the lesson files of a repository: rules, secrets, patterns and their authors' counts."""
+    project = projects.find_project_path(os.path.abspath(folder))
+    faults = list(repository.find_file_faults(project))
+    if as_json:
+        echo_json({"faults": faults})
+    for fault in () if as_json else faults or ["lessons   ok"]:
+        echo_text(fault)
+    if faults:
+        raise SystemExit(1)
+
+
+@team.command()
 @click.option("--database", envvar=DATABASE_VARIABLE, required=True, metavar="URL", help="PostgreSQL 15 or later")
 @click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on")
 @click.option(
@@ -77,6 +126,7 @@ def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
 @click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
 @click.option("--self-signed", "folder", type=click.Path(file_okay=False), help="make a certificate in this folder")
+@click.option("--public-host", metavar="NAME", help="name that other machines reach it by; its address if not given")
 @click.option("--new-team", is_flag=True, help="print a code with which another team can be founded")
 @click.option("--check", is_flag=True, help="check the database and stop")
 def serve(
@@ -86,6 +136,7 @@ def serve(
     certificate: str | None,
     key_file: str | None,
     folder: str | None,
+    public_host: str | None,
     new_team: bool,
     check: bool,
 ) -> None:
@@ -100,7 +151,7 @@ def serve(
         raise UserError(f"the server needs the package {error.name}", "pip install 'hardwon[team]'") from None
     authority = ""
     if folder:
-        certificate, key_file, authority = serving.make_certificates(folder, host)
+        certificate, key_file, authority = serving.make_certificates(folder, public_host or host)
     is_loopback = host in ("127.0.0.1", "localhost", "::1")
     if not certificate and not is_loopback:
         raise UserError(
@@ -110,7 +161,7 @@ def serve(
     if check:
         click.echo("database  ok")
         return
-    url = f"{'https' if certificate else 'http'}://{host}:{port}"
+    url = f"{'https' if certificate else 'http'}://{public_host or host}:{port}"
     if is_new or new_team:
         code = secrets.token_urlsafe(18)
         serving.add_setup_code(database, code)
@@ -344,9 +395,11 @@ def print_subjects(as_json: bool) -> None:
         version = entry.get_version(entry.in_force) or (entry.versions[-1] if entry.versions else None)
         title = sharing.describe_content(version.content if version and entry.status != ERASED else None)
         conflict = f", {len(entry.heads)} versions" if len(entry.heads) > 1 else ""
-        rows.append([entry.name, f"{entry.status}{conflict}", to_printable_line(title, _TITLE_WIDTH)])
+        counts = entry.counts
+        outcome = f"{counts['told']}, {counts.get('told_failed', 0)} failed" if counts.get("told") else ""
+        rows.append([entry.name, f"{entry.status}{conflict}", outcome, to_printable_line(title, _TITLE_WIDTH)])
     if rows:
-        echo_table(["subject", "status", "what"], rows)
+        echo_table(["subject", "status", "told", "what"], rows)
     else:
         click.echo("nothing is shared yet: hardwon team share SLUG")
 
@@ -358,7 +411,6 @@ def show(name: str, as_json: bool) -> None:
     """Show every version of something that is shared."""
     with _open_team() as opened_team:
         subject = opened_team.find_subject(name)
-        machines = opened_team.state.machines
         if as_json:
             versions = {version.hash: version.content for version in subject.versions}
             fields = {"subject": subject.name, "status": subject.status, "inForce": subject.in_force}
@@ -366,7 +418,7 @@ def show(name: str, as_json: bool) -> None:
             return
         echo_text(f"{subject.name}: {subject.status}")
         for version in subject.versions:
-            author = machines[version.writer].member if version.writer in machines else version.writer
+            author = opened_team.find_author(version)
             mark = " (in force)" if version.hash == subject.in_force else ""
             echo_field(version.hash[:8], f"by {author}{mark}")
             text = "(erased)" if version.content is None else json.dumps(version.content, indent=2, ensure_ascii=False)
@@ -385,20 +437,18 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
         if not names and not is_interactive():
             _print_waiting(opened_team)
             return
-        is_reviewer = opened_team.machine.role in ("reviewer", "admin")
-        for subject, version in team_actions.list_proposals(opened_team) if is_reviewer else ():
-            title = sharing.describe_content(version.content)
-            if names.get(subject.name) or (
-                not names and click.confirm(f"Approve for the team: {title}?", default=False)
-            ):
-                team_actions.approve_version(opened_team, subject, version.hash)
-                echo_text(f"approved for the team: {title}")
+        for proposal in team_actions.list_proposals(opened_team) if opened_team.is_reviewer else ():
+            if not names:
+                _print_arrival(opened_team, proposal)
+            if names.get(proposal.subject.name) or (not names and click.confirm("Approve it for the team?")):
+                team_actions.approve_version(opened_team, proposal.subject, proposal.version.hash)
+                echo_text(f"approved for the team: {proposal.title}")
         for arrival in team_actions.list_arrivals(opened_team):
             _decide_arrival(opened_team, arrival, names)
 
 
 def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool]) -> None:
-    _print_arrival(arrival)
+    _print_arrival(opened_team, arrival)
     if names and arrival.subject.name not in names:
         return
     is_accepted = names.get(arrival.subject.name) if names else click.confirm("Accept it here?", default=False)
@@ -408,31 +458,23 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
         team_actions.reject_arrival(opened_team, arrival)
 
 
-def _print_arrival(arrival: Arrival) -> None:
+def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
+    arrival = team_actions.replay_arrival(opened_team, arrival)
     echo_text(f"{arrival.subject.name} by {arrival.author}: {arrival.title}")
-    lesson = (arrival.version.content or {}).get("lesson")
-    if isinstance(lesson, dict):
-        echo_field("fix", str(lesson.get("solution", "")))
-        echo_field("delivery", str(lesson.get("delivery", "")))
+    for name, text in team_actions.describe_arrival(arrival):
+        echo_field(name, text)
     if arrival.objection:
         echo_field("but", arrival.objection)
     elif arrival.replay:
-        replay = arrival.replay
-        fine_count = pluralize(replay.fine, "call")
-        echo_field(
-            "here", f"would have stopped {replay.failed} failures; would have fired on {fine_count} that went fine"
-        )
-    for rival in arrival.subject.rivals:
-        version = arrival.subject.get_version(rival)
-        echo_field("conflict", f"also approved: {sharing.describe_content(version.content if version else None)}")
+        echo_field("here", describe_replay(arrival.replay))
 
 
 def _print_waiting(opened_team: Team) -> None:
-    arrivals = team_actions.list_arrivals(opened_team)
-    for arrival in arrivals:
-        _print_arrival(arrival)
-    if arrivals:
-        click.echo(f"{pluralize(len(arrivals), 'text')} to decide about: hardwon team review")
+    waiting = team_actions.list_waiting(opened_team)
+    for arrival in waiting:
+        _print_arrival(opened_team, arrival)
+    if waiting:
+        click.echo(f"{pluralize(len(waiting), 'text')} to decide about: hardwon team review")
 
 
 @team.command()
@@ -501,6 +543,8 @@ def sync() -> None:
         report = _exchange(opened_team.connection, opened_team.config)
         refreshed_team = Team(opened_team.home, opened_team.connection, opened_team.config)
         messages = team_actions.apply_state(refreshed_team)
+        if team_actions.report_counts(refreshed_team):
+            _exchange(opened_team.connection, opened_team.config)
     click.echo(f"received {pluralize(report.received, 'record')}, sent {report.sent}")
     for message in messages:
         echo_text(message)

@@ -67,6 +67,26 @@ def commit_files(files: Sequence[str], message: str) -> Commit:
     return Commit(commit_id, included, ignored)
 
 
+def commit_on_branch(folder: str, branch: str, name: str, text: str, message: str) -> str:
+    """Commit one file on a branch, created if need be, and leave work tree, index and HEAD as they are."""
+    top = os.path.realpath(projects.find_git_root(folder))
+    if _run_command(top, ["symbolic-ref", "-q", "--short", "HEAD"]).stdout.strip() == branch:
+        raise UserError(f"the branch {branch} is checked out in {top}", "git switch -")
+    # A proposal starts from the default branch, so that it brings nothing of the work in progress along.
+    for start in (f"refs/heads/{branch}", "refs/remotes/origin/HEAD", "HEAD"):
+        if _is_success(top, "rev-parse", "-q", "--verify", f"{start}^{{commit}}"):
+            break
+    else:
+        raise UserError(f"{top} has no commit yet, and the first is yours to make", _FIX)
+    head = _run_git(top, "rev-parse", "--verify", f"{start}^{{commit}}").strip()
+    entry = "100644 " + _run_git(top, "hash-object", "-w", "--stdin", stdin_text=text).strip()
+    if _read_committed(top, head, [name]) == {name: entry}:
+        raise UserError(f"{branch if start.endswith(branch) else start} has exactly this already", f"git log {branch}")
+    commit_id = _create_commit(top, head, {name: entry}, message)
+    _run_git(top, "update-ref", "-m", f"commit: {message.splitlines()[0]}", f"refs/heads/{branch}", commit_id)
+    return commit_id
+
+
 def is_committed(path: str) -> bool:
     """Return whether the last commit contains the file in its current state."""
     path = os.path.realpath(path)

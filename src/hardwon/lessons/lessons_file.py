@@ -19,6 +19,7 @@ from hardwon.types import Lesson
 
 VERSION = 1
 PROJECT_LESSONS_FILE = os.path.join(".hardwon", "lessons.json")
+PROJECT_LESSONS_FOLDER = os.path.join(".hardwon", "lessons")  # one file per lesson, for review in pull requests
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -108,6 +109,8 @@ def _parse_document(path: str, text: str) -> dict[str, Any]:
         raise UserError(message, "edit that place, then: hardwon lessons check") from None
     if isinstance(document, list):
         document = {"version": VERSION, "lessons": document}
+    elif is_single_lesson(path):
+        document = {"version": VERSION, "lessons": [document]}
     if not isinstance(document, dict) or not isinstance(document.get("lessons", []), list):
         raise UserError(f'{path} is not a lessons file: expected {{"lessons": […]}}', "hardwon lessons check")
     version = document.get("version", VERSION)
@@ -159,6 +162,32 @@ def get_project_lessons_path(project: str) -> str:
     return os.path.join(project, PROJECT_LESSONS_FILE)
 
 
+def is_single_lesson(path: str) -> bool:
+    """Return whether this is a file of one lesson in a repository."""
+    return path.endswith(".json") and os.path.dirname(path).endswith(os.sep + PROJECT_LESSONS_FOLDER)
+
+
+def get_trusted_path(subject: str) -> str:
+    """Return the file that is trusted under this name: one lesson's own, or that of a whole project."""
+    return subject if is_single_lesson(subject) else get_project_lessons_path(subject)
+
+
+def get_trusted_project(subject: str) -> str:
+    """Return the project whose lessons are trusted under this name."""
+    return os.path.dirname(subject)[: -len(os.sep + PROJECT_LESSONS_FOLDER)] if is_single_lesson(subject) else subject
+
+
+def list_trust_subjects(project: str) -> list[str]:
+    """Return the names under which a project's files can be trusted, for each file that it has."""
+    folder = os.path.join(project, PROJECT_LESSONS_FOLDER)
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    except OSError:
+        names = []
+    subjects = [os.path.join(folder, name) for name in names]
+    return [project, *subjects] if os.path.exists(get_project_lessons_path(project)) else subjects
+
+
 def read_project_lessons(file_path: str) -> bytes:
     """Return a repository's lessons file; UserError if it is too large or not a regular file, which may never end."""
     try:
@@ -184,7 +213,7 @@ def get_trust_path(home: str) -> str:
 
 
 def read_trusted_hashes(home: str) -> dict[str, str]:
-    """Return the trusted hash of each project."""
+    """Return the trusted hash of each project's lessons file, and of each file of one lesson."""
     try:
         with open(get_trust_path(home), encoding="utf-8", opener=paths.open_plain_file) as file:
             document = json.load(file)
@@ -201,5 +230,5 @@ def read_trusted_hashes(home: str) -> dict[str, str]:
     return {str(project): str(content_hash) for project, content_hash in document.items()}
 
 
-def write_trusted_hashes(home: str, projects: dict[str, str]) -> None:
-    paths.write_private(get_trust_path(home), (json.dumps(projects, indent=2) + "\n").encode())
+def write_trusted_hashes(home: str, trusted_hashes: dict[str, str]) -> None:
+    paths.write_private(get_trust_path(home), (json.dumps(trusted_hashes, indent=2) + "\n").encode())

@@ -59,7 +59,7 @@ def stat_sources(home: str, index: ManifestIndex | None = None) -> list[tuple[st
             lessons_file.get_lessons_path(home),
             settings.get_config_path(home),
             lessons_file.get_trust_path(home),
-            *(lessons_file.get_project_lessons_path(project) for project in _read_trusted_hashes(home)[0]),
+            *(lessons_file.get_trusted_path(subject) for subject in _read_trusted_hashes(home)[0]),
         ]
     stats = []
     for path in source_paths:
@@ -122,13 +122,17 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     in_force = approved_lessons.read_approvals(home)
     lessons, waiting = approved_lessons.apply_approvals(home, personal_file, in_force)
     faults = list(personal_file.faults)
-    used_names = {lesson.id for lesson in lessons} | {lesson.slug for lesson in lessons}
-    projects, trust_faults = _read_trusted_hashes(home)
+    own_ids = {lesson.id for lesson in lessons}
+    used_names = own_ids | {lesson.slug for lesson in lessons}
+    trusted_hashes, trust_faults = _read_trusted_hashes(home)
     faults += trust_faults
-    for project, trusted_hash in projects.items():
-        path = lessons_file.get_project_lessons_path(project)
+    faults += _find_untrusted_files(trusted_hashes)
+    for subject, trusted_hash in trusted_hashes.items():
+        path, project = lessons_file.get_trusted_path(subject), lessons_file.get_trusted_project(subject)
+        if lessons_file.is_single_lesson(subject) and not os.path.exists(path):
+            continue  # removing a lesson's file is how a repository retires it
         # Anybody can edit trusted.json alone, so the approval must agree.
-        if in_force.trusted_hashes.get(project) != trusted_hash:
+        if in_force.trusted_hashes.get(subject) != trusted_hash:
             faults.append(f"{path} is trusted without an approval and is not used: hardwon trust {project}")
             continue
         try:
@@ -142,12 +146,25 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
             continue
         faults += project_file.faults
         for lesson in project_file.lessons:
+            if lesson.id in own_ids and lessons_file.is_single_lesson(subject):
+                continue  # whoever proposed it has it already
             if lesson.id in used_names or lesson.slug in used_names:
                 faults.append(f"{path}: {lesson.slug} has the id or slug of another lesson and is not used")
                 continue
             used_names |= {lesson.id, lesson.slug}
             lessons.append(replace(lesson, project=project))
     return lessons, faults, waiting
+
+
+def _find_untrusted_files(trusted_hashes: Mapping[str, str]) -> list[str]:
+    """Return a line for each new file of one lesson in a repository of which something is trusted."""
+    projects = dict.fromkeys(map(lessons_file.get_trusted_project, trusted_hashes))
+    return [
+        f"{subject} is new and is not used: hardwon trust {project}"
+        for project in projects
+        for subject in lessons_file.list_trust_subjects(project)
+        if subject not in trusted_hashes
+    ]
 
 
 def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:

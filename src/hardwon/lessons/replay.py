@@ -35,6 +35,12 @@ class Replay:
         return self.fires - self.failed - self.fine
 
 
+def describe_replay(replay: Replay) -> str:
+    """Return in a line what a trigger would have done to the recorded calls."""
+    failures = f"{replay.failed} failed {'call' if replay.failed == 1 else 'calls'}"
+    return f"would have stopped {failures} and {replay.fine} that went fine"
+
+
 def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None = None) -> Replay:
     """Try the trigger on every recorded call, or on the newest `limit`."""
     (entry,) = compile_entries([lesson])

@@ -62,13 +62,6 @@ def read_vector(connection: Connection, team: str) -> dict[str, tuple[int, str]]
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def find_hash(connection: Connection, team: str, writer: str, sequence: int) -> str | None:
-    """Return the hash of a machine's record; None if it is not here."""
-    query = "select hash from team_records where team = ? and writer = ? and sequence = ?"
-    record_hash: str | None = fetch_value(connection, query, team, writer, sequence)
-    return record_hash
-
-
 def read_hashes(connection: Connection, team: str, writer: str, first: int, last: int) -> dict[int, str]:
     """Return the hashes of a machine's records between two numbers, both included."""
     rows = connection.execute(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import orjson
 
 from hardwon.team.record import (
     FOUND,
@@ -20,6 +18,7 @@ from hardwon.team.record import (
     derive_machine_id,
     hash_body,
     is_signed_by,
+    parse_body,
 )
 
 HASH_PREFIX_CHARS = 16  # enough to tell two branches apart, and vectors are long
@@ -52,13 +51,13 @@ def check_batch(
     bodies: Mapping[str, str],
     known: KnownChains,
     quarantined: Iterable[str],
-    sender: str = "",
+    senders: Collection[str] = (),
 ) -> CheckedBatch:
     """Check records against the chains that are known; each machine's records count up to its first fault.
 
-    Of the records that their own writer sends, only the last signature is checked: its hash covers all before it.
-    A wrong signature in between then harms nobody but the writer. Records of others are checked one by one, since
-    whoever passes them on could have spoilt a signature.
+    Of the machines in `senders` only the last signature is checked: its hash covers all records before it. The server
+    does so for a machine's own records, where a wrong signature in between harms nobody but the writer; records of
+    others it checks one by one, since whoever passes them on could have spoilt a signature.
     """
     batch = CheckedBatch(public_keys=dict(known.public_keys))
     heads, hashes = dict(known.heads), dict(known.hashes)
@@ -79,8 +78,7 @@ def check_batch(
                 continue
             check_link(record, heads.get(record.writer), team)
             public_key = batch.public_keys.get(record.writer) or _read_public_key(record, bodies)
-            is_unsigned = record.writer != sender and not is_signed_by(record, public_key)
-            if is_unsigned:
+            if record.writer not in senders and not is_signed_by(record, public_key):
                 raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong signature")
         except BadRecord as error:
             batch.refused[record.writer] = str(error)
@@ -90,10 +88,11 @@ def check_batch(
         heads[record.writer] = record
         hashes[position] = record.hash
         batch.new_records.append(record)
-    own_records = [record for record in batch.new_records if record.writer == sender]
-    if own_records and not is_signed_by(own_records[-1], batch.public_keys[sender]):
-        batch.new_records = [record for record in batch.new_records if record.writer != sender]
-        batch.refused[sender] = f"record {own_records[-1].sequence} of {sender} has a wrong signature"
+    last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
+    for writer, record in last_records.items():
+        if not is_signed_by(record, batch.public_keys[writer]):
+            batch.new_records = [record for record in batch.new_records if record.writer != writer]
+            batch.refused[writer] = f"record {record.sequence} of {writer} has a wrong signature"
     return batch
 
 
@@ -113,12 +112,7 @@ def _read_public_key(record: Record, bodies: Mapping[str, str]) -> str:
     """Return the key that a machine's first record carries."""
     if record.sequence != 1 or record.kind not in (FOUND, JOIN):
         raise BadRecord(f"the first record of {record.writer} is missing")
-    body = bodies.get(record.body_hash, "")
-    try:
-        content = orjson.loads(body) if body else {}
-    except orjson.JSONDecodeError:
-        content = {}
-    public_key = content.get("public_key") if isinstance(content, dict) else None
+    public_key = parse_body(bodies.get(record.body_hash, "")).get("public_key")
     try:
         if isinstance(public_key, str) and derive_machine_id(public_key) == record.writer:
             return public_key

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,7 @@ from hardwon.team.record import (
     dump_key,
     from_wire,
     load_key,
+    sign_token,
     to_wire,
 )
 from hardwon.team.replica import Message, Replica
@@ -175,12 +177,20 @@ def join_team(
     invite = client.call("/v1/invite", {"code": code})
     team = str(invite["team"])
     replica = Replica(connection, team)
-    replica.receive(parse_message(invite))
     content = {"public_key": key.public_key, "code": code, "member": member, "name": name}
-    record = replica.append(key, JOIN, MEMBERS, content)
-    message = replica.select_missing({}, [record.writer])
-    answer = client.call("/v1/join", {"code": code, **_to_wire(message)})
-    return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
+    # The join must follow the invite, which is not here yet: the server says what it builds on.
+    replica.append(key, JOIN, MEMBERS, content, [str(parent) for parent in invite.get("parents") or ()])
+    config = TeamConfig(url, team, f"{team}.{secrets.token_urlsafe(32)}", dump_key(key), authority)
+    _present_join(replica, config, client)
+    return config
+
+
+def _present_join(replica: Replica, config: TeamConfig, client: TeamClient) -> None:
+    """Show the server this machine's join record, and prove with its key that the token is its own."""
+    key = config.load_key()
+    message = replica.select_missing({}, [key.machine])
+    first = Message(message.records[:1], message.bodies)
+    client.call("/v1/join", {"token": config.token, "signature": sign_token(key, config.token), **_to_wire(first)})
 
 
 def exchange_records(connection: Connection, config: TeamConfig, client: TeamClient | None = None) -> SyncReport:
@@ -190,6 +200,17 @@ def exchange_records(connection: Connection, config: TeamConfig, client: TeamCli
     """
     client = client or TeamClient(config.url, config.token, config.authority)
     replica = Replica(connection, config.team)
+    try:
+        return _exchange_until_equal(replica, config, client)
+    except ServerRefusal as refusal:
+        if refusal.status != 401 or not config.key:
+            raise
+        # A server restored from a backup may have forgotten that this machine joined.
+        _present_join(replica, config, client)
+        return _exchange_until_equal(replica, config, client)
+
+
+def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClient) -> SyncReport:
     received = sent = 0
     refused: dict[str, str] = {}
     outgoing = Message((), {})

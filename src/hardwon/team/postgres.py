@@ -362,7 +362,7 @@ def read_forks(connection: Connection[Any], team: str) -> dict[str, tuple[int, s
 
 def insert_token(connection: Connection[Any], team: str, token_hash: str, machine: str, name: str) -> None:
     connection.execute(
-        "insert into team_tokens (team, token_hash, machine, name) values (%s, %s, %s, %s)",
+        "insert into team_tokens (team, token_hash, machine, name) values (%s, %s, %s, %s) on conflict do nothing",
         (team, token_hash, machine, name),
     )
 

@@ -31,6 +31,7 @@ MAX_PARENTS = 64
 MAX_SUBJECT_CHARS = 200
 MAX_BODY_BYTES = 64 * 1024
 _SALT_BYTES = 16
+_TOKEN_PREFIX = b"hardwon token "  # so that no record can be taken for a token
 _MACHINE_ID_CHARS = 32
 
 
@@ -109,6 +110,15 @@ def encode_body(content: Mapping[str, Any]) -> str:
     return orjson.dumps(salted_content, option=orjson.OPT_SORT_KEYS).decode()
 
 
+def parse_body(body: str) -> dict[str, Any]:
+    """Return the content of a body; empty if it is none, since any member may have written it."""
+    try:
+        content = orjson.loads(body) if body else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def hash_body(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
@@ -159,13 +169,26 @@ def compute_hash(record: Record, previous_hash: str) -> str:
 
 
 def is_signed_by(record: Record, public_key: str) -> bool:
+    return _is_signed(bytes.fromhex(record.hash), record.signature, public_key)
+
+
+def _is_signed(content: bytes, signature: str, public_key: str) -> bool:
     exceptions, ed25519 = _load_cryptography()
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
-        key.verify(bytes.fromhex(record.signature), bytes.fromhex(record.hash))
+        key.verify(bytes.fromhex(signature), content)
     except (exceptions.InvalidSignature, ValueError):
         return False
     return True
+
+
+def sign_token(key: MachineKey, token: str) -> str:
+    """Return the proof that a token is this machine's, which only its key can give."""
+    return key.private_key.sign(_TOKEN_PREFIX + token.encode()).hex()
+
+
+def is_token_of(token: str, signature: str, public_key: str) -> bool:
+    return _is_signed(_TOKEN_PREFIX + token.encode(), signature, public_key)
 
 
 def check_link(record: Record, previous: Record | None, team: str) -> None:

@@ -11,7 +11,19 @@ import orjson
 from hardwon.store import team_log
 from hardwon.store.db import Connection, transaction
 from hardwon.team.chains import CheckedBatch, KnownChains, Vector, check_batch, select_bodies
-from hardwon.team.record import ERASE, FOUND, JOIN, MachineKey, Record, encode_body, from_wire, to_wire, write_record
+from hardwon.team.record import (
+    COUNTS,
+    ERASE,
+    FOUND,
+    JOIN,
+    MachineKey,
+    Record,
+    encode_body,
+    from_wire,
+    parse_body,
+    to_wire,
+    write_record,
+)
 from hardwon.team.state import ERASED, TeamState, compute_state
 
 MAX_RECORDS_PER_MESSAGE = 500
@@ -43,17 +55,20 @@ class Replica:
     def read_state(self) -> TeamState:
         records = self.list_records()
         bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
-        contents = {body_hash: content for body_hash, body in bodies.items() if (content := _parse_body(body))}
+        contents = {body_hash: content for body_hash, body in bodies.items() if (content := parse_body(body))}
         return compute_state(records, contents, self.read_forks())
 
-    def append(self, key: MachineKey, kind: str, subject: str, content: Mapping[str, Any]) -> Record:
-        """Write the next record of this machine."""
+    def append(
+        self, key: MachineKey, kind: str, subject: str, content: Mapping[str, Any], parents: Sequence[str] | None = None
+    ) -> Record:
+        """Write the next record of this machine; its parents are the newest ones here unless they are given."""
         body = encode_body(content)
         with transaction(self._connection):
             last_row = team_log.find_last_record(self._connection, self._team, key.machine)
             previous = Record(*last_row) if last_row else None
-            parents = self.read_state().find_heads(subject)
-            record = write_record(key, self._team, previous, kind, subject, parents, body)
+            if parents is None:
+                parents = self.read_state().find_heads(subject)
+            record = write_record(key, self._team, previous, kind, subject, tuple(parents), body)
             self._insert([record], {record.body_hash: body})
         return record
 
@@ -62,7 +77,15 @@ class Replica:
         with transaction(self._connection):
             known = self._read_known_chains(message)
             # A quarantined machine's records still arrive, since a lower fork may show up; they just do not count.
-            batch = check_batch(self._team, message.records, message.bodies, known, ())
+            # Whoever sent this has checked every signature, and hashes chain: the last one of a machine is enough.
+            batch = check_batch(
+                self._team,
+                message.records,
+                message.bodies,
+                known,
+                (),
+                senders={record.writer for record in message.records},
+            )
             for writer, record in batch.forks.items():
                 evidence = orjson.dumps(to_wire(record)).decode()
                 team_log.insert_fork(self._connection, self._team, writer, record.sequence, evidence)
@@ -93,7 +116,7 @@ class Replica:
 
     def _read_public_key(self, first_record: Record) -> str:
         bodies = team_log.read_bodies(self._connection, [first_record.body_hash])
-        content = _parse_body(bodies.get(first_record.body_hash, ""))
+        content = parse_body(bodies.get(first_record.body_hash, ""))
         return str(content.get("public_key", "")) if first_record.kind in (FOUND, JOIN) else ""
 
     def _insert(self, records: Sequence[Record], bodies: Mapping[str, str]) -> None:
@@ -110,6 +133,12 @@ class Replica:
         erased_subjects = {subject.name for subject in state.subjects.values() if subject.status == ERASED}
         erased_bodies = [record.body_hash for record in records if record.subject in erased_subjects]
         team_log.delete_bodies(self._connection, erased_bodies)
+
+    def read_last_totals(self, writer: str) -> dict[str, Any]:
+        """Return by subject the counts that a machine reported last."""
+        records = [record for record in self.list_records() if record.writer == writer and record.kind == COUNTS]
+        bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
+        return {record.subject: parse_body(bodies.get(record.body_hash, "")).get("totals") for record in records}
 
     def list_fork_evidence(self) -> list[Record]:
         """Return the second record of each quarantined machine, which convinces others that it forked."""
@@ -129,15 +158,6 @@ class Replica:
         bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
         return Message(tuple(records), bodies)
 
-    def find_divergent_machines(self, vector: Mapping[str, tuple[int, str]]) -> list[str]:
-        """Return the machines of which a peer has another record under the same number."""
-        return [
-            writer
-            for writer, (sequence, record_hash) in vector.items()
-            if (own_hash := team_log.find_hash(self._connection, self._team, writer, sequence)) is not None
-            and own_hash != record_hash
-        ]
-
 
 def to_row(record: Record) -> team_log.RecordRow:
     return (
@@ -152,11 +172,3 @@ def to_row(record: Record) -> team_log.RecordRow:
         record.hash,
         record.signature,
     )
-
-
-def _parse_body(body: str) -> dict[str, Any]:
-    try:
-        content = orjson.loads(body) if body else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return content if isinstance(content, dict) else {}

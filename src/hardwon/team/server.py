@@ -10,7 +10,8 @@ import hashlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -34,7 +35,18 @@ from hardwon.team.chains import (
     compute_digest,
     select_bodies,
 )
-from hardwon.team.record import ERASE, FOUND, JOIN, MEMBERS, BadRecord, Record, from_wire, to_wire
+from hardwon.team.record import (
+    ERASE,
+    FOUND,
+    JOIN,
+    MEMBERS,
+    BadRecord,
+    Record,
+    from_wire,
+    is_token_of,
+    parse_body,
+    to_wire,
+)
 from hardwon.team.state import ADMIN, ERASED, Machine, TeamState, compute_state, hash_code
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
@@ -114,32 +126,48 @@ class TeamServer:
             return {"team": team, "token": _issue_token(connection, team, records[0].writer, "")}
 
     def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Give whoever shows an open invite's code the records about members, on which their join builds."""
+        """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
         self._strangers.spend(caller, 0)
-        team, code = _split_code(payload)
-        with self._pool.open_transaction() as connection:
-            postgres.enter_team(connection, team)
+        code = str(payload.get("code", ""))
+        team, _, _ = code.partition(".")
+        with self._open_team(team) as connection:
             cache = self._refresh_cache(connection, team)
             if cache.state is None or hash_code(code) not in cache.state.open_invites:
                 raise self._refuse_code(caller)
-            records = postgres.list_records_of_subjects(connection, team, [MEMBERS])
-            return {"team": team, **_write_records(connection, team, records)}
+            return {"team": team, "parents": cache.state.member_heads}
 
     def join_team(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Admit the machine that wrote this join record, if its code is open."""
+        """Admit the machine that wrote this join record, if its code is open or it was admitted before.
+
+        The machine chooses its token and signs it, so that it can come back to a server whose backup is older.
+        """
         self._strangers.spend(caller, 0)
-        team, _ = _split_code(payload)
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != JOIN:
             raise Refused(400, "a machine joins with one record")
-        with self._pool.open_transaction() as connection:
-            postgres.enter_team(connection, team)
+        team, token, signature = records[0].team, str(payload.get("token", "")), str(payload.get("signature", ""))
+        with self._open_team(team) as connection:
             self._store(connection, team, records, bodies, self._refresh_cache(connection, team))
-            cache = self._refresh_cache(connection, team)
-            if cache.state is None or records[0].writer not in cache.state.machines:
-                self._forget_cache(team)
+            state = self._refresh_cache(connection, team).state
+            machine = state.machines.get(records[0].writer) if state else None
+            if machine is None or machine.is_revoked:
                 raise self._refuse_code(caller)
-            return {"team": team, "token": _issue_token(connection, team, records[0].writer, "")}
+            if not token.startswith(f"{team}.") or not is_token_of(token, signature, machine.public_key):
+                raise Refused(403, "this token is not signed by the machine")
+            postgres.insert_token(connection, team, _hash_token(token), machine.id, "")
+            return {"team": team}
+
+    @contextmanager
+    def _open_team(self, team: str) -> Iterator[psycopg.Connection[Any]]:
+        """Open a transaction that sees one team; if it fails, what was cached of its records is forgotten."""
+        try:
+            with self._pool.open_transaction() as connection:
+                postgres.enter_team(connection, team)
+                yield connection
+        except Exception:
+            with self._cache_lock:
+                self._caches.pop(team, None)
+            raise
 
     def _refuse_code(self, caller: str) -> Refused:
         """Count a wrong code, so that codes cannot be guessed."""
@@ -154,8 +182,7 @@ class TeamServer:
         name = str(payload.get("name", ""))[:80]
         if not name:
             raise Refused(400, "a token needs a name, by which it can be revoked")
-        with self._pool.open_transaction() as connection:
-            postgres.enter_team(connection, team)
+        with self._open_team(team) as connection:
             if payload.get("revoke"):
                 return {"revoked": postgres.revoke_tokens_named(connection, team, name)}
             return {"token": _issue_token(connection, team, "", name)}
@@ -171,19 +198,17 @@ class TeamServer:
         self._records.spend(caller_id, len(records))
         for _ in range(_TRIES):
             try:
-                with self._pool.open_transaction() as connection:
-                    postgres.enter_team(connection, team)
+                with self._open_team(team) as connection:
                     sender = machine.id if machine else ""
                     return self._sync_once(connection, team, records, bodies, payload, sender)
             except _LostRace:
-                self._forget_cache(team)
+                continue
         raise Refused(503, "the server is busy; try again later")
 
     def _authenticate(self, caller: str, token: str) -> tuple[str, Machine | None]:
         """Return the team and machine of a token; no machine for one that can only read."""
         team, _, _ = token.partition(".")
-        with self._pool.open_transaction() as connection:
-            postgres.enter_team(connection, team)
+        with self._open_team(team) as connection:
             stored_token = postgres.find_token(connection, team, _hash_token(token))
             if stored_token is None:
                 self._strangers.spend(caller, 1)
@@ -253,7 +278,7 @@ class TeamServer:
         """Check and store records in the caller's transaction."""
         quarantined = postgres.read_forks(connection, team)
         known = self._read_known_chains(connection, team, records, cache)
-        batch = check_batch(team, records, bodies, known, quarantined, sender)
+        batch = check_batch(team, records, bodies, known, quarantined, [sender])
         if cache.state is not None:
             batch.new_records = _drop_revoked(batch, cache.state)
         if postgres.insert_records(connection, batch.new_records) < len(batch.new_records):
@@ -315,10 +340,6 @@ class TeamServer:
             cache.vector = postgres.read_vector(connection, team)
         return cache
 
-    def _forget_cache(self, team: str) -> None:
-        with self._cache_lock:
-            self._caches.pop(team, None)
-
 
 def _extend_vector(cache: _TeamCache, new_records: Sequence[Record]) -> None:
     """Add stored records to the cached vector, which is cheaper than to read it anew."""
@@ -370,7 +391,7 @@ def _drop_revoked(batch: CheckedBatch, state: TeamState) -> list[Record]:
 def _read_state(connection: psycopg.Connection[Any], team: str, subjects: Sequence[str]) -> TeamState:
     records = postgres.list_records_of_subjects(connection, team, subjects)
     bodies = postgres.read_bodies(connection, team, [record.body_hash for record in records])
-    contents = {body_hash: orjson.loads(body) for body_hash, body in bodies.items()}
+    contents = {body_hash: parse_body(body) for body_hash, body in bodies.items()}
     forks = {writer: sequence for writer, (sequence, _) in postgres.read_forks(connection, team).items()}
     return compute_state(records, contents, forks)
 
@@ -392,12 +413,6 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
         return [from_wire(fields) for fields in wire_records], bodies
     except BadRecord as error:
         raise Refused(400, str(error)) from None
-
-
-def _split_code(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the team that an invite's code names, and the whole code."""
-    code = str(payload.get("code", ""))
-    return code.partition(".")[0], code
 
 
 def _issue_token(connection: psycopg.Connection[Any], team: str, machine: str, name: str) -> str:

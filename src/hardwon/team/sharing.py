@@ -34,7 +34,7 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
                 "git remote add origin URL, or: hardwon lessons edit SLUG --scope global",
             )
         fields["scope"] = {"type": "project", "remote": remote}
-    return _check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
+    return check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
 
 
 def build_memory_content(memory: Memory) -> dict[str, Any]:
@@ -43,15 +43,15 @@ def build_memory_content(memory: Memory) -> dict[str, Any]:
         raise UserError(
             f"memory {memory.id} is about {memory.project}, which has no remote", "git remote add origin URL"
         )
-    return _check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
+    return check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
 
 
 def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]:
     remote = projects.read_remote_url(project) if project else ""
-    return _check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
+    return check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
 
 
-def _check_content(content: dict[str, Any]) -> dict[str, Any]:
+def check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content; UserError if it holds a secret, something private or a person's own folder."""
     text = json.dumps(content, ensure_ascii=False)
     cleaned = map_strings(content, lambda value, _: clean_text(value))
@@ -70,23 +70,36 @@ def name_subject(content: Mapping[str, Any], number: str) -> str:
     return f"{content['type']}:{content.get('id') or number}"
 
 
+def get_lesson(content: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a shared lesson; empty if it is something else, or was erased."""
+    lesson = (content or {}).get("lesson")
+    return lesson if isinstance(lesson, dict) else {}
+
+
+def check_arrived(subject: str, content: Mapping[str, Any], project_paths: Mapping[str, str]) -> None:
+    """Raise UserError unless this machine can use a version: its sender may run any program."""
+    kind, lesson = content.get("type"), get_lesson(content)
+    is_lesson = kind == LESSON and bool(lesson) and subject == f"{LESSON}:{content.get('id')}"
+    if not is_lesson and kind not in (MEMORY, HANDOFF):
+        raise UserError("it is malformed", "hardwon team review")
+    scope = lesson.get("scope")
+    remote = str(content.get("remote", ""))
+    if isinstance(scope, dict) and scope.get("type") == "project":
+        remote = str(scope.get("remote", ""))
+    if remote and remote not in project_paths:
+        raise UserError(f"it is about {remote}, which is not on this machine", "clone it and open it in an agent once")
+
+
 def build_lesson_record(content: Mapping[str, Any], project_paths: Mapping[str, str]) -> dict[str, Any]:
-    """Return an arrived lesson as a record of lessons.json; UserError if it is about a repository not known here.
+    """Return an arrived lesson as a record of lessons.json.
 
     `project_paths` has the folders of this machine's repositories by their remote.
     """
-    fields = content.get("lesson")
-    if content.get("type") != LESSON or not isinstance(fields, dict):
-        raise UserError("this is not a lesson", "hardwon team review")
+    fields = get_lesson(content)
     record = {**fields, "id": content.get("id", "")}
     scope = fields.get("scope")
     if isinstance(scope, dict) and scope.get("type") == "project":
-        remote = str(scope.get("remote", ""))
-        if remote not in project_paths:
-            raise UserError(
-                f"it is about {remote}, which is not on this machine", "clone it and open it in an agent once"
-            )
-        record["scope"] = {"type": "project", "path": project_paths[remote]}
+        record["scope"] = {"type": "project", "path": project_paths.get(str(scope.get("remote", "")), "")}
     return record
 
 
@@ -94,7 +107,6 @@ def describe_content(content: Mapping[str, Any] | None) -> str:
     """Return one line about a version."""
     if content is None:
         return "(erased)"
-    lesson = content.get("lesson")
-    if isinstance(lesson, dict):
+    if lesson := get_lesson(content):
         return str(lesson.get("summary", ""))
     return str(content.get("topic") or content.get("text") or "")

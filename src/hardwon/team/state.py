@@ -20,6 +20,7 @@ from hardwon.team.record import (
     FOUND,
     INVITE,
     JOIN,
+    MAX_PARENTS,
     MEMBERS,
     MUTE,
     POLICY,
@@ -37,6 +38,7 @@ from hardwon.team.record import (
 READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
 ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
 PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
+_OWN_KINDS = (COUNTS, MUTE, UNMUTE)  # what a machine says about itself alone
 _NEEDED_ROLE = {
     INVITE: ADMIN,
     ROLE: ADMIN,
@@ -219,7 +221,13 @@ def _apply_member_records(records: Sequence[Record], contents: Mapping[str, Mapp
     members = _Members()
     for record in records:
         content = contents.get(record.body_hash)
-        reason = "its body is missing" if content is None else _apply_member_record(members, record, content)
+        if content is None:
+            reason = "its body is missing"
+        else:
+            try:
+                reason = _apply_member_record(members, record, content)
+            except (KeyError, TypeError, ValueError, OverflowError):
+                reason = "its body is malformed"  # one bad record must not stop the team
         if reason:
             members.ignored[record.hash] = reason
     return members
@@ -338,9 +346,15 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
 
 
 def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
-    """Return the records that no other record names as a parent."""
-    named_parents = {parent for record in records for parent in record.parents}
-    return tuple(sorted(record.hash for record in records if record.hash not in named_parents))
+    """Return the records that no other record names as a parent, decisions before texts, as many as a record may name.
+
+    Counts and mutes are left out: each machine's last one counts, whatever it had seen.
+    """
+    decisions = [record for record in records if record.kind not in _OWN_KINDS]
+    named_parents = {parent for record in decisions for parent in record.parents}
+    heads = [record for record in decisions if record.hash not in named_parents]
+    heads.sort(key=lambda record: (record.kind in (PUBLISH, REVISE, JOIN), record.hash))
+    return tuple(record.hash for record in heads[:MAX_PARENTS])
 
 
 def _evaluate_subject(

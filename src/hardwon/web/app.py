@@ -21,7 +21,7 @@ from starlette.routing import Route
 from hardwon import __version__, clock, pauses
 from hardwon.errors import UserError
 from hardwon.store import db, views
-from hardwon.web import handoffs, home, inbox, insights, lessons, memory, preferences, search, sessions
+from hardwon.web import handoffs, home, inbox, insights, lessons, memory, preferences, search, sessions, team
 from hardwon.web.gate import (
     COOKIE_NAME,
     COOKIE_SECONDS,
@@ -77,6 +77,7 @@ PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/handoffs/{number}/ratify", handoffs.confirm_ratify),
     ("/handoffs/{number}/amend", handoffs.show_editor),
     ("/handoffs/{number}/discard", handoffs.confirm_discard),
+    ("/team/{version}", team.show_version),
     ("/insights", insights.show_insights),
     ("/settings", preferences.show_settings),
 )
@@ -85,6 +86,8 @@ FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
     ("/lessons/{slug}/restore", lessons.restore),
     ("/lessons/new/edit", lessons.add_new_lesson),
     ("/lessons/{slug}/edit", lessons.save_lesson),
+    ("/team/{version}/accept", team.accept),
+    ("/team/{version}/reject", team.reject),
     ("/review/undo", lessons.undo_last_decision),
     ("/review/{number}/accept", lessons.accept),
     ("/review/{number}/words", lessons.accept_suggested_wording),

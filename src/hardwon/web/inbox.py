@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hardwon.actions.team import list_waiting, open_team
 from hardwon.handoff.handoffs import read_page
 from hardwon.lessons import manifest, review_queue
 from hardwon.store.memories import list_memories
@@ -48,7 +49,7 @@ def show_inbox(request: PageRequest) -> PageContent:
 
 
 def list_inbox(request: PageRequest) -> list[InboxItem]:
-    """Return lessons first, those that would have stopped the most repeats before others, then memories and drafts."""
+    """Return lessons first, those that would have stopped the most repeats before others, then the rest."""
     items = [
         InboxItem(
             f"L{candidate.number}",
@@ -66,6 +67,10 @@ def list_inbox(request: PageRequest) -> list[InboxItem]:
         source = read_page(reflection) or reflection
         path = f"/handoffs/{reflection.id}"
         items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, "", reflection.project))
+    team = open_team(request.home, request.connection)
+    for arrival in list_waiting(team) if team else ():
+        name = arrival.version.hash
+        items.append(InboxItem(name[:8], "Team", f"/team/{name}", arrival.title, f"by {arrival.author}"))
     return items
 
 

@@ -13,6 +13,7 @@ from hardwon.errors import UserError
 from hardwon.store import db
 
 INTERVAL_SECONDS = 60.0
+COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
 MAX_INTERVAL_SECONDS = 900.0  # while the server is away
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class TeamSync:
         self._home, self._get_seconds = home, get_seconds
         self._thread: threading.Thread | None = None
         self._due_at, self._interval = 0.0, INTERVAL_SECONDS
+        self._counts_due_at = 0.0
 
     def start_if_due(self) -> None:
         """Start an exchange if this machine is in a team and none is running."""
@@ -37,7 +39,7 @@ class TeamSync:
 
     def _exchange(self) -> None:
         # Imported here because only machines in a team need cryptography and the network.
-        from hardwon.actions.team import Team, apply_state
+        from hardwon.actions.team import Team, apply_state, report_counts
         from hardwon.team import client
 
         try:
@@ -46,8 +48,12 @@ class TeamSync:
                 return
             with closing(db.connect(self._home)) as connection:
                 client.exchange_records(connection, config)
-                for message in apply_state(Team(self._home, connection, config)):
+                team = Team(self._home, connection, config)
+                for message in apply_state(team):
                     log.info("team: %s", message)
+                if self._get_seconds() >= self._counts_due_at and config.key:
+                    report_counts(team)
+                    self._counts_due_at = self._get_seconds() + COUNTS_SECONDS
         except (client.ServerAway, client.ServerRefusal, UserError, OSError, db.StoreError) as error:
             self._interval = min(self._interval * 2, MAX_INTERVAL_SECONDS)
             log.info("team: not exchanged, next try in %.0f s: %s", self._interval, error)

@@ -1,0 +1,56 @@
+"""The page of something that the team shares and that waits for a decision here.
+
+A decision is written to this machine's log; the worker exchanges it with the server within a minute.
+"""
+
+from __future__ import annotations
+
+from hardwon.actions import team as team_actions
+from hardwon.actions.team import Arrival, Team
+from hardwon.errors import UserError
+from hardwon.lessons.replay import describe_replay
+from hardwon.store.approvals import VIEWER
+from hardwon.web.inbox import find_next_path, find_place
+from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
+
+
+def show_version(request: PageRequest) -> PageContent:
+    _, arrival = _find_waiting(request)
+    path = f"/team/{arrival.version.hash}"
+    values = {
+        "title": arrival.title[:100],
+        "arrival": arrival,
+        "path": path,
+        "place": find_place(request, path),
+        "fields": team_actions.describe_arrival(arrival),
+        "replay": describe_replay(arrival.replay) if arrival.replay else "",
+    }
+    return PageContent("team.html", values)
+
+
+def accept(request: PageRequest) -> Redirect:
+    """Approve a proposal for the team, or put what the team approved in force here."""
+    team, arrival = _find_waiting(request)
+    location = find_next_path(request, f"/team/{arrival.version.hash}")
+    if not arrival.is_approved:
+        team_actions.approve_version(team, arrival.subject, arrival.version.hash)
+        return Redirect(f"/team/{arrival.version.hash}", f"Approved for the team: {arrival.title}")
+    return Redirect(location, team_actions.accept_arrival(team, arrival, VIEWER))
+
+
+def reject(request: PageRequest) -> Redirect:
+    team, arrival = _find_waiting(request)
+    if not arrival.is_approved:
+        raise UserError("a proposal waits until a reviewer approves or retires it", "")
+    location = find_next_path(request, f"/team/{arrival.version.hash}")
+    team_actions.reject_arrival(team, arrival)
+    return Redirect(location, f"Rejected here: {arrival.title}")
+
+
+def _find_waiting(request: PageRequest) -> tuple[Team, Arrival]:
+    """Return what waits under the hash in the path, which names exactly what the person saw."""
+    team = team_actions.open_team(request.home, request.connection)
+    for arrival in team_actions.list_waiting(team) if team else ():
+        if team and arrival.version.hash == request.path_params["version"]:
+            return team, team_actions.replay_arrival(team, arrival)
+    raise PageNotFound

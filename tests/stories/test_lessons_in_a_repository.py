@@ -1,0 +1,151 @@
+"""A team without a server: lessons are files of the repository, reviewed in pull requests, trusted after a pull."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import GIT_STASH, House, bash
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.invalid", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+class Clones:
+    """A shared repository, and a clone with a home for each member."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.origin = folder, folder / "origin.git"
+        git(folder, "init", "-q", "--bare", str(self.origin))
+        self.ada, self.ada_clone = self.add("ada")
+        (self.ada_clone / "README.md").write_text("a project\n")
+        git(self.ada_clone, "add", "README.md")
+        git(self.ada_clone, "commit", "-qm", "Begin")
+        git(self.ada_clone, "push", "-q", "origin", "HEAD:main")
+        self.bob, self.bob_clone = self.add("bob")
+
+    def add(self, name: str) -> tuple[House, Path]:
+        clone = self.folder / name
+        git(self.folder, "clone", "-q", str(self.origin), str(clone))
+        for key, value in (("user.name", name), ("user.email", f"{name}@example.invalid")):
+            git(clone, "config", key, value)
+        return House(str(self.folder / f"{name}-home")), clone
+
+    def propose_and_merge(self, slug: str) -> None:
+        self.ada.ok("team", "propose", slug, "--yes", cwd=str(self.ada_clone))
+        git(self.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
+        git(self.bob_clone, "pull", "-q", "origin", "main")
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Iterator[Clones]:
+    created = Clones(tmp_path)
+    yield created
+    created.ada.leave()
+    created.bob.leave()
+
+
+def test_a_merged_lesson_holds_the_call_of_whoever_pulls_and_trusts_it(clones: Clones) -> None:
+    clones.ada.ok("team", "init", "--git", cwd=str(clones.ada_clone))
+    slug = clones.ada.add(GIT_STASH)
+    before = git(clones.ada_clone, "status", "--porcelain"), git(clones.ada_clone, "rev-parse", "HEAD")
+    proposed = clones.ada.ok("team", "propose", slug, "--yes", cwd=str(clones.ada_clone)).out
+    assert f"git push -u origin hardwon/{slug}" in proposed
+    assert (git(clones.ada_clone, "status", "--porcelain"), git(clones.ada_clone, "rev-parse", "HEAD")) == before
+    name = f".hardwon/lessons/{slug}.json"
+    record = json.loads(git(clones.ada_clone, "show", f"hardwon/{slug}:{name}"))
+    assert record["slug"] == slug and record["replay"]["fine"] == 0 and "scope" not in record
+    git(clones.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
+    git(clones.bob_clone, "pull", "-q", "origin", "main")
+    assert clones.bob.ok("team", "check", str(clones.bob_clone)).out == "lessons   ok\n"
+    cwd = str(clones.bob_clone)
+    assert clones.bob.ask("s1", bash("git stash", cwd=cwd)).context == ""
+    assert GIT_STASH["solution"] in clones.bob.ok("trust", "--yes", cwd=cwd).out
+    assert "git stash -u" in clones.bob.ask("s2", bash("git stash", cwd=cwd)).context
+    assert clones.bob.ask("s3", bash("git stash", cwd=str(clones.folder))).context == ""
+
+
+def test_a_changed_lesson_waits_alone_and_a_removed_one_is_retired(clones: Clones) -> None:
+    stash = clones.ada.add(GIT_STASH)
+    other = clones.ada.add({**GIT_STASH, **PUSH})
+    clones.propose_and_merge(stash)
+    git(clones.ada_clone, "fetch", "-q")
+    git(clones.ada_clone, "remote", "set-head", "origin", "main")
+    clones.propose_and_merge(other)
+    cwd = str(clones.bob_clone)
+    clones.bob.ok("trust", "--yes", cwd=cwd)
+    path = clones.bob_clone / ".hardwon" / "lessons" / f"{stash}.json"
+    path.write_text(path.read_text().replace("git stash -u", "git stash --all"))
+    assert "changed since it was trusted" in clones.bob.cli("lessons", "check").out
+    assert clones.bob.ask("s1", bash("git stash", cwd=cwd)).context == ""
+    assert "with-lease" in clones.bob.ask("s1", bash("git push --force", cwd=cwd)).context
+    shown = clones.bob.ok("trust", "--yes", cwd=cwd).out
+    assert "git stash --all" in shown and "with-lease" not in shown
+    assert "--all" in clones.bob.ask("s2", bash("git stash", cwd=cwd)).context
+    path.unlink()
+    assert clones.bob.ok("lessons", "check").out == "1 lesson in force\n"
+    assert clones.bob.ask("s3", bash("git stash", cwd=cwd)).context == ""
+
+
+PUSH = {
+    "summary": "force pushing to main loses the work of others",
+    "problem": "a forced push replaces what colleagues pushed meanwhile",
+    "solution": "use git push --force-with-lease on your own branch",
+    "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"git push --force\b(?!-)"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"solution": "log in with API_KEY=sk-live-51HqLyjWDarjtT1zdp7dcAbCdEfGhIjK first"}, "secret"),
+        ({"note": "see /home/dev/notes.txt"}, "/home/dev"),
+        ({"triggers": {"toolNames": ["Bash"], "commandPatterns": ["(unclosed"]}}, "unclosed"),
+        ({"solution": "short"}, "too short"),
+        ({"slug": "another-name"}, "file's name"),
+        ({"delivery": "hold", "solution": "changed after its author counted it"}, "another version"),
+        ({"summary": 7}, "summary"),
+    ],
+)
+def test_the_check_of_a_pull_request_names_what_is_wrong(
+    clones: Clones, changes: dict[str, object], fault: str
+) -> None:
+    clones.propose_and_merge(clones.ada.add(GIT_STASH))
+    (path,) = (clones.bob_clone / ".hardwon" / "lessons").glob("*.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    checked = clones.bob.cli("team", "check", str(clones.bob_clone))
+    assert checked.code == 1 and fault in checked.out, checked.out
+
+
+def test_a_hold_that_stops_more_than_it_saves_fails_the_check(clones: Clones) -> None:
+    clones.propose_and_merge(clones.ada.add({**GIT_STASH, "delivery": "hold"}))
+    (path,) = (clones.bob_clone / ".hardwon" / "lessons").glob("*.json")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "replay": {**record["replay"], "failed": 1, "fine": 5}}))
+    checked = clones.bob.cli("team", "check", str(clones.bob_clone))
+    assert checked.code == 1 and "stopped 5 calls that went fine and 1 that failed" in checked.out
+
+
+def test_a_proposal_with_a_secret_reaches_no_branch(clones: Clones) -> None:
+    slug = clones.ada.add(GIT_STASH)
+    path = Path(clones.ada.home) / "lessons.json"
+    path.write_text(path.read_text().replace("git stash -u", "DB_PASSWORD=hunter2-Zq81-secret"))
+    refused = clones.ada.cli("team", "propose", slug, "--yes", cwd=str(clones.ada_clone))
+    assert refused.code == 1 and "secret" in refused.err
+    assert git(clones.ada_clone, "branch", "--list", "hardwon/*") == ""
+
+
+def test_the_action_and_the_workflow_are_what_github_reads(clones: Clones) -> None:
+    clones.ada.ok("team", "init", "--git", cwd=str(clones.ada_clone))
+    workflow = (clones.ada_clone / ".github" / "workflows" / "hardwon-lessons.yml").read_text()
+    (used,) = re.findall(r"uses: hardwon/hardwon/(.+)@main", workflow)
+    assert "hardwon team check ." in (Path(__file__).parents[2] / used / "action.yml").read_text()
