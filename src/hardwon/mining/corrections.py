@@ -98,7 +98,11 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     failed = diagnosis.command
     if failed is None or not diagnosis.word or call.tool != SHELL_TOOL:
         return False
-    aim_words = _list_aim_words(word for word in failed.words[1:] if word.partition("=")[0] != diagnosis.word)
+    aim_words = _list_aim_words(
+        word
+        for word in failed.words[1:]
+        if word.partition("=")[0] != diagnosis.word and not (diagnosis.is_letter and diagnosis.is_named(word))
+    )
     parts = list_simple_commands(call.command)
     if wrapper := find_wrapper(parts, diagnosis.program):
         parts = [*parts, wrapper]
@@ -122,10 +126,10 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
     # Run directly, without the wrapper that does not know it.
     if command.program == diagnosis.word and aim_words and aim_words <= words:
         return True
-    if diagnosis.word in words:
+    if diagnosis.word in words or (diagnosis.is_letter and any(map(diagnosis.is_named, words))):
         return False
     failed = diagnosis.command
-    if failed and not any(word.startswith(diagnosis.word) for word in failed.code.split()):  # a name inside a query
+    if failed and not any(map(diagnosis.is_named, failed.code.split())):  # a name inside a query
         overlap = compute_overlap(tokenize(failed.full_text), tokenize(command.full_text))
         return is_same_program and diagnosis.word not in command.full_text and overlap >= _MIN_QUERY_OVERLAP
     if len(aim_words) > 1 and aim_words <= words:

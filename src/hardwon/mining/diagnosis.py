@@ -83,6 +83,7 @@ _WRONG_VALUE = re.compile(
 )
 _UNNAMED_OPTION = re.compile(r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+_LETTER = re.compile(r"-[A-Za-z]")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
 _PATH_WORD = re.compile(r"/|\.\w{1,5}$")
@@ -133,6 +134,17 @@ class Diagnosis:
     def is_argument(self) -> bool:
         """Return whether the word is an option or an address, so that no new file can make it right."""
         return self.word.startswith("-") or "://" in self.word
+
+    def is_named(self, item: str) -> bool:
+        """Return whether a word of a call is the named one, with a value or among letters: `-P` in `grep -oP`."""
+        if self.is_letter and not item.startswith("--"):
+            return re.match(f"-[A-Za-z]*{self.word[1]}", item) is not None
+        return item == self.word or item.startswith(self.word)
+
+    @property
+    def is_letter(self) -> bool:
+        """Return whether the word is an option of one letter, which may be written together with others."""
+        return _LETTER.fullmatch(self.word) is not None
 
     @property
     def is_pattern(self) -> bool:
@@ -265,7 +277,7 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     words = [word for word in _list_literal_words(command) if word != command.program]
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
-        return next((word for word in words if re.fullmatch(rf"-\w*{letter}\S*", word)), "")
+        return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
     for match in _WRONG_VALUE.finditer(line):
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]
@@ -383,7 +395,9 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
         word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
     subcommand_words = diagnosis.subcommand.split()
-    if word and not any(item == word or item.startswith(word) for item in words):
+    if word != diagnosis.word:  # the one that the fix left out
+        diagnosis = replace(diagnosis, word=word)
+    if word and not any(map(diagnosis.is_named, words)):
         pattern = "".join(_OPTIONS_BETWEEN + _end_word(item) for item in subcommand_words)
         pattern += rf" [^|;&]*{_bound_word(word)}"  # a query may have several lines
         targets = ("", "full")
@@ -392,13 +406,16 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         start = _escape(command.words[0])
         return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
     pattern, rest = "", word
+    word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else _end_word(word) if word else ""
+    if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
+        word_pattern = rf"https?://[^\s|;&]*{_escape(word[-1])}"
     for item in words:  # in the order of the call
         if item in subcommand_words:
             is_after_word = bool(word) and not rest  # it may have a value: `--colour=always`
             pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + _end_word(item)
             subcommand_words.remove(item)
-        elif rest and item.startswith(rest):
-            pattern += _ANYTHING_BETWEEN + _end_word(rest)
+        elif rest and diagnosis.is_named(item):
+            pattern += _ANYTHING_BETWEEN + word_pattern
             rest = ""
     anchored = _build_command_triggers(f"^{program}{pattern}")
     if word:

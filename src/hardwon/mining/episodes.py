@@ -313,7 +313,8 @@ def _build_failure(call: Step, result: Step) -> Failure:
         kind = "refused"
     if diagnosis.word and kind in ("interface", "path"):
         # Programs word the error in many ways; the same word in the same place is the same mistake.
-        signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, diagnosis.word)))
+        word = "url" if diagnosis.is_pattern and "://" in diagnosis.word else diagnosis.word
+        signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, word)))
     else:
         signature = failures.build_signature(call.tool, call.command, kind, line)
     quote = line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0]

@@ -18,6 +18,7 @@ _MAX_SUMMARY_CHARS = 112
 _REDIRECTION = re.compile(r"\s*(?:\d?>&?\d|\d?>>?\s*/dev/null|&>\s*\S+)")
 _VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text, which the next call will not repeat
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_HOME_FOLDER = re.compile(r"(?<![\w.~-])/(?:Users|home)/[\w.-]+/")
 _IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
@@ -65,10 +66,10 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     words = [diagnosis.program, *diagnosis.subcommand.split()]
     if diagnosis.word in words:
         return f"`{' '.join(words[: words.index(diagnosis.word) + 1])}`"
-    if not any(word.startswith(diagnosis.word) for word in command.code.split()):
-        return f"`{' '.join(words)}` with `{diagnosis.word}`"
     call_words = command.code.split()
-    position = next(index for index, word in enumerate(call_words) if word.startswith(diagnosis.word))
+    position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
+    if not position:
+        return f"`{' '.join(words)}` with `{diagnosis.word}`"
     if call_words[position - 1] == "-m":  # `python -m gust`
         words.append("-m")
     word = call_words[position] if diagnosis.word == ZSH_COMMAND_SIGN else diagnosis.word
@@ -83,7 +84,7 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
-        return f"`{diagnosis.program}` is not on the PATH here; use `{_describe_start(command, diagnosis.program)}`"
+        return f"`{diagnosis.program}` is not on the PATH here; use `{_shorten_path(_describe_start(command, diagnosis.program), cure.cwd)}`"
     if diagnosis.word == ZSH_COMMAND_SIGN:
         return "Put it in quotes: zsh takes a word that begins with `=` for the path of a command"
     if diagnosis.is_pattern:
@@ -98,7 +99,8 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
     """Name what the working call has in place of the wrong word."""
     failed = diagnosis.command
     old_words = failed.code.split() if failed else []
-    if failed and diagnosis.word not in failed.code:  # a name inside a query
+    if failed and not any(map(diagnosis.is_named, old_words)) and diagnosis.word not in failed.code:
+        # A name inside a query.
         names = [name for name in _NAME.findall(command.full_text) if name not in _NAME.findall(failed.full_text)]
         nearest = get_close_matches(diagnosis.word, names, 1)
         if nearest:
@@ -146,7 +148,9 @@ def _describe_command(command: SimpleCommand, cwd: str) -> str:
 
 
 def _shorten_path(text: str, cwd: str) -> str:
-    return text.replace(f"{cwd.rstrip('/')}/", "") if len(cwd) > 1 else text
+    """Write paths as a colleague would, relative to the project or to the home of whoever works there."""
+    shortened = text.replace(f"{cwd.rstrip('/')}/", "") if len(cwd) > 1 else text
+    return _HOME_FOLDER.sub("~/", shortened)
 
 
 def _names_word(sentence: str, words: Sequence[str]) -> bool:

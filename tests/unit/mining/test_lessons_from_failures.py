@@ -69,7 +69,7 @@ LESSONS = (
         "kite list | grep -oP 'a+' | sort",
         "grep: invalid option -- P\nusage: grep [-abc] [pattern]",
         "kite list | grep -oE 'a+' | sort",
-        "`grep -oP` fails: grep: invalid option -- P",
+        "`grep -P` fails: grep: invalid option -- P",
         "Use `grep -oE` instead.",
         "cat a | grep -n -oP b",
         "kite -oP; grep a",
