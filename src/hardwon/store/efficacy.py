@@ -273,6 +273,12 @@ def iter_history(
         yield dict(row)
 
 
+def find_first_told(connection: Connection, lesson: str) -> float:
+    """Return when a lesson was first told; infinity if it never was."""
+    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD}", lesson)
+    return float("inf") if first_at is None else float(first_at)
+
+
 def insert_past_firings(connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
     """Store firings that a replay of history found, within the caller's transaction; known ones stay."""
     for row in rows:
