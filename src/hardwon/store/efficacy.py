@@ -372,7 +372,7 @@ def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     number = int(name[1:]) if name[:1] in "Ee" and name[1:].isdecimal() and len(name) < 12 else -1
     query = """
         select id, session, at, agent, tool, input, outcome from events
-        where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc limit 1
+        where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc, id desc limit 1
         """
     return next(iter(fetch_dicts(connection, query, number, name)), None)
 
