@@ -168,6 +168,24 @@ def test_deliveries_of_an_earlier_version_are_judged_from_the_events(house: Hous
     assert (record["told"]["changedAndFine"], record["grade"]) == (1, "counted")
 
 
+def test_what_0_1_0_did_not_record_is_unknown_and_what_it_told_is_no_baseline(house: House) -> None:
+    slug = house.add(FLY)
+    run_call(house, "s1", "kite fly")
+    run_call(house, "s1", "kite launch")
+    end_session(house, "s1")
+    run_call(house, "s2", "kite fly")
+    repeat_call(house, "s2", "kite fly", NO_COMMAND)
+    end_session(house, "s2")
+    house.ok("sessions", "list")  # takes in what waits in the spool
+    with opened(house) as connection, db.transaction(connection):
+        connection.execute("update injections set version = '', verdict = ''")
+        connection.execute("delete from events where outcome = 'denied'")
+        connection.execute("update approvals set path = 'upgrade', approved_at = ?", (clock.now(),))
+    assert verdicts(house) == [("unknown", ""), ("repeated-failed", "failed")]
+    [record] = house.ok("proof", slug, "--json").json()
+    assert (record["told"]["unknown"], record["before"]["firings"]) == (1, 0)
+
+
 def test_history_before_the_approval_is_compared_and_called_biased(house: House) -> None:
     house.ok("start")
     for number in range(4):

@@ -46,7 +46,9 @@ def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
     is_complete = stored.endswith(_TO_APPROVAL) and not is_new_version
     if trigger is None or (approved and is_complete):
         return False
-    first_approval = approved[0].approved_at if approved else float("inf")
+    # Everything that 0.1.0 had in force was approved by the upgrade, long after it was first told.
+    told_since = efficacy.find_first_told(connection, lesson.id)
+    first_approval = min(approved[0].approved_at if approved else float("inf"), told_since)
     after_id = 0 if is_new_version else int(position or 0)
     rows: dict[tuple[str, str], dict[str, object]] = {}
     last_id = after_id

@@ -128,9 +128,9 @@ def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, 
         return Outcome(REPEATED_FINE, fine_call) if fine_call else Outcome(UNKNOWN, repeats[0])
     if fired_call and fired_call.outcome == "fine":
         return Outcome(REPEATED_FINE, fired_call)
-    if fired_call is None and not other_calls:
-        return Outcome(UNKNOWN)  # nothing was recorded after the firing
-    same_aim_calls = [call for call in other_calls if fired_call and has_same_aim(fired_call.input, call.input)]
+    if fired_call is None:
+        return Outcome(UNKNOWN)  # 0.1.0 did not record denied calls, so nothing tells whether another had its aim
+    same_aim_calls = [call for call in other_calls if has_same_aim(fired_call.input, call.input)]
     ran_calls = [call for call in same_aim_calls if call.outcome in _RAN]
     if ran_calls:
         return Outcome(CHANGED, next((call for call in ran_calls if call.outcome == "fine"), ran_calls[0]))

@@ -273,6 +273,12 @@ def iter_history(
         yield dict(row)
 
 
+def find_first_told(connection: Connection, lesson: str) -> float:
+    """Return when a lesson was first told; infinity if it never was."""
+    first_at = fetch_value(connection, f"select min(at) from injections where lesson = ? and {WAS_TOLD}", lesson)
+    return float("inf") if first_at is None else float(first_at)
+
+
 def insert_past_firings(connection: Connection, rows: Iterable[Mapping[str, object]]) -> None:
     """Store firings that a replay of history found, within the caller's transaction; known ones stay."""
     for row in rows:
@@ -366,7 +372,7 @@ def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     number = int(name[1:]) if name[:1] in "Ee" and name[1:].isdecimal() and len(name) < 12 else -1
     query = """
         select id, session, at, agent, tool, input, outcome from events
-        where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc limit 1
+        where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc, id desc limit 1
         """
     return next(iter(fetch_dicts(connection, query, number, name)), None)
 

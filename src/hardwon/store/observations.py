@@ -135,7 +135,10 @@ def read_summary_fingerprint(connection: Connection, session: int) -> str:
 def find_summary(connection: Connection, session: int) -> Summary | None:
     """Return the session's summary; hardwon's own is preferred to an imported one."""
     row = connection.execute(
-        f"select {', '.join(_SUMMARY_COLUMNS)} from summaries where session = ? order by made = ?, at desc limit 1",
+        f"""
+        select {", ".join(_SUMMARY_COLUMNS)} from summaries where session = ?
+        order by made = ?, at desc, id desc limit 1
+        """,
         (session, FROM_CLAUDE_MEM),
     ).fetchone()
     return Summary(*row) if row else None

@@ -183,7 +183,7 @@ def _build_session_stats(connection: Connection, row: sqlite3.Row) -> SessionSta
             commands.append(command)
     habits = count_first_words(commands)
     file_lists = fetch_column(
-        connection, "select files_modified from observations where session = ? order by at", row["id"]
+        connection, "select files_modified from observations where session = ? order by at, id", row["id"]
     )
     return SessionStats(
         session=row["session"],

@@ -175,6 +175,9 @@ def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]
 
 def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:
     """Return the last runs, newest first; one that was never settled is lost after a while."""
-    runs = [Run(*row) for row in connection.execute(f"select {_COLUMNS} from runs order by at desc limit ?", (limit,))]
+    runs = [
+        Run(*row)
+        for row in connection.execute(f"select {_COLUMNS} from runs order by at desc, id desc limit ?", (limit,))
+    ]
     lost_before = now - LOST_SECONDS
     return [replace(run, outcome=LOST) if run.outcome == BEGUN and run.at < lost_before else run for run in runs]

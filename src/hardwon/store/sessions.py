@@ -366,7 +366,7 @@ def list_sessions(connection: Connection, *, limit: int, project: str = "", stat
     """Return the sessions with content, the latest first."""
     query = f"""
         {_SELECT} where ?1 in ('', projects.name, projects.path) and ?2 in ('', status) and {HAS_CONTENT}
-        order by last_at desc limit ?3
+        order by last_at desc, sessions.id desc limit ?3
         """
     return fetch_dicts(connection, query, project, status, limit)
 
@@ -376,7 +376,7 @@ def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dic
     number = int(name) if _is_number(name) else -1
     query = f"""
         {_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
-        order by session = ?2 desc, sessions.id = ?1 desc, last_at desc limit 20
+        order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
         """
     sessions = fetch_dicts(connection, query, number, name, len(name), agent)
     return (
@@ -485,7 +485,8 @@ def list_changing_calls(connection: Connection, agent: str, session: str, since:
             events.at >= (select max(at) from prompts where prompts.session = sessions.id)
         from events join sessions on sessions.id = events.session
         where host = ? and sessions.session = ? and events.kind = 'tool' and outcome = 'fine' and events.at > ?
-        and (tool in (select value from json_each(?)) or input like '%commit%') order by events.at
+        and (tool in (select value from json_each(?)) or input like '%commit%')
+        order by events.at, events.id
         """
     rows = connection.execute(query, (agent, session, since, json.dumps(EDIT_TOOLS)))
     return [ChangingCall(tool, subject, bool(is_last)) for tool, subject, is_last in rows]
@@ -497,7 +498,7 @@ def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]
         """
         select host, transcript, (select count(*) from events where session = sessions.id and origin = 'hook'),
             (select count(*) from events where session = sessions.id and origin != 'hook')
-        from sessions order by last_at desc limit ?
+        from sessions order by last_at desc, id desc limit ?
         """,
         (limit,),
     )

@@ -122,7 +122,7 @@ def list_agents(connection: Connection) -> list[str]:
 
 def find_session_number(connection: Connection, session: str, agent: str = "") -> int | None:
     """Return the number of a session by the agent's id of it, the latest if several agents gave the same."""
-    query = "select id from sessions where session = ?1 and ?2 in ('', host) order by last_at desc limit 1"
+    query = "select id from sessions where session = ?1 and ?2 in ('', host) order by last_at desc, id desc limit 1"
     number: int | None = fetch_value(connection, query, session, agent)
     return number
 
