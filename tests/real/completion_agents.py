@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,9 +11,6 @@ from . import agents, wire_formats
 from .conversation import AgentSetup, Conversation, Session, ToolResult
 from .model_server import Body, Call
 from .other_agents import _run_session, _translate_calls
-
-# The launcher knows the address of the scripted model only once it listens.
-WITH_URL = ("/bin/sh", "-c")
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class CompletionAgent:
     files: Mapping[str, str] = field(default_factory=dict)  # in the person's home, before hardwon is installed
     environment: Mapping[str, str] = field(default_factory=dict)
     url_variable: str = ""  # of the environment, which names the model's address
+    url_file: str = ""  # in the home, which has the address
     session_key: str = "session_id"
     needs_node: bool = False
 
@@ -42,8 +40,11 @@ class CompletionAgent:
             path.write_text(text.replace("PROJECT", str(root / "project")))
 
     def _run(self, program: Path, conversation: Conversation) -> Session:
+        # Only the launcher knows the address of the scripted model, once that listens.
         words = [str(agents.find_program(agents.NODE))] if self.needs_node else []
         script = f'{self.url_variable}="$MODEL_URL/v1" exec "$@"' if self.url_variable else 'exec "$@"'
+        if self.url_file:
+            script = f'sed -i -E "s|http://127.0.0.1:[0-9]+|$MODEL_URL|" "$HOME/{self.url_file}"; {script}'
         command = ["/bin/sh", "-c", script, "sh", *words, str(program), *self.arguments]
         wire = _translate_calls(wire_formats.COMPLETIONS, self._translate)
         return _run_session(conversation, command, wire, self._find_session_id, self._read_outputs)
@@ -111,7 +112,7 @@ DROID_MODEL = {
     "id": "custom:fake-0",
     "index": 0,
     "displayName": "fake",
-    "baseUrl": "${MODEL_URL}/v1",
+    "baseUrl": "http://127.0.0.1:1/v1",
     "apiKey": "made-up",
     "provider": "generic-chat-completion-api",
     "maxOutputTokens": 4096,
@@ -124,6 +125,7 @@ DROID = CompletionAgent(
     {"summary": "as scripted", "timeout": 20, "riskLevel": "low", "riskLevelReason": "as scripted"},
     files={".factory/settings.json": json.dumps({"customModels": [DROID_MODEL]}, indent=2)},
     environment={"FACTORY_API_KEY": "fk-made-up"},
+    url_file=".factory/settings.json",
 )
 KILO_CONFIG = {
     "provider": {
@@ -158,8 +160,9 @@ KILO = CompletionAgent(
         ".config/kilo/node_modules/.keep": "",
     },
     environment={f"KILO_DISABLE_{name}": "1" for name in KILO_SWITCHES.split()}
-    | {"KILO_EXPERIMENTAL_DISABLE_FILEWATCHER": "1"},
+    # Its own services are asked at the start; a refused connection is quicker than a name that nobody resolves.
+    | {f"KILO_{name}_URL": "http://127.0.0.1:1" for name in ("API", "MODELS", "EVENT_SERVICE", "SESSION_INGEST")}
+    | {"KILO_EXPERIMENTAL_DISABLE_FILEWATCHER": "1", "KILO_NO_DAEMON": "1", "KILO_TELEMETRY_LEVEL": "off"},
     session_key="sessionID",
 )
 COMPLETION_AGENTS = (COPILOT, QWEN, KILO, GROK, DROID)
-FindText = Callable[[Session], str]

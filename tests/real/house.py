@@ -36,22 +36,25 @@ class House:
     def __init__(self, root: Path, program: Path, *, own_network: bool, agent_setup: AgentSetup = CLAUDE_CODE) -> None:
         self.root = root
         self.project = root / "project"
-        self.agent_setup = agent_setup
-        self.settings = root / "home" / agent_setup.settings
-        self._program = program
         self._own_network = own_network
         self._other_log = root / "other.log"
         for name in ("project", "home", "tmp", "bin"):
             (root / name).mkdir()
         (root / "bin" / "hardwon").symlink_to(HARDWON[0])
-        agent_setup.set_up(root)
+        self.set_up_agent(program, agent_setup)
         self._git("init", "--quiet", "--initial-branch=main")
         self._git("config", "user.name", "nobody")
         self._git("config", "user.email", "nobody@example.invalid")
-        self._change("as committed")
+        self.change_file("as committed")
         self._git("add", ".")
         self._git("commit", "--quiet", "--message=start")
-        self._change("changed since")
+        self.change_file("changed since")
+
+    def set_up_agent(self, program: Path, agent_setup: AgentSetup) -> None:
+        """Write an agent's own settings; sessions are then run with it."""
+        self.agent_setup, self._program = agent_setup, program
+        self.settings = self.root / "home" / agent_setup.settings
+        agent_setup.set_up(self.root)
 
     @property
     def env(self) -> dict[str, str]:
@@ -214,7 +217,7 @@ class House:
 
     # Inside
 
-    def _change(self, text: str) -> None:
+    def change_file(self, text: str) -> None:
         (self.project / "file.txt").write_text(text)
 
     def _git(self, *arguments: str) -> str:

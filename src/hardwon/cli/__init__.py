@@ -76,6 +76,7 @@ FURTHER_COMMANDS = {
     "resume": ("handoff", "show where the last session here left off"),
     "mcp": ("mcp_command", "serve MCP to an agent, on stdin and stdout"),
     "completion": ("config", "print shell completion for bash, zsh or fish"),
+    "dev": ("dev", "record an agent's hooks, to add it to hardwon"),
 }
 COMMANDS = {
     **{name: row for section in SECTIONS.values() for name, row in section.items()},

@@ -7,7 +7,7 @@ silent, so a call is answered once. What it is told at the start or with a promp
 from __future__ import annotations
 
 from hardwon.agents.fields import collect_strings, get_object, get_text
-from hardwon.agents.hook_contract import HookContract
+from hardwon.agents.hook_contract import HookContract, render_nested_denial
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ def parse_result(result: dict[str, Any]) -> tuple[str, bool]:
     return get_text(content, "raw_output") or "\n".join(collect_strings(list(result.values())[1:])), False
 
 
+def _render_denial(kind: str, reason: str) -> dict[str, object]:
+    """Return a denial with the fix in front: Grok CLI (1.0.41) cuts a reason after about 256 characters."""
+    fence, *lines = reason.split("\n")
+    fixes = [line for line in lines if line.startswith("**Fix**")]
+    others = [line for line in lines if line not in fixes]
+    return render_nested_denial(kind, "\n".join([fence, *fixes, *others]))
+
+
 CONTRACT = HookContract(
     name="grok",
     events={event: event for event in _EVENTS},
@@ -54,6 +62,7 @@ CONTRACT = HookContract(
     ignored={"Stop": ("reason", "shutdown")},  # sent once more after the session's end
     context_events=("PreToolUse", "PostToolUse"),
     read_result=read_result,
+    render_denial=_render_denial,
 )
 EVENT_TIMEOUTS = CONTRACT.timeouts
 parse_payload = CONTRACT.parse_payload

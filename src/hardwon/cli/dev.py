@@ -1,0 +1,49 @@
+"""dev: for people who work on hardwon"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import click
+
+from hardwon.agents.fields import get_first_text
+
+RECORDED_HOME = "/home/dev"  # stands for the person's home in recordings
+
+
+@click.group()
+def dev() -> None:
+    """Tools for people who add an agent to hardwon."""
+
+
+@dev.command("record-hooks")
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.argument("event")
+def record_hooks(folder: str, event: str) -> None:
+    """Be a hook that saves its input in FOLDER and answers nothing.
+
+    Register it with an agent in a throwaway home, for each EVENT, and commit what it saves to
+    tests/payloads/AGENT/VERSION. Your home is written as /home/dev; check the rest for names and keys yourself.
+    """
+    payload = sys.stdin.buffer.read().decode("utf-8", "replace")
+    text = payload.replace(os.path.expanduser("~"), RECORDED_HOME)
+    try:
+        wire = json.loads(text)
+        text = json.dumps(wire, indent=1, ensure_ascii=False) + "\n"
+    except ValueError:
+        wire = {}  # worth seeing as well
+    tool = get_first_text(wire, "tool_name", "toolName", "tool").replace("/", "_")
+    name = f"{event}-{tool}" if tool else event
+    os.makedirs(folder, exist_ok=True)
+    number = 1
+    while True:
+        path = os.path.join(folder, f"{name}-{number}.json" if number > 1 else f"{name}.json")
+        try:
+            with open(path, "x", encoding="utf-8") as file:  # agents run several hooks at once
+                file.write(text)
+            break
+        except FileExistsError:
+            number += 1
+    click.echo("{}")
