@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from measure import Case, Cost, interleaved
 
 import hardwon
+from hardwon.agents import AGENT_PACKAGES, load_settings
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "hardwon")
@@ -161,6 +162,23 @@ def hook_cases(up: str, down: str) -> list[Case]:
     ]
 
 
+def agent_cases(up: str) -> list[Case]:
+    """The hook of every agent with the worker up, on a harmless call as that agent sends it.
+
+    opencode and Kilo run the same command from a plugin, without the shell around it.
+    """
+    cases = []
+    for agent in AGENT_PACKAGES:
+        run = (sys.executable, "-I", "-S", HOOK, agent, "PreToolUse", up)
+        cases.append(Case(f"up, {agent}", run, build_probe(agent), silent))
+    return cases
+
+
+def build_probe(agent: str) -> Callable[[int], bytes]:
+    probe = json.dumps(load_settings(agent).probe_payload).encode()
+    return lambda _: probe
+
+
 def run_hardwon(home: str, *words: str) -> None:
     done = subprocess.run([PROGRAM, *words], env=environment(home), capture_output=True, text=True)
     if done.returncode:
@@ -225,7 +243,7 @@ def first_table(count: int, rounds: int) -> list[Row]:
             hook("paused", paused, "git push --force", silent),
             hook("HARDWON_OFF=1", up, "git push --force", silent, HARDWON_OFF="1"),
         ]
-        return measured([*empty_cases(), *hook_cases(up, down), *off], up, rounds)
+        return measured([*empty_cases(), *hook_cases(up, down), *agent_cases(up), *off], up, rounds)
 
 
 def growth_table(count: int, mode: str, rounds: int) -> list[Row]:

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 import click
 from click.testing import CliRunner
 
+from hardwon.agents import load_settings
 from hardwon.cli import hardwon
+from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import STEPS
 from hardwon.web.api import ENDPOINTS, build_openapi_document
@@ -189,7 +191,46 @@ def read_package_imports() -> dict[str, set[str]]:
     return imported
 
 
+AGENTS_START, AGENTS_END = "<!-- agents: from the tests, by `make docs` -->", "<!-- end of the agents -->"
+# Agents without a run of the program, and what stands for one.
+RECORDED_VERSIONS = {"vibe": "3.0.2", "deepagents": "0.1.88"}
+AGENT_REMARKS = {
+    "claude-code": "",
+    "codex": "runs hooks only after you trust them: `/hooks`, or `--trust`",
+    "gemini": "runs hooks only in folders you trust",
+    "opencode": "uses a small plugin file; no note with a tool that failed",
+    "copilot": "one hook file serves the CLI and VS Code's agent, which is tested by recorded payloads (1.139)",
+    "qwen": "",
+    "kilo": "opencode's plugin",
+    "grok": "is told nothing at the start of a session",
+    "droid": "failures come from its transcript",
+    "vibe": "is told nothing at the start of a session",
+    "deepagents": "",
+    "cursor": "",
+}
+
+
+def readme_page() -> str:
+    """Return the README with its table of agents: version, date and how each was tested."""
+    with open(os.path.join(HERE, "tested_agents.json"), encoding="utf-8") as file:
+        driven = json.load(file)
+    lines = ["| | tested | | note | caveat |", "|---|---|---|---|---|"]
+    for agent, remark in AGENT_REMARKS.items():
+        version, how = "", "its documentation alone"
+        if agent in driven:
+            version, how = driven[agent]["version"], f"driven, {driven[agent]['date']}"
+        elif agent in RECORDED_VERSIONS:
+            version, how = RECORDED_VERSIONS[agent], "recorded payloads"
+        note = "with the call's result" if agent in AGENTS_NOTED_AFTER_CALL else "alongside the call's result"
+        lines.append(f"| {load_settings(agent).title} | {version} | {how} | {note} | {remark} |")
+    with open(os.path.join(os.path.dirname(HERE), "README.md"), encoding="utf-8") as file:
+        before, _, rest = file.read().partition(AGENTS_START)
+    table = "\n".join(lines)
+    return f"{before}{AGENTS_START}\n{table}\n{AGENTS_END}{rest.partition(AGENTS_END)[2]}"
+
+
 PAGES = {
+    "../README.md": readme_page,
     "architecture.md": architecture_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
