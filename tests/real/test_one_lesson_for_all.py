@@ -33,16 +33,21 @@ RESULTS = CHECKOUT / "docs" / "tested_agents.json"
 
 
 def hold_once(house: House, agent: agents.Agent) -> bool:
-    """Return whether an agent's first try is held with the advice, and its second runs."""
+    """Return whether an agent's mistake is held with the advice, and the fix runs.
+
+    A hold that every agent overrides would be stepped down after a few sessions.
+    """
     trust = ("--trust",) if agent.name == "codex" else ()
     house.hardwon("install", agent.name, "--yes", *trust)
-    stashes = house.stashes
     house.change_file(f"changed for {agent}")
-    mistake = Reply(calls=(Call("Bash", {"command": "git stash"}),)) if agent is CLAUDE else run_shell("git stash")
-    repeat = Reply(calls=mistake.calls, delay=0.5)
-    session = house.session([mistake, repeat, Reply("done")])
+    commands = ["git stash", "git commit --quiet --all --message=kept"]
+    if agent is CLAUDE:
+        replies = [Reply(calls=(Call("Bash", {"command": command}),)) for command in commands]
+    else:
+        replies = [run_shell(command) for command in commands]
+    session = house.session([*replies, Reply("done")])
     refusals = [result.refused for result in session.results]
-    return refusals == [True, False] and ADVICE in session.results[0].text and house.stashes == stashes + 1
+    return refusals == [True, False] and ADVICE in session.results[0].text and house.stashes == 0
 
 
 def test_one_lesson_holds_the_same_mistake_in_every_agent_gemini_opencode_copilot_and_more(
