@@ -11,7 +11,14 @@ ACTS = frozenset(
     {
         *("up", "demo", "install", "uninstall", "accept", "reject", "undo", "view", "mcp", "pause", "unpause"),
         *("data export", "data export notes", "approvals undo", "completion", "config set", "scan promote"),
-        *("worker start", "worker stop", "worker restart", "worker jobs retry", "worker jobs cancel", "dev record-hooks"),
+        *(
+            "worker start",
+            "worker stop",
+            "worker restart",
+            "worker jobs retry",
+            "worker jobs cancel",
+            "dev record-hooks",
+        ),
         *("lessons add", "lessons edit", "lessons build", "lessons retire", "lessons restore", "sessions delete"),
         *("memory add", "memory edit", "memory approve", "memory reject", "memory retire"),
         *("handoff write", "handoff amend", "handoff ratify", "handoff discard"),

@@ -112,6 +112,7 @@ AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen", "kilo", "droid", "vibe"
 # When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
 # open with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)
+AGENTS_NEVER_OPENED = ("grok",)  # it shows the model nothing of what a hook says at the start
 PROTOCOL_CLAIM, OPENED_CLAIM, FIRST_SESSION_CLAIM = "protocol", "opened", "first"
 SILENT_CLAIM = "silent-"  # before a lesson's id
 _MODE_VERBS = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}

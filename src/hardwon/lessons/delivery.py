@@ -10,6 +10,7 @@ import os
 from hardwon import claims, paths
 from hardwon.clock import DUPLICATE_SECONDS
 from hardwon.lessons.decision import (
+    AGENTS_NEVER_OPENED,
     AGENTS_NOTED_AFTER_CALL,
     AGENTS_OPENED_AT_PROMPT,
     BLOCKED_INTRO,
@@ -70,7 +71,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
             return EMPTY_REPLY
         release_claims(event, index, home)
         session_claims.release(OPENED_CLAIM)  # a resumed session gets its opening again
-        if event.host in AGENTS_OPENED_AT_PROMPT:
+        if event.host in AGENTS_OPENED_AT_PROMPT or event.host in AGENTS_NEVER_OPENED:
             return EMPTY_REPLY
         return _reply_to_start(event, index, home, session_claims, sources)
     if event.kind in ("PreCompact", "Stop") and not event.agent:
