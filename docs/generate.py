@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from hardwon.agents import load_settings
 from hardwon.cli import hardwon
-from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
 from hardwon.settings import SETTINGS
 from hardwon.store.migrations import STEPS
 from hardwon.web.api import ENDPOINTS, build_openapi_document
@@ -214,15 +213,14 @@ def readme_page() -> str:
     """Return the README with its table of agents: version, date and how each was tested."""
     with open(os.path.join(HERE, "tested_agents.json"), encoding="utf-8") as file:
         driven = json.load(file)
-    lines = ["| | tested | | note | caveat |", "|---|---|---|---|---|"]
+    lines = ["| | tested with | how | |", "|---|---|---|---|"]
     for agent, remark in AGENT_REMARKS.items():
         version, how = "", "its documentation alone"
         if agent in driven:
             version, how = driven[agent]["version"], f"driven, {driven[agent]['date']}"
         elif agent in RECORDED_VERSIONS:
             version, how = RECORDED_VERSIONS[agent], "recorded payloads"
-        note = "with the call's result" if agent in AGENTS_NOTED_AFTER_CALL else "alongside the call's result"
-        lines.append(f"| {load_settings(agent).title} | {version} | {how} | {note} | {remark} |")
+        lines.append(f"| {load_settings(agent).title} | {version} | {how} | {remark} |")
     with open(os.path.join(os.path.dirname(HERE), "README.md"), encoding="utf-8") as file:
         before, _, rest = file.read().partition(AGENTS_START)
     table = "\n".join(lines)
