@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "numbers.md")
+MAX_LINES = 16
 BEGIN, END = "<!-- written by `make numbers` -->", "<!-- end of what `make numbers` writes -->"
 SECTIONS = {
     "cli": "What a command costs",
@@ -45,7 +46,8 @@ def measure(name: str) -> str:
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("{")]
     missed = [] if done.returncode == 0 else ["", "Below its bar in this run:", *done.stderr.strip().splitlines()[-5:]]
     when = datetime.now(UTC).strftime("%Y-%m-%d")
-    output = "\n".join([*lines, *missed]).strip("\n")
+    # The last lines are the summary; a path of this machine is nobody else's.
+    output = "\n".join([*lines, *missed][-MAX_LINES:]).replace(f"{ROOT}/", "").strip("\n")
     return f"## {SECTIONS[name]}\n\n{when}, `make bench-{name}`, {describe_machine()}.\n\n```\n{output}\n```\n"
 
 

@@ -15,7 +15,8 @@ def split_sections(text: str) -> dict[str, str]:
 
 def test_every_figure_names_its_command_and_date() -> None:
     for heading, body in split_sections(page("docs/numbers.md")).items():
-        assert re.search(r"\d{4}-\d\d-\d\d, `[^`]*\bmake bench-[\w-]+`", body), f"{heading}: no date and command"
+        assert re.search(r"\d{4}-\d\d-\d\d, ", body), f"{heading}: no date"
+        assert re.search(r"`[^`]*\bmake bench-[\w-]+`", body), f"{heading}: no command"
         assert re.search(r"\bcores\b", body), f"{heading}: no machine"
 
 

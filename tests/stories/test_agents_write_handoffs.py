@@ -60,7 +60,7 @@ def write(house: House, folder: Path, *words: str, env: dict[str, str] = AGENT, 
 def test_an_agents_handoff_is_a_draft_with_what_was_recorded_beside_it(working: House, repository: Path) -> None:
     ran = write(working, repository)
     assert (ran.code, ran.err) == (0, "")
-    assert "as a draft" in ran.out and "Contradicted" not in ran.out and "hardwon handoff ratify 1" in ran.out
+    assert "as a draft" in ran.out and "Contradicted" not in ran.out and "hardwon accept H1" in ran.out
     [entry] = list_handoffs(working, repository)
     assert (entry["status"], entry["kind"], entry["session"], entry["state"]) == ("draft", "agent", "s1", "draft")
     text = Path(entry["file"]).read_text()
