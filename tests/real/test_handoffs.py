@@ -89,22 +89,27 @@ def test_the_agent_hands_off_with_evidence_and_the_next_session_opens_with_it(ho
 
 @pytest.mark.parametrize("other", [agents.GEMINI, agents.OPENCODE], indirect=True, ids=lambda agent: agent.name)
 def test_the_command_of_another_agent_has_it_write_the_handoff(other: House) -> None:
+    (other.root / "home" / ".hardwon").symlink_to(other.root / "hardwon")  # where the agent's shell looks for it
     other.hardwon("start")
-    more, prompt = ("--command", "handoff"), "now"
+    more, prompt = ["--command", "handoff"], "now"
     if other.agent_setup.name == "gemini":
-        (other.root / "home" / ".hardwon").symlink_to(other.root / "hardwon")
         typed(other, "extensions", "link", f"{PLUGINS}/gemini", "--consent")
-        more, prompt = (), "/handoff"
+        more, prompt = [], "/handoff"
     script = [write_file(str(other.project / "tail.py"), "lines = 1\n"), run_shell(MAKEFILE), run_shell("make test")]
     worked = other.session([*script, Reply("fixed")], "fix tail")
     fields = f"hardwon handoff write --json <<'HANDOFF'\n{json.dumps(FIELDS)}\nHANDOFF"
     handed_off = other.session([run_shell(fields), Reply("bye")], prompt, resume=worked.id, more=more)
-    assert "hardwon handoff write --json <<" in handed_off.turns[0]
-    assert FALSE in handed_off.results[-1].text and "hardwon handoff ratify 1" in handed_off.results[-1].text
-    [entry] = json.loads(other.hardwon("handoff", "list", "--json"))
-    assert (entry["kind"], entry["session"], entry["state"]) == ("agent", worked.id, "draft, 1 claim contradicted")
-    opened = other.session([Reply("hello")], "good morning")
-    assert "H:1 next: Test tail.py with CRLF files." in opened.turns[0]
+    assert "hardwon handoff write --json <<" in handed_off.turns[0], (
+        "the command's text is not what the model was asked"
+    )
+    assert FALSE in handed_off.results[-1].text
+    # The end of the first session may have left a draft of hardwon's own.
+    listed = json.loads(other.hardwon("handoff", "list", "--json"))
+    [entry] = [handoff for handoff in listed if handoff["kind"] == "agent"]
+    assert (entry["session"], entry["state"]) == (worked.id, "draft, 1 claim contradicted")
+    assert f"hardwon handoff ratify {entry['id']}" in handed_off.results[-1].text
+    opened = other.session([Reply("hello")], "good morning").turns[0]
+    assert f"H:{entry['id']} next: Test tail.py with CRLF files." in opened and FALSE in opened
 
 
 def test_a_handoff_is_proposed_once_before_a_compaction(house: House) -> None:

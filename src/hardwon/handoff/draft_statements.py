@@ -66,6 +66,7 @@ _KEEPS_GOING = re.compile(
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
+_POINTS_BACK = re.compile(r"\b(?:it|this|that|these|those|them)\b", re.I)
 # Request words that name nothing; the remaining words say what the request is about.
 _GENERIC_TEXT = """
     can could would should you we i me my our it this that these those them please look take see check read use want
@@ -108,7 +109,8 @@ _OPENER = re.compile(
 # "Core execution and correctness." has none, so it is a heading.
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|can|can't|will|does|do|did|should|must|need|no|not|now|i|we|it|you|found|made"
-    r"|built|wrote|ran|put|set|kept|left|got|took|split|\w+ed|\w+n't|\w+'s)\b|^\w+s\b|\b(?:it|that|which|this) \w+s\b",
+    r"|built|wrote|ran|put|set|kept|left|got|took|split|\w+ed|\w+n't|\w+'s)\b|^\w+s\b"
+    r"|\b\w+s (?:from|to|in|on|at|the|an?|it|with|into|as|by|for|no|only|both|all)\b",
     re.I,
 )
 # A sentence that names no result: "All green.", "You're right".
@@ -274,7 +276,9 @@ def is_trivial_request(request: str) -> bool:
     """Return whether a request only agrees, picks an option, says to continue, or is a word or two."""
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
-    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request)
+    # "What is the wind like?" is a topic of its own, "do we need it?" is not.
+    is_own_question = request.endswith("?") and not _POINTS_BACK.search(request)
+    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not is_own_question
     return (
         len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
     )
