@@ -213,13 +213,16 @@ def run_day(machines: list[Machine], server: Server, cluster: Postgresql, networ
 
 def fork_chain(machine: Machine) -> None:
     """Show the server a second record under a number that the machine used already, as after a restored disk."""
+    network_client = TeamClient(machine.config.url, machine.config.token)
     own_records = [record for record in machine.replica.list_records() if record.writer == machine.key.machine]
     body = encode_body({"text": "the other branch"})
     second = write_record(machine.key, machine.config.team, own_records[-2], "mute", SUBJECTS[0], (), body)
     payload = {"records": [to_wire(second)], "bodies": {second.body_hash: body}}
     for _ in range(20):
         with suppress(ServerAway, ServerRefusal):
-            TeamClient(machine.config.url, machine.config.token).call("/v1/sync", payload)
+            # The server needs the first record to tell that this is a second one.
+            client.exchange_records(machine.connection, machine.config, network_client)
+            network_client.call("/v1/sync", payload)
             return
         time.sleep(0.2)
 

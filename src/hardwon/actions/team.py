@@ -326,7 +326,11 @@ def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
     rows = [(name, str(content[name])) for name in ("memory_type", "text") if content.get(name)]
     if lesson := sharing.get_lesson(content):
         try:
-            rows = describe_record(to_lesson_record(adding.parse_valid_lesson({**lesson, "scope": {"type": "global"}})))
+            record = to_lesson_record(adding.parse_valid_lesson({**lesson, "scope": {"type": "global"}}))
+            scope = lesson.get("scope")
+            if isinstance(scope, dict) and scope.get("remote"):
+                record["scope"] = {"type": "project", "path": str(scope["remote"])}
+            rows = describe_record(record)
         except UserError:
             rows = [(name, str(value)) for name, value in lesson.items()]
     for rival in arrival.subject.rivals:

@@ -37,6 +37,8 @@ class Replay:
 
 def describe_replay(replay: Replay) -> str:
     """Return in a line what a trigger would have done to the recorded calls."""
+    if not replay.fires:
+        return "no call recorded here matches it"
     failures = f"{replay.failed} failed {'call' if replay.failed == 1 else 'calls'}"
     return f"would have stopped {failures} and {replay.fine} that went fine"
 
