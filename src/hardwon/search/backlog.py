@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from hardwon.store import documents
 from hardwon.store.db import Connection
-from hardwon.text.excerpts import pluralize
 
 
 def describe_backlog(connection: Connection, *, with_vectors: bool = True) -> str:
     """Return one line about what is not indexed yet; empty if everything is."""
     without_words, without_vector = documents.count_backlog(connection)
     if without_words:
-        return f"{pluralize(without_words, 'record')} not indexed yet"
+        return f"{without_words:,} record{'s' * (without_words != 1)} not indexed yet"
     if without_vector and with_vectors:
-        return f"{pluralize(without_vector, 'record')} not found by meaning yet, only by words"
+        return f"{without_vector:,} record{'s' * (without_vector != 1)} not found by meaning yet, only by words"
     return ""
