@@ -81,8 +81,10 @@ def refresh_index(
     counts["handoffs"] += _index_files(connection, home, "H", "handoffs", handoffs.fingerprint_ratified(connection))
 
     def can_continue() -> bool:
-        is_within_limit = max_items is None or counts["documents"] + counts["vectors"] < max_items
-        return is_within_limit and should_continue()
+        """Index something in any case: on a slow machine the time may be up before the first record is read."""
+        indexed = counts["documents"] + counts["vectors"]
+        has_begun = indexed + counts["stale"] > 0
+        return (max_items is None or indexed < max_items) and (not has_begun or should_continue())
 
     is_finished = False
     while can_continue():

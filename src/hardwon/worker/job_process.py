@@ -101,6 +101,7 @@ def run_due_jobs(
         touched_projects.add(sessions.get_project_path(connection, job.session))
     for project in touched_projects - {""}:
         brief.compile_brief(connection, home, project, values)
+    model = indexing.load_model_or_none()  # takes long on a busy machine, and is no part of the shift
     deadline = monotonic() + SHIFT_SECONDS
 
     def should_continue() -> bool:
@@ -108,7 +109,7 @@ def run_due_jobs(
         return monotonic() < deadline and not jobs.is_live_due(connection, kind, read_clock())
 
     index_result = indexing.refresh_index(
-        connection, home, model=indexing.load_model_or_none(), should_continue=should_continue, max_items=max_documents
+        connection, home, model=model, should_continue=should_continue, max_items=max_documents
     )
     return not index_result["left"]
 

@@ -52,6 +52,12 @@ def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Libr
     assert (done["documents"], done["vectors"], done["left"]) == (80, 80, 80)
 
 
+def test_a_few_records_are_indexed_though_the_time_is_up(library: Library) -> None:
+    fill_a_session(library, 3)
+    done = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
+    assert (done["documents"], done["left"]) == (6, 6)
+
+
 def test_a_limit_is_told_as_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
     fill_a_session(library, 100)
     cut = indexing.refresh_index(
