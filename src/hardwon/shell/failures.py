@@ -343,23 +343,28 @@ def _has_complaint(command: str, text: str) -> bool:
     ends = cut_middle(text)
     if not any(mark in ends for mark in _COMPLAINT_MARKS):
         return False
+    lines = list(list_lines(ends))
+    if len(lines) > _MAX_COMPLAINT_LINES:
+        lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
+    complaints = [number for number, line in enumerate(lines) if _is_complaint(line)]
+    if not complaints:  # as in most results, so the command need not be parsed
+        return False
     working = list_working_commands(command)
     programs = {part.program for part in working}
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
         speakers = tuple(f"{program}: " for program in programs)
-    lines = list(list_lines(ends))
-    if len(lines) > _MAX_COMPLAINT_LINES:
-        lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
     call_words = _fold_call_words(" ".join(word for part in working for word in part.words[1:]))
-    for index, line in enumerate(lines):
-        if len(line) > MAX_QUOTE_LENGTH or not any(mark in line for mark in _COMPLAINT_MARKS):
-            continue
-        if not line.startswith(speakers) or _SOURCE_LOCATION.match(line):
-            continue
-        if _COMPLAINT.search(line) and call_words & _fold_call_words(" ".join(lines[index : index + 2])):
-            return True
-    return False
+    return any(
+        lines[number].startswith(speakers) and call_words & _fold_call_words(" ".join(lines[number : number + 2]))
+        for number in complaints
+    )
+
+
+def _is_complaint(line: str) -> bool:
+    if len(line) > MAX_QUOTE_LENGTH or not any(mark in line for mark in _COMPLAINT_MARKS):
+        return False
+    return bool(_COMPLAINT.search(line)) and not _SOURCE_LOCATION.match(line)
 
 
 def _fold_call_words(text: str) -> set[str]:
