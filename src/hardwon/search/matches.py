@@ -146,22 +146,25 @@ def match_text(
 
 
 def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, float]) -> tuple[float, int]:
-    """Return the largest weight of different words within an excerpt, and where that excerpt begins."""
-    best_weight, best_start = 0.0, 0
+    """Return the largest weight of different words within an excerpt, and where the shortest such passage begins."""
+    best_weight, best_start, best_length = 0.0, 0, EXCERPT_CHARS
     counts: dict[str, int] = {}
     weight, first = 0.0, 0
     for start, word in positions:
         if not counts.get(word):
             weight += weights[word]
         counts[word] = counts.get(word, 0) + 1
-        while positions[first][0] < start - EXCERPT_CHARS:
+        # Drop from the left what is too far away, and words that stand again further on.
+        while positions[first][0] < start - EXCERPT_CHARS or counts[positions[first][1]] > 1:
             dropped = positions[first][1]
             counts[dropped] -= 1
             if not counts[dropped]:
                 weight -= weights[dropped]
             first += 1
-        if weight > best_weight + 1e-9:
-            best_weight, best_start = weight, positions[first][0]
+        length = start - positions[first][0]
+        is_shorter = weight > best_weight - 1e-9 and length < best_length
+        if weight > best_weight + 1e-9 or is_shorter:
+            best_weight, best_start, best_length = weight, positions[first][0], length
     return best_weight, best_start
 
 
@@ -173,6 +176,9 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
         lead = text[begin:start]
         breaks = [match.end() for match in re.finditer(r"\n+|[.!?:] +", lead)]
         begin += breaks[0] if breaks else (lead.find(" ") + 1)
+        for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
+            if link.start() < begin < link.end():
+                begin = link.start()
     line = _strip_markup(text[begin : begin + 3 * max_chars])
     is_cut = begin + 3 * max_chars < len(text) or len(line) > max_chars
     if len(line) > max_chars:

@@ -97,6 +97,8 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
         cut_excerpt("## Fix\n\n**Use** [run.py](/home/dev/run.py:3):\n\n```sh\nmake up\n```\n", 0)
         == "Fix Use run.py: make up"
     )
+    linked = "Some words. " * 20 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
+    assert cut_excerpt(linked, linked.index(", line")) == "…policy.py, line 19."
     assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
         "getToken",
         "TOKEN_x",

@@ -6,11 +6,11 @@ from hardwon.search.matches import find_marks, split_query
 
 # A query, and a text with brackets around what is highlighted.
 EXAMPLES = (
-    ("user by id", "get[User]By[Id](7)"),
-    ("user_by_id", "get[User]By[Id](7)"),
-    ("getUserById", "[get_user]_by_[id](7)"),
-    ("user_by_id", "no [user]_by_[id] here"),
-    ("server", "HTTP[Server]Error"),
+    ("user by id", "[getUserById](7)"),
+    ("user_by_id", "[getUserById](7)"),
+    ("getUserById", "[get_user_by_id](7)"),
+    ("user_by_id", "no [user_by_id] here"),
+    ("server", "[HTTPServerError]"),
     ("トークン", "無効な[トークン]を更新"),
     ("認証", "[認証]エラーの確認"),
     ("認証 token", "[認証token]を確認"),
