@@ -273,7 +273,7 @@ def classify_failure(text: str, line: str, command: str) -> FailureKind:
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
     if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
         return "code"
-    return "other" if has_failure_words(line) else "silent"
+    return "other" if speaks_for_itself or has_failure_words(line) else "silent"
 
 
 def classify_line(line: str) -> FailureKind | None:
