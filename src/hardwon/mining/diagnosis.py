@@ -44,8 +44,8 @@ _BLAMES = re.compile(
     r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
     r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
     r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
-    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b|\bdid you mean\b"
-    r"|\bnot running\b",
+    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b"
+    r"|\bdid you mean\b|\bnot running\b",
     re.I,
 )
 # Every such line has one of these, which are found faster than the pattern.
@@ -62,7 +62,7 @@ _ABOUT_CODE = re.compile(
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
     r"|field|column|table|relation|property|key|variable|type|predicate|primary|preset|feature|service|database|module"
-    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|column|dialect|format)s?\b",
+    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|dialect|format)s?\b",
     re.I,
 )
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
@@ -78,10 +78,13 @@ _AFTER_NOUN = re.compile(
 )
 # The value at fault, also if the error names its option first: `argument --level: invalid choice: 'loud'`.
 _WRONG_VALUE = re.compile(
-    rf"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{{1,80}}\W is not (?:one of|a valid))){_QUOTED}",
+    r"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{1,80}\W is not (?:one of|a valid)))"
+    + _QUOTED,
     re.I,
 )
-_UNNAMED_OPTION = re.compile(r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I)
+_UNNAMED_OPTION = re.compile(
+    r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I
+)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LETTER = re.compile(r"-[A-Za-z]")

@@ -88,7 +88,8 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         failed_words = diagnosis.command.words if diagnosis.command else ()
         if failed_words[-len(command.words) :] == command.words and diagnosis.program not in command.prefix_words:
             return f"Leave out `{diagnosis.program}`: it is not installed here"
-        return f"`{diagnosis.program}` is not on the PATH here; use `{_shorten_path(_describe_start(command, diagnosis), cure.cwd)}`"
+        start = _shorten_path(_describe_start(command, diagnosis), cure.cwd)
+        return f"`{diagnosis.program}` is not on the PATH here; use `{start}`"
     if diagnosis.word == ZSH_COMMAND_SIGN:
         return "Put it in quotes: zsh takes a word that begins with `=` for the path of a command"
     if diagnosis.is_pattern:
