@@ -83,6 +83,8 @@ def test_a_lesson_that_later_calls_speak_against_is_retired_and_said_once(house:
         TranscriptWriter(own_home).works("git log --colour=always").write()
     said = house.ok("scan").out
     assert "retired   git-log-colour" in said and "fired on 2 calls that went fine and 1 that failed" in said
+    assert "was retired: fired on 2 calls that went fine and 1 that failed" in house.session_start("s0").notice
+    assert "was retired" not in house.session_start("s1").notice
     assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied == ""
     [lesson] = house.ok("lessons", "list", "--status", "retired", "--json").json()
     house.ok("lessons", "restore", lesson["slug"])

@@ -41,6 +41,7 @@ _SUGGESTION = re.compile(r"\bdid you mean:? +['\"`]?([\w./:@+-]{2,80}[\w])", re.
 _SKIPS_CHECK = re.compile(
     r"--no-(?:verify|check|gpg-sign)\b|--force(?!-with-lease)\b|\bpush\b[^|;&]*\s-f\b|--skip[\w-]*|--dangerously[\w-]*"
     r"|--insecure\b|--break-system-packages\b"
+    r"|\b(?:HUSKY|\w*SKIP\w*|\w*NO_VERIFY|NODE_TLS_REJECT_UNAUTHORIZED|PYTHONHTTPSVERIFY|PIP_BREAK_SYSTEM_PACKAGES)="
 )
 # Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")

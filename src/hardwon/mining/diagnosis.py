@@ -44,8 +44,8 @@ _BLAMES = re.compile(
     r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
     r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
     r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
-    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b|\bdid you mean\b"
-    r"|\bnot running\b",
+    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b"
+    r"|\bdid you mean\b|\bnot running\b",
     re.I,
 )
 # Every such line has one of these, which are found faster than the pattern.
@@ -62,7 +62,7 @@ _ABOUT_CODE = re.compile(
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
     r"|field|column|table|relation|property|key|variable|type|predicate|primary|preset|feature|service|database|module"
-    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|column|dialect|format)s?\b",
+    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|dialect|format)s?\b",
     re.I,
 )
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
@@ -78,11 +78,15 @@ _AFTER_NOUN = re.compile(
 )
 # The value at fault, also if the error names its option first: `argument --level: invalid choice: 'loud'`.
 _WRONG_VALUE = re.compile(
-    rf"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{{1,80}}\W is not (?:one of|a valid))){_QUOTED}",
+    r"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{1,80}\W is not (?:one of|a valid)))"
+    + _QUOTED,
     re.I,
 )
-_UNNAMED_OPTION = re.compile(r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I)
+_UNNAMED_OPTION = re.compile(
+    r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I
+)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LETTER = re.compile(r"-[A-Za-z]")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
@@ -382,6 +386,8 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     if cure and (option := _find_empty_value(command, cure)):
         pattern = rf"\b{_escape(diagnosis.program)}{_ANYTHING_BETWEEN}{_escape(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
+    if cure:
+        choices += _list_assignment_triggers(command, diagnosis, cure)
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
             return triggers
@@ -427,6 +433,20 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
     is_everyday = set(diagnosis.subcommand.split()) <= _EVERYDAY_SUBCOMMANDS
     return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def _list_assignment_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
+    """Return triggers for a call that the fix runs with a variable: `PYTHONPATH=. python tools/fly.py`."""
+    bare_words = [word for word in _list_literal_words(command) if not word.startswith("-")]
+    names = diagnosis.subcommand.split() or bare_words[:1]
+    for part in list_simple_commands(cure.command):
+        new_words = [word for word in part.prefix_words if word not in command.prefix_words]
+        variables = [match[0] for word in new_words if (match := _ASSIGNMENT.match(word))]
+        if part.words == command.words and variables and names:
+            pattern = "".join(_OPTIONS_BETWEEN + _end_word(name) for name in names)
+            triggers = _build_command_triggers(f"^{_escape(command.words[0])}{pattern}")
+            return [{**triggers, "unless": [rf"\b{variables[0]}"]}]
+    return []
 
 
 def _find_empty_value(command: SimpleCommand, cure: Step) -> str:
@@ -489,9 +509,16 @@ def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: b
 def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
     """Return whether a trigger's pattern matches one of the simple commands of a call, or the whole."""
     is_full = triggers.get("commandMatchTarget") == "full"
-    views = [part.full_text if is_full else " ".join(part.code.split()) for part in list_simple_commands(command)]
-    views.append(command if is_full else get_command_code(command))
-    return any(re.search(pattern, view) for pattern in triggers.get("commandPatterns", ()) for view in views)
+    views = [(command if is_full else get_command_code(command), command)]
+    for part in list_simple_commands(command):
+        view = part.full_text if is_full else " ".join(part.code.split())
+        views.append((view, command[part.start : part.end]))
+    patterns, exceptions = triggers.get("commandPatterns", ()), triggers.get("unless", ())
+    return any(
+        any(re.search(pattern, view) for pattern in patterns)
+        and not any(re.search(exception, source_text) for exception in exceptions)
+        for view, source_text in views
+    )
 
 
 def _bound_word(word: str) -> str:

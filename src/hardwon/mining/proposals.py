@@ -398,7 +398,7 @@ def build_suggested_record(
     triggers = dict(episode_body.get("triggers") or block_record.get("triggers") or {})
     if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
         triggers = dict(block_record.get("triggers") or {})
-    target = triggers.pop("commandMatchTarget", "")
+    target, exceptions = triggers.pop("commandMatchTarget", ""), triggers.pop("unless", [])
     summary = suggest_summary(problem) if source.tier == 2 else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
@@ -416,6 +416,8 @@ def build_suggested_record(
     }
     if target:
         record["commandMatchTarget"] = target
+    if exceptions:
+        record["unless"] = exceptions
     extra_fields = {key: block_record[key] for key in ("unless", "blockReason") if key in block_record}
     return {**record, **extra_fields}
 

@@ -70,10 +70,11 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
     if not position:
         return f"`{' '.join(words)}` with `{diagnosis.word}`"
-    if call_words[position - 1] == "-m":  # `python -m gust`
-        words.append("-m")
     word = call_words[position] if diagnosis.word == ZSH_COMMAND_SIGN else diagnosis.word
-    return f"`{' '.join([*words, word])}`"
+    words_before = [diagnosis.program, *call_words[1:position]]
+    # A name is clear only with what precedes it, as in `gh pr view --json stars`.
+    is_readable = len(" ".join(words_before)) <= _MAX_WORD_CHARS and not any(map(_VALUE.search, words_before))
+    return f"`{' '.join([*(words_before if is_readable and not word.startswith('-') else words), word])}`"
 
 
 def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
@@ -84,7 +85,11 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
-        return f"`{diagnosis.program}` is not on the PATH here; use `{_shorten_path(_describe_start(command, diagnosis.program), cure.cwd)}`"
+        failed_words = diagnosis.command.words if diagnosis.command else ()
+        if failed_words[-len(command.words) :] == command.words and diagnosis.program not in command.prefix_words:
+            return f"Leave out `{diagnosis.program}`: it is not installed here"
+        start = _shorten_path(_describe_start(command, diagnosis), cure.cwd)
+        return f"`{diagnosis.program}` is not on the PATH here; use `{start}`"
     if diagnosis.word == ZSH_COMMAND_SIGN:
         return "Put it in quotes: zsh takes a word that begins with `=` for the path of a command"
     if diagnosis.is_pattern:
@@ -120,11 +125,14 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
     return f"Use `{shorten_text(' '.join(shown_words), _MAX_CALL_CHARS)}` instead"
 
 
-def _describe_start(command: SimpleCommand, program: str) -> str:
-    """Return the words that start a program: all up to it, or those before the first option of another program."""
+def _describe_start(command: SimpleCommand, diagnosis: Diagnosis) -> str:
+    """Return the words that start a program: all up to it, or of another program those before the same arguments."""
     words = command.code.split()
     names = [word.rpartition("/")[2] for word in words]
-    end = names.index(program) + 1 if program in names else 1
+    end = names.index(diagnosis.program) + 1 if diagnosis.program in names else 1
+    arguments = diagnosis.command.code.split()[1:] if diagnosis.command else []
+    if end == 1 and arguments and words[-len(arguments) :] == arguments:  # `docker compose` for `docker-compose`
+        end = max(len(words) - len(arguments), 1)
     if end == 1 and "/" in words[0]:  # its path already says what an assignment before it does
         return words[0]
     return " ".join(shorten_text(word, _MAX_WORD_CHARS) for word in [*command.prefix_words, *words[:end]])

@@ -59,7 +59,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"(?:is|not) a directory",
             r"no matches found",
             r"not a git repository",
-            r"(?:file|path|directory)(?: or directory)?(?: ['\"`‘][^'\"`’]{1,120}['\"`’])? (?:does not exist|not found)",
+            r"(?:file|path|directory)(?: or directory)?(?: ['\"`‘][^'\"`’]{1,120}['\"`’])?"
+            r" (?:does not exist|not found)",
             r"did not match any files?\b",
             r"not in the working tree",
             r"cannot find (?:the |main |path |module ['\"][./\\])",
@@ -160,7 +161,10 @@ _COMPLAINT = re.compile(
     re.I,
 )
 # Every such line has one of these, which are found faster than the pattern.
-_COMPLAINT_MARKS = ("nknown", "nrecogni", "nexpected", "nvalid", "llegal", "bad ", "o such", " not ", "issing s", "o rule to", "o module")
+_COMPLAINT_MARKS = (
+    *("nknown", "nrecogni", "nexpected", "nvalid", "llegal", "bad ", "o such", " not ", "issing s", "o rule to"),
+    "o module",
+)
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -273,7 +277,7 @@ def classify_failure(text: str, line: str, command: str) -> FailureKind:
     speaks_for_itself = line.startswith(tuple(f"{part.program}: " for part in list_working_commands(command)))
     if not speaks_for_itself and (_is_check_command(command) or _CODE_FAILURE.search(cut_middle(text))):
         return "code"
-    return "other" if has_failure_words(line) else "silent"
+    return "other" if speaks_for_itself or has_failure_words(line) else "silent"
 
 
 def classify_line(line: str) -> FailureKind | None:

@@ -49,7 +49,8 @@ def test_the_kind_and_the_wrong_word_are_read_from_the_error(shape: Shape) -> No
     diagnosis = diagnose_failure(episode.failing_call, error.quote, error.text)
     assert (error.kind, diagnosis.word) == (shape.kind, shape.word)
     if shape.word and shape.kind in ("interface", "path"):
-        assert error.signature.startswith("call ") and error.signature.split()[-1] == shape.word
+        signed_word = "url" if "://" in shape.word else shape.word  # every address is the same mistake
+        assert error.signature.startswith("call ") and error.signature.split()[-1] == signed_word
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.cure], ids=lambda shape: shape.command)
