@@ -101,6 +101,7 @@ _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|Step|Phase|Change|Part)[^\n]*)",
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 # A check that a person has to make: "click", "in the browser".
+_TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
@@ -611,7 +612,12 @@ def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
     last_commit = max(
         (facts.calls[action.call.key][0].line for action, _ in phrasing.list_commits(facts.actions)), default=0
     )
-    return [(task, step) for task, step in tasks if step.line > last_commit]
+    # The closing answer does the last task of many lists: "Summarize what changed".
+    return [
+        (task, step)
+        for task, step in tasks
+        if step.line > last_commit and (is_unfinished(facts) or not _TOLD_BY_ANSWER.match(task))
+    ]
 
 
 def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
