@@ -191,6 +191,8 @@ def find_blaming_line(command: str, text: str) -> str:
         start = raw_line[:MAX_QUOTE_LENGTH].lower()
         if not any(mark in start for mark in _BLAME_MARKS) or not _BLAMES.search(start):
             continue
+        if " " not in start:  # a value that a script printed: `undefined`
+            continue
         nearby_text = _fold_option(" ".join([start, *lines[index + 1 : index + 2]]))
         if not any(name in nearby_text for name in names):  # most lines are about something else
             continue

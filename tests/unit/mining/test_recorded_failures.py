@@ -41,7 +41,7 @@ FORMS = (
     Form("shell", lambda command: f"bash -lc {shlex.quote(command)}", True, (135, 65)),
     Form("pipe", lambda command: f"cd /srv/kite && {command} 2>&1 | tail -20", False, (116, 53)),
     Form("or true", lambda command: f"{command} || true", False, (114, 53)),
-    Form("exit echoed", lambda command: f"{command}; echo done", False, (114, 50)),
+    Form("exit echoed", lambda command: f"{command}; echo done", False, (116, 53)),
 )
 
 
