@@ -220,7 +220,8 @@ def measure_false_alarms(detect_secrets: DetectSecrets | None) -> float:
         f"\nordinary text: {len(texts):,} texts, {lines:,} lines, {size:.1f} MB, cleaned in {seconds:.1f} s of CPU time"
     )
     print(
-        f"replaced: {alarms + true_finds:,}, of which {true_finds:,} are secrets indeed (judged by hand, bench/{os.path.basename(JUDGED)})"
+        f"replaced: {alarms + true_finds:,}, of which {true_finds:,} are secrets indeed"
+        f" (judged by hand, bench/{os.path.basename(JUDGED)})"
     )
     print(
         f"false alarms of hardwon: {alarms:,}, {alarms / lines * 1000:.3f} per 1,000 lines; all are listed in {ALARMS}"
