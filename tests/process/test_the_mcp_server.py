@@ -350,7 +350,8 @@ def test_an_answer_is_bounded_and_says_how_to_get_the_rest(server: Server) -> No
     long = past.observe(session, "A long tale", narrative="word " * 8_000 + "the end of the tale")
     several = [past.observe(session, f"Tale {number}", narrative=f"tale{number} " * 900) for number in range(4)]
     for number in range(250):
-        past.observe(session, f"buoy {number} " + "of the harbour " * 12)
+        # Unlike each other, because near-identical records are folded into one.
+        past.observe(session, f"buoy {number} " + " ".join(f"light{number}x{place}" for place in range(14)))
     past.close()
     whole, some, index = server.call(
         ("get", {"ids": [f"O{long}"]}), ("get", {"ids": several}), ("search", {"query": "buoy", "limit": 200})

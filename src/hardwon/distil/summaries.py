@@ -19,6 +19,7 @@ from hardwon.text.excerpts import join_names, select_fitting, shorten_line
 from hardwon.text.similarity import tokenize
 from hardwon.types import Observation, Summary, Turn
 
+MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100
@@ -69,13 +70,15 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
 
 
 def has_work(turns: Sequence[Turn]) -> bool:
-    """Return whether there is anything to summarise: a conversation, or a call that did something.
+    """Return whether there is anything to summarise: a request, or a call that did something.
 
-    A single prompt that is answered without any call is mostly a program's (`claude -p` to summarise a text), and the
-    text in its answer is about something else than this session.
+    A single long prompt that is answered without any call is a program's (`claude -p` to summarise a text), and its
+    answer is about that text and not about this session.
     """
-    has_conversation = sum(bool(turn.prompt) for turn in turns) > 1
-    return has_conversation or any(action.kind != "noise" for turn in turns for action in classify_calls(turn))
+    if any(action.kind != "noise" for turn in turns for action in classify_calls(turn)):
+        return True
+    prompts = [turn.prompt for turn in turns if turn.prompt]
+    return len(prompts) > 1 or any(len(prompt) <= MAX_QUESTION_CHARS for prompt in prompts)
 
 
 def _compute_key(turn: Turn) -> str:

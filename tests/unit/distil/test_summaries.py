@@ -55,10 +55,12 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
     assert "1a2b3c4" not in told and "fails" not in told
 
 
-def test_a_single_answer_without_any_call_is_no_session_to_go_on_from() -> None:
-    headless = turn("Summarise the conversation below in three lines.", [], said="Added `tail()` to src/tail.py.")
+def test_the_answer_to_a_long_text_without_any_call_is_no_session_to_go_on_from() -> None:
+    asked = "Summarise the conversation below in three lines."
+    headless = turn(f"{asked} {'The kite needs a longer tail. ' * 50}", [], said="Added `tail()` to src/tail.py.")
     assert not has_work([headless])
     assert has_work([headless, headless])
+    assert has_work([turn("what is a tail for?", [], said="It keeps the kite steady.")])
     assert has_work([turn("what does the tail do?", [read("src/tail.py")], said="It balances the kite.")])
 
 
