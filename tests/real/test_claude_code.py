@@ -167,7 +167,11 @@ def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(
     session = bare_house.session([bash("touch after"), DONE], "a prompt that must arrive")
     assert (refused(session), (bare_house.project / "after").exists()) == ([False], True)
     assert session.turns_with("a prompt that must arrive") == [0, 1]
-    assert {(hook.exit_code, hook.outcome, hook.stdout) for hook in session.hooks} == {(0, "success", "")}
+    assert {(hook.exit_code, hook.outcome) for hook in session.hooks} == {(0, "success")}
+    (notice,) = [hook.stdout for hook in session.hooks if hook.stdout]
+    assert "hardwon was removed, but its hooks are still in this agent" in notice
+    again = bare_house.session([bash("touch again"), DONE])
+    assert {(hook.exit_code, hook.outcome, hook.stdout) for hook in again.hooks} == {(0, "success", "")}
     assert not session.turns_with("can't open file") and not session.turns_with("not found")
 
 

@@ -66,7 +66,7 @@ def test_the_agent_hands_off_with_evidence_and_the_next_session_opens_with_it(ho
     session = house.session(script, "fix tail", "/hardwon:handoff", more=PLUGIN)
     asked = next(number for number, turn in enumerate(session.turns) if "hardwon handoff write --json <<" in turn)
     assert asked == 5, "the command's text is not what the model was asked"
-    assert FALSE in session.results[-1].text and "hardwon handoff ratify 1" in session.results[-1].text
+    assert FALSE in session.results[-1].text and "hardwon accept H1" in session.results[-1].text
     [entry] = json.loads(house.hardwon("handoff", "list", "--json"))
     assert (entry["kind"], entry["session"], entry["state"]) == ("agent", session.id, "draft, 1 claim contradicted")
     page = Path(entry["file"]).read_text()
