@@ -148,7 +148,8 @@ def find_fault(setting: Setting, value: object) -> str | None:
         return f"{setting.name} is {value!r}, expected a whole number such as {setting.default}"
     items = value if isinstance(value, list) else ()
     if not is_number and not (isinstance(value, expected_type) and all(isinstance(item, str) for item in items)):
-        return f"{setting.name} is {value!r}, expected something like {json.dumps(setting.default)}"
+        example = "true or false" if expected_type is bool else f"something like {json.dumps(setting.default)}"
+        return f"{setting.name} is {value!r}, expected {example}"
     if setting.choices and value not in setting.choices:
         return f"{setting.name} is {value!r}, expected one of {', '.join(setting.choices)}"
     if setting.least is not None and setting.most is not None and not setting.least <= value <= setting.most:  # type: ignore[operator]

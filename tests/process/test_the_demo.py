@@ -18,7 +18,7 @@ DEMO = [sys.executable, "-m", "hardwon", "demo"]
 STORY = (
     "pytest: error: unrecognized arguments: --parallel",
     "$ hardwon scan",
-    "1 candidate new",
+    "1 new candidate",
     "$ hardwon accept 1",
     "in force as a hold",
     "2 sessions, 2 prompts",

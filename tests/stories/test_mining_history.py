@@ -21,7 +21,7 @@ def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str
     TranscriptWriter(own_home).mistake().write()
     TranscriptWriter(own_home).mistake().write()
     said = house.ok("scan")
-    assert "2 transcripts" in said.out and "1 candidate new" in said.out
+    assert "2 transcripts" in said.out and "1 new candidate" in said.out
     [found] = candidates(house)
     assert (found["sessionCount"], found["occurrenceCount"], found["tool"]) == (2, 2, "Bash")
     house.ok("accept", str(found["index"]), "--delivery", "hold")
@@ -173,9 +173,9 @@ def test_a_reported_lesson_can_be_taken_back(house: House, own_home: str) -> Non
 
 def test_a_dry_run_says_what_it_would_find_and_keeps_nothing(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
-    assert "1 candidate would be proposed" in house.ok("scan", "--dry-run").out
+    assert "1 new candidate (dry run: nothing is kept)" in house.ok("scan", "--dry-run").out
     assert (candidates(house, "--all"), house.ok("scan", "state", "--json").json()["files"]) == ([], {})
-    assert "1 candidate new" in house.ok("scan").out
+    assert "1 new candidate" in house.ok("scan").out
 
 
 def test_an_agent_may_scan_but_not_accept(house: House, own_home: str) -> None:
@@ -236,7 +236,7 @@ def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> 
     told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
     assert "1 more at the next scan" in house.ok("scan").out
     again = house.ok("scan").out
-    assert "1 candidate new" in again and "next scan" not in again
+    assert "1 new candidate" in again and "next scan" not in again
 
 
 def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own_home: str) -> None:

@@ -191,6 +191,11 @@ def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: floa
 
 
 def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.Reflection, now: float) -> None:
+    """Approve a handoff that was ratified before approvals were recorded.
+
+    A file in a repository counts as it was ratified. One in the home could be changed by nobody else, so it counts as
+    it is now, and its fingerprint is recorded.
+    """
     ratified_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
     content_hash = ratified_hash
     if paths.is_inside(home, reflection.draft):

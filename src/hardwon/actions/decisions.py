@@ -117,7 +117,7 @@ def take_back_decision(home: str, connection: Connection, name: str = "") -> str
     if not name:
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
-            raise UserError("there is nothing to undo", "hardwon approvals")
+            raise UserError("there is nothing to undo", "")
         return undo.undo_approval(home, connection, newest.id)
     if name.isascii() and name.isdigit():
         return undo.undo_approval(home, connection, int(name))

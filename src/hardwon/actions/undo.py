@@ -31,7 +31,8 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
             reject_or_retire_memory(connection, home, memory, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
         compiled_brief.delete_all(home)
-        return f"retired: memory {approval.subject}"
+        file_note = f"; its file stays: {memory.file}" if memory is not None and memory.file else ""
+        return f"retired: memory {approval.subject}{file_note}"
     if approval.kind == TRUST:
         # The file of trusted hashes may have been edited by hand since.
         if approval.subject in read_trusted_hashes(home):

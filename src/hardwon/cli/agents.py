@@ -206,6 +206,6 @@ def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequen
     click.echo("          a timer: remove it the way you set it up")
     click.echo("          the program itself: remove it the way you installed it, such as pipx uninstall hardwon")
     for refusal in refusals:
-        echo_text(f"not out   {refusal}", err=True)
+        echo_text(f"failed    {refusal}", err=True)
     if refusals:
         raise SystemExit(1)

@@ -134,7 +134,7 @@ def _check_worker(home: str) -> Iterator[Check]:
         finding = f"runs version {worker_status.version}, installed is {__version__}"
         yield Check("worker", False, finding, "hardwon restart")
     elif worker_status.running:
-        yield Check("worker", True, f"process {worker_status.pid}, since {format_age(worker_status.since or 0)}")
+        yield Check("worker", True, f"process {worker_status.pid}, started {format_age(worker_status.since or 0)}")
     elif failed_starts:
         finding = f"{pluralize(failed_starts, 'start')} failed, the last {format_age(last_failure)}"
         yield Check("worker", False, finding, "hardwon logs")

@@ -238,7 +238,7 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
         echo_json({"imported": [lesson.slug for lesson in imported], "refused": refused})
         return
     for name, reason in refused.items():
-        echo_text(f"not {name}: {reason}")
+        echo_text(f"refused {name}: {reason}")
     for lesson in imported:
         if lesson.status == "candidate":
             faults = "; ".join(map(str, lesson.extra.get("importFaults", ())))

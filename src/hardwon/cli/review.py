@@ -35,7 +35,7 @@ from hardwon.store.db import Connection
 from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
 
-NOTHING_TO_REVIEW = "nothing to review: hardwon scan"
+NOTHING_TO_REVIEW = "nothing to review; look for more: hardwon scan"
 ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
 _EDITABLE_FIELDS = (
     "summary",
@@ -92,9 +92,7 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
         elif not is_interactive():
             waiting = list_waiting(home, connection)
             show_list(waiting)
-            click.echo(
-                "next      hardwon accept L1, or hardwon reject L1" if waiting else "nothing to review: hardwon scan"
-            )
+            click.echo("next      hardwon accept L1, or hardwon reject L1" if waiting else NOTHING_TO_REVIEW)
         else:
             require_person("deciding about lessons")
             _Review(home, connection).run()

@@ -155,7 +155,8 @@ def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) 
     for path, fault in outcome.faults:
         echo_text(f"          {path}: {fault}")
     new_count = len(outcome.new_candidates)
-    click.echo(f"found     {pluralize(new_count, 'candidate')} {'would be proposed' if is_dry_run else 'new'}")
+    proposals = pluralize(new_count, "new candidate") if new_count else "no new candidates"
+    click.echo(f"found     {proposals}{' (dry run: nothing is kept)' if is_dry_run else ''}")
     show_list(outcome.new_candidates[:MAX_SHOWN])
     if new_count > MAX_SHOWN:
         click.echo(f"          and {new_count - MAX_SHOWN} more: hardwon scan candidates --all")

@@ -198,7 +198,7 @@ def _open_searchable_store() -> Iterator[db.Connection]:
 
 def _resolve_scope(connection: db.Connection, project_name: str, everywhere: bool) -> str:
     name = query_scope.ALL_PROJECTS if everywhere else os.path.expanduser(project_name)
-    return query_scope.resolve_project(connection, name, os.getcwd(), "--all looks into every one")
+    return query_scope.resolve_project(connection, name, os.getcwd(), "search every project: --all")
 
 
 def _to_json(value: Any) -> Any:
@@ -224,7 +224,7 @@ def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
             _print_hit(hit, everywhere)
     else:
         subject = f" for {query!r}" if query else ""
-        scope_note = "" if everywhere else " in this project; --all looks into every one"
+        scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
     if result.note:
         echo_styled(result.note, err=True, dim=True)

@@ -176,7 +176,7 @@ def serve(
 @click.argument("code")
 @click.option("--name", default=platform.node, metavar="NAME", help="of this machine; its host name if not given")
 @click.option("--member", default=getpass.getuser, metavar="NAME", help="your name, if the invite has none")
-@click.option("--team-name", default="team", show_default=True, help="when you found the team")
+@click.option("--team-name", default="team", show_default=True, help="name of a new team")
 @click.option("--authority", default="", type=click.Path(dir_okay=False), help="certificate of the server's authority")
 def join(url: str, code: str, name: str, member: str, team_name: str, authority: str) -> None:
     """Join a team with an invite's code, or found one with a server's first code."""

@@ -34,7 +34,7 @@ def start() -> None:
 
 @click.command()
 def stop() -> None:
-    """Stop the worker. Guards hold without it; the next session starts it again."""
+    """Stop the worker. Lessons still apply while it is stopped; the next session starts it again."""
     from hardwon.worker import lifecycle
 
     click.echo("worker stopped" if lifecycle.stop_worker(paths.get_home()) else "no worker was running")
@@ -66,7 +66,7 @@ def status(as_json: bool) -> None:
         echo_json(report)
         return
     if worker_status.running:
-        click.echo(f"worker    running, process {worker_status.pid}, since {format_age(worker_status.since or 0)}")
+        click.echo(f"worker    running, process {worker_status.pid}, started {format_age(worker_status.since or 0)}")
         click.echo(f"socket    {worker_status.socket}")
         click.echo(f"port      {worker_status.port or 'none: the API is not up'}")
     else:

@@ -1,4 +1,7 @@
-"""Bring the ledger up to date: judge firings, step down what cries wolf, set how often measured lessons stay silent."""
+"""Bring the ledger up to date.
+
+Judge firings, step down lessons with false alarms, and set how often measured lessons stay silent.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
 from hardwon.handoff import draft_statements, transcript_story
 from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
-from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING, FIRST_LEAD, LAST_LEAD, SAID_LEAD
+from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING, FIRST_LEAD, LAST_CHANGE_LEAD, LAST_LEAD, SAID_LEAD
 from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import Story
 from hardwon.mining.episodes import Episode, find_episodes
@@ -99,7 +99,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         decisions=tuple(draft_statements.list_decisions(facts)),
         failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
-        resume=tuple(_build_resume(facts, draft_statements.describe_last_work(described), open_ends)),
+        resume=tuple(_build_resume(facts, described, open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
@@ -170,9 +170,15 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(facts: SessionFacts, last: Statement | None, open_ends: Sequence[Statement]) -> list[Statement]:
+def _build_resume(
+    facts: SessionFacts, described: draft_statements.DescribedTopics, open_ends: Sequence[Statement]
+) -> list[Statement]:
     """Write the resume prompt: where the work stands, the first step, the files to look at."""
-    statements = [Statement(f"{LAST_LEAD}{last.text}", last.evidence)] if last else []
+    last = draft_statements.describe_last_work(described)
+    statements = []
+    if last:
+        lead = LAST_LEAD if last is described[-1][1] else LAST_CHANGE_LEAD
+        statements.append(Statement(f"{lead}{last.text}", last.evidence))
     if last_commit := draft_statements.find_last_commit(facts):
         action, (branch, commit_id, subject, _) = last_commit
         is_told = last is not None and commit_id in last.text

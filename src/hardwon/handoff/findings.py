@@ -491,10 +491,6 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
     return findings[:MAX_PER_ITEM]
 
 
-def _is_held(words: frozenset[str], known_word_sets: Iterable[frozenset[str]]) -> bool:
-    return any(compute_jaccard(words, known) >= SAME_THRESHOLD or known <= words for known in known_word_sets)
-
-
 class MenuItem(NamedTuple):
     """A thing to notice in a session: name, group, a line for people and models, and its detector if there is one."""
 

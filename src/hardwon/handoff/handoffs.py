@@ -29,7 +29,8 @@ RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings"
 CONTRADICTIONS_HEADING = "Contradicted by the record"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
-LAST_LEAD, FIRST_LEAD = "Last: ", "First: "  # prefixes of lines in a resume prompt
+# Prefixes of lines in a resume prompt. Something else may have been asked after the last change.
+LAST_LEAD, LAST_CHANGE_LEAD, FIRST_LEAD = "Last: ", "Last change: ", "First: "
 SAID_LEAD = "Said: "  # introduces the person's own words after a proposed memory
 SAID_PATTERN = re.compile(rf" {SAID_LEAD}“[^“”]*”$")
 _MAX_HANDOFFS = 1_000
@@ -68,8 +69,8 @@ def read_page(reflection: Reflection) -> HandoffPage | None:
 
 
 def find_handoff(connection: Connection, name: str) -> Reflection:
-    """Return a handoff by number, with or without `H:`, or the newest one of a session by an id prefix."""
-    number = name.removeprefix("H:")
+    """Return a handoff by its number (3, H3 or H:3), or the newest one of a session by an id prefix."""
+    number = name.removeprefix("H").removeprefix(":")
     is_number = number.isascii() and number.isdigit() and len(number) < 16
     if is_number and (reflection := reflections.get(connection, int(number))):
         return reflection
@@ -124,7 +125,8 @@ def summarise_resume(page: HandoffPage) -> tuple[str, str]:
     """Return the last work and the first step from the resume prompt."""
     lines = get_resume_lines(page)
     step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
-    last = next((line for line in lines if line.startswith(LAST_LEAD)), "").removeprefix(LAST_LEAD)
+    last_line = next((line for line in lines if line.startswith((LAST_LEAD, LAST_CHANGE_LEAD))), "")
+    last = last_line.removeprefix(LAST_LEAD).removeprefix(LAST_CHANGE_LEAD)
     if not last and not step:
         # A person or an agent wrote it in their own words.
         step = " ".join(line for line in lines if not line.startswith("Confidence: "))

@@ -87,8 +87,8 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 
 
 def find_memory(connection: Connection, name: str) -> Memory:
-    """Return a memory by its number, with or without `M:`."""
-    number = name.removeprefix("M:")
+    """Return a memory by its number, with or without the letter: 3, M3 or M:3."""
+    number = name.removeprefix("M").removeprefix(":")
     memory = (
         memory_table.get(connection, int(number))
         if number.isascii() and number.isdigit() and len(number) < 16

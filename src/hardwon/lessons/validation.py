@@ -58,7 +58,9 @@ def _check_texts(lesson: Lesson) -> list[str]:
     faults = []
     for name, hint in _HINTS.items():
         text = getattr(lesson, name).strip()
-        if len(text) < MIN_TEXT_CHARS:
+        if not text:
+            faults.append(f"{name} is missing: write {hint}")
+        elif len(text) < MIN_TEXT_CHARS:
             size = pluralize(len(text), "character")
             faults.append(f"{name} is too short ({size}, at least {MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):

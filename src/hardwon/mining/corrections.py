@@ -7,7 +7,7 @@ fault and not the call. If the same call worked later, something around it had c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import lru_cache
 
@@ -89,6 +89,8 @@ def is_cure(
         # If the failure showed behind `|| true`, it would show here as well.
         or (_HIDES_FAILURE.search(call.command) and not _HIDES_FAILURE.search(failing_call.command))
         or (error.quote and error.quote in result)
+        # A pipe hides the exit code, so an empty result does not show that anything worked.
+        or (call.tool == SHELL_TOOL and "|" in call.command and not result.strip())
     ):
         return False
     return not (call.tool == SHELL_TOOL and _ASKS_FOR_HELP.search(get_command_code(call.command)))
@@ -204,11 +206,6 @@ def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
     return (
         _join_commands(a.command) == _join_commands(b.command) if unfiltered else a.command.split() == b.command.split()
     )
-
-
-def count_call_forms(errors: Sequence[Failure]) -> int:
-    """Count the different forms of a call that were tried; filtering the output differently is not a new form."""
-    return len({_tokenize_aim(error.command) or number for number, error in enumerate(errors)})
 
 
 def is_file_change(call: Step) -> bool:

@@ -73,7 +73,6 @@ class Episode:
     problem: str
     solution: str
     triggers: Mapping[str, Any]
-    is_machine_wide: bool  # about a program that is not installed, so it applies to every project
     tags: tuple[str, ...]
     signature: str
     evidence: tuple[EvidenceQuote, ...]
@@ -366,7 +365,6 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         problem=suggest_problem(failing_call, diagnosis, first.quote, refusal),
         solution=suggest_solution(diagnosis, cure, added, reason, correction),
         triggers=triggers,
-        is_machine_wide=diagnosis.is_missing,
         tags=list_tags(diagnosis, failing_call, first.quote),
         signature=_build_signature(open_episode),
         evidence=tuple(evidence),

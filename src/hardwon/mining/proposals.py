@@ -134,7 +134,6 @@ def mine_episode(episode: Episode, agent: str, path: str, project: str) -> Mined
         "trigger": _get_pattern(episode.triggers),
         "triggers": dict(episode.triggers),
         "rejection": episode.rejection,
-        "machineWide": episode.is_machine_wide,
         "tags": list(episode.tags),
         "confidence": rate_episode_confidence(bool(episode.person_words), len(episode.errors), correction_count),
         "parts": {},
@@ -406,7 +405,7 @@ def build_suggested_record(
         "solution": solution,
         "delivery": block_record.get("delivery") or "note",
         "triggers": triggers,
-        "scope": block_record.get("scope") or _choose_scope(occurrences, bool(episode_body.get("machineWide"))),
+        "scope": block_record.get("scope") or _choose_scope(occurrences),
         "priority": block_record.get("priority", compute_priority(best["tags"], person, occurrences, values)),
         "confidence": best["confidence"],
         "tags": list(best["tags"]),
@@ -427,9 +426,9 @@ def _get_pattern(triggers: Mapping[str, Any]) -> str:
     return next((str(triggers[key][0]) for key in keys if triggers.get(key)), "")
 
 
-def _choose_scope(occurrences: Occurrences, is_machine_wide: bool) -> dict[str, str]:
+def _choose_scope(occurrences: Occurrences) -> dict[str, str]:
     """Limit a lesson to its project; one seen in two projects may apply to any."""
-    if is_machine_wide or len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
+    if len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
         return {"type": "global"}
     return {"type": "project", "path": occurrences.projects[0]}
 

@@ -41,9 +41,11 @@ def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
     """Return kind, row and name of an id; None if it is not an id."""
     match = _ID_PATTERN.fullmatch(record_id.strip())
     kind = DOCUMENT_KINDS.get(match[1].upper()) if match else None
-    if not match or not kind or bool(kind.table) != bool(match[2]):
+    if not match or not kind or (kind.table and not match[2]):
         return None
-    return kind, int(match[2] or 0), match[3] or ""
+    if not kind.table:
+        return kind, 0, match[3] or match[2] or ""  # M3 is M:3
+    return kind, int(match[2]), match[3] or ""
 
 
 def format_id(kind: str, row: int, name: str) -> str:

@@ -114,7 +114,7 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
         try:
             event, deliveries, typed_prompts = _parse_spooled_record(record)
         except (KeyError, TypeError, AttributeError):
-            log.warning("set aside a spooled file that is not one: %s", os.path.basename(path))
+            log.warning("malformed spool file renamed to .bad: %s", os.path.basename(path))
             with suppress(FileNotFoundError):  # a command and the worker may drain the spool at the same time
                 os.replace(path, path + ".bad")
             continue

@@ -1,7 +1,7 @@
-"""Signals mined from transcripts, and the candidates that may become lessons.
+"""Episodes mined from transcripts (table `signals`), and the candidates that may become lessons.
 
-A signal is stored once, however many copies of a session there are. The signals of one signature form one candidate.
-Its counts come from its signals, so reading a transcript again counts nothing twice. `fresh` marks a signal that has
+An episode is stored once, however many copies of a session there are. The episodes of one signature form one candidate.
+Its counts come from its episodes, so reading a transcript again counts nothing twice. `fresh` marks an episode that has
 not been weighed yet, so a scan that dies before weighing loses nothing.
 """
 
@@ -82,9 +82,9 @@ class Scan:
 
 
 def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
-    """Store a signal within the caller's transaction; return whether it is new.
+    """Store an episode within the caller's transaction; return whether it is new.
 
-    An error belongs to the signal it was first found in. A known signal is replaced when this is the same transcript,
+    An error belongs to the episode it was first found in. A known episode is replaced when this is the same transcript,
     when the one it was found in is gone, or when this one scores higher: a copy may hold the correction.
     """
     row = {name: to_storable(getattr(episode, name)) for name in _SIGNAL_COLUMNS}

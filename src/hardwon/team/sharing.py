@@ -31,7 +31,7 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
         if not remote:
             raise UserError(
                 f"{lesson.slug} is about {lesson.project}, which has no remote, so nobody else can tell which it is",
-                "git remote add origin URL, or: hardwon lessons edit SLUG --scope global",
+                f"git remote add origin URL, or remove its project: hardwon lessons edit {lesson.slug}",
             )
         fields["scope"] = {"type": "project", "remote": remote}
     return check_content({"type": LESSON, "id": lesson.id, "lesson": fields})

@@ -436,7 +436,7 @@ def void_judgements() -> Iterator[tuple[Judgement, str]]:
     yield judgement(quotes=["egg3 and then"]), "not in the transcript"
     yield judgement(quotes=["egg0 "]), "too short"
     yield judgement(problem="kite fails"), "problem is too short (10 characters, at least 20)"
-    yield judgement(solution=""), "solution is too short (0 characters"
+    yield judgement(solution=""), "solution is missing"
     yield judgement(trigger="(a+)+b"), "commandPatterns '(a+)+b'"
     yield judgement(trigger="kite launch ("), "unterminated subpattern"
     yield judgement(trigger="launching the red kite"), "is prose"
