@@ -408,10 +408,10 @@ def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
 
 def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, house: House, tmp_path: Any) -> None:
     past = DistilledStore(house.home, str(tmp_path))
-    first = past.observe(past.session(), "The tail was too short", type="bugfix")
+    first = past.observe(past.session(), "The spinnaker halyard was frayed", type="bugfix")
     past.close()
-    house.ok("search", "tail", cwd=str(tmp_path))
-    asked = {"query": "short tail", "project": str(tmp_path)}
+    house.ok("search", "halyard", cwd=str(tmp_path))
+    asked = {"query": "frayed halyard", "project": str(tmp_path)}
     (hit,) = api.get("/api/search", params=asked).json()["hits"]
     assert (hit["id"], hit["type"]) == (f"O{first}", "bugfix")
     around = api.get("/api/timeline", params={"anchor": hit["id"], "project": "*"}).json()
@@ -420,8 +420,8 @@ def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, hous
         unsaid = api.get("/api/timeline", params={"anchor": anchor})
         assert (unsaid.json()["anchor"], unsaid.json()["records"]) == (hit["id"], around["records"])
     whole = api.post("/api/observations/batch", json={"ids": [first, "O999"]}).json()["records"]
-    assert (whole[0]["title"], whole[1]["error"]) == ("The tail was too short", "there is no O999")
-    unsaid = api.get("/api/search", params={"query": "tail"})
+    assert (whole[0]["title"], whole[1]["error"]) == ("The spinnaker halyard was frayed", "there is no O999")
+    unsaid = api.get("/api/search", params={"query": "halyard"})
     assert (unsaid.status_code, "project" in unsaid.json()["fix"]) == (400, True)
     assert api.get("/api/timeline").status_code == 400
     assert api.get("/api/search", params={**asked, "since": "soon"}).status_code == 400
