@@ -217,7 +217,7 @@ class _Search:
         ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
         ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
         min_score = MIN_HIT_SHARE * ranked[0].score
-        return [item for item in ranked if item.score >= min_score]
+        return [item for item in ranked if item.score >= min_score and _has_evidence(item)]
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
         names = [name for name in list_names(self._query) if not records.parse_id(name)]
@@ -362,6 +362,14 @@ class _Search:
             yield "meaning"
         if neighbour:
             yield f"neighbour of {records.format_id(neighbour['kind'], neighbour['row'], neighbour['name'])}"
+
+
+def _has_evidence(item: RankedRecord) -> bool:
+    """Return whether a record, or one beside it, has a word of the query, or means nearly the same.
+
+    Where few records are stored, even the nearest vectors are far away.
+    """
+    return item.match.score > 0 or item.neighbour != 0 or item.meaning >= MIN_MEANING
 
 
 def _has_name(item: RankedRecord, name: str) -> bool:
