@@ -11,9 +11,24 @@ from hardwon.store.efficacy import Firing
 
 def build_firing(number: int, arm: str, verdict: str, ended: str = "") -> Firing:
     return Firing(
-        number, f"s{number}:c", float(number), "claude-code", f"s{number}", "", "Bash", "lesson", "slug", "hold",
-        "v1", "", arm, 0.5, verdict, ended, None,
-    )  # fmt: skip
+        number,
+        f"s{number}:c",
+        float(number),
+        "claude-code",
+        f"s{number}",
+        "",
+        "Bash",
+        "lesson",
+        "slug",
+        "hold",
+        "v1",
+        "",
+        arm,
+        0.5,
+        verdict,
+        ended,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
