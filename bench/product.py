@@ -20,14 +20,15 @@ from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.errors import UserError
-from hardwon.lessons import decision, review_queue, validation
+from hardwon.lessons import call_replies, review_queue, validation
 from hardwon.lessons import lessons_file as lesson_files
 from hardwon.lessons import record as records
-from hardwon.lessons.delivery import open_index
+from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.manifest import compile_entries
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.replay import build_prefilter
+from hardwon.lessons.session_claims import SessionClaims
 from hardwon.mining import scan
 from hardwon.store import db
 from hardwon.types import Event, ManifestEntry, Pattern, replace
@@ -242,7 +243,7 @@ class _PatternRunner:
         return "fresh"  # the corpus has no code that could have changed
 
 
-class _RememberedClaims(decision.SessionClaims):
+class _RememberedClaims(SessionClaims):
     """Claims in a set instead of files: each lesson once per session and sub-agent."""
 
     def __init__(self, event: Event, told: set[tuple[str, str, str]]) -> None:
@@ -274,14 +275,14 @@ class Guard:
         root, places = _find_root(call.cwd), _find_places(call.cwd)
         event = _make_event(call)
         events = [event]
-        if call.agent_name in decision.AGENTS_NOTED_AFTER_CALL and (
+        if call.agent_name in call_replies.AGENTS_NOTED_AFTER_CALL and (
             call.agent_name != "opencode" or not call.is_failed
         ):
             # These read notes with the result, and opencode none with one that failed.
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
         for asked in events:
-            reply = decision.reply_to_call(
+            reply = call_replies.reply_to_call(
                 asked,
                 self._index,
                 _RememberedClaims(event, told),

@@ -100,7 +100,9 @@ def keep(connection: db.Connection, now: float) -> None:
     for number in range(KEPT):
         project, key = f"/home/dev/p{number % 20}", f"k{number}"
         said = f"what to know of thing {number} in this project"
-        memories.insert(connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now))
+        memories.insert_memory(
+            connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now)
+        )
         reflections.insert(
             connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=said)
         )

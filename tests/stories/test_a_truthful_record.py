@@ -21,7 +21,7 @@ from hardwon.sessions import transcript_import
 from hardwon.store import db, jobs, sessions, views
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
-from hardwon.web.gate import BrowserSession
+from hardwon.web.access_control import BrowserSession
 from hardwon.web.page_request import PageRequest
 from hardwon.worker import job_process
 from hardwon.worker.hook_responder import HookResponder

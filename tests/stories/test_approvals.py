@@ -20,10 +20,11 @@ from hardwon.actions import prompts
 from hardwon.actions.handoffs import ratify_overdue
 from hardwon.cli import hardwon
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories
+from hardwon.handoff import handoffs
 from hardwon.lessons import lessons_file as shelves
 from hardwon.lessons import manifest
-from hardwon.lessons.delivery import open_index
+from hardwon.lessons.hook_replies import open_index
+from hardwon.memories import memories
 from hardwon.store import approvals as rows
 from hardwon.store import candidates, db, reflections
 from hardwon.store.candidates import Candidate
@@ -31,7 +32,7 @@ from hardwon.store.migrations import STEPS
 from hardwon.store.reflections import Reflection, WrittenFile
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
-from hardwon.web.gate import BrowserSession
+from hardwon.web.access_control import BrowserSession
 from hardwon.web.page_request import PageRequest
 from hardwon.worker.hook_responder import HookResponder
 from tests.support.house import GIT_STASH, lesson

@@ -17,7 +17,7 @@ import pytest
 
 from hardwon.actions import prompts
 from hardwon.lessons.adding import LOG
-from hardwon.lessons.decision import START_LIMIT
+from hardwon.lessons.start_replies import START_LIMIT
 from tests.support.claude_transcript import TranscriptWriter
 from tests.support.handoff_drafts import DraftWriter
 from tests.support.house import GIT_STASH, House

@@ -8,7 +8,7 @@ from time import time
 
 import pytest
 
-from hardwon.handoff import memories
+from hardwon.memories import memories
 from hardwon.store import db, retention
 from tests.support.claude_transcript import TranscriptWriter
 from tests.support.distilled_store import DAY

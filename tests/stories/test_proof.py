@@ -15,13 +15,13 @@ import pytest
 from hardwon import clock
 from hardwon.efficacy import refresh
 from hardwon.lessons.arms import draw_fraction
-from hardwon.lessons.decision import PARALLEL_CALL_SECONDS
-from hardwon.lessons.delivery import open_index
+from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.session_claims import PARALLEL_CALL_SECONDS
 from hardwon.store import db, efficacy
 from hardwon.store.efficacy import Firing
 from hardwon.web import insights, render
 from hardwon.web import lessons as lesson_pages
-from hardwon.web.gate import BrowserSession
+from hardwon.web.access_control import BrowserSession
 from hardwon.web.page_request import PageContent, PageRequest
 from tests.support.house import Answer, House, bash, failed, happened, prompt, used
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hardwon import projects
-from hardwon.handoff import memories, ratification, reflection, written_handoffs
+from hardwon.handoff import ratification, reflection, written_handoffs
+from hardwon.memories import memories
 from hardwon.store import reflections
 from tests.support.distilled_store import NOON
 from tests.support.handoff_drafts import (

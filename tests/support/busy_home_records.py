@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from hardwon import clock, paths
-from hardwon.handoff import memories, ratification
+from hardwon.handoff import ratification
+from hardwon.memories import memories
 from hardwon.store import reflections
 from hardwon.store.db import Connection
 from hardwon.store.memories import list_memories

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hardwon import projects
-from hardwon.handoff import handoffs, memories, ratification
+from hardwon.handoff import handoffs, ratification
+from hardwon.memories import memories
 from hardwon.store import db, reflections
 from hardwon.store.reflection_types import Evidence, Finding
 from hardwon.store.reflections import Reflection, WrittenFile

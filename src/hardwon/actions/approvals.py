@@ -15,11 +15,11 @@ from hardwon import paths
 from hardwon.efficacy import staleness
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs
-from hardwon.handoff.memories import compute_approval_hash, read_page
 from hardwon.handoff.ratification import record_fingerprint
 from hardwon.lessons import approved_lessons, lessons_file, manifest
 from hardwon.lessons.lessons_file import read_trusted_hashes
 from hardwon.lessons.record import hash_authored_fields
+from hardwon.memories.memories import compute_approval_hash, read_page
 from hardwon.store import approvals, db, efficacy, memories, reflections
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, UPGRADE, Approval
 from hardwon.store.db import Connection, transaction
@@ -61,7 +61,7 @@ def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float
 
 def record_memory(connection: Connection, number: int, path: str, now: float) -> None:
     """Approve a memory in the words that its row has; a row that is not active loses its approval."""
-    memory = memories.get(connection, number)
+    memory = memories.get_memory(connection, number)
     with transaction(connection):
         if memory is None or memory.status != "active":
             approvals.undo_subject(connection, MEMORY, str(number), now)
@@ -115,7 +115,7 @@ def withdraw_undone_reflection(connection: Connection, reflection: int, now: flo
     inactive = [
         subject
         for subject in approvals.read_live_hashes(connection, MEMORY)
-        if (memory := memories.get(connection, int(subject))) is None or memory.status != "active"
+        if (memory := memories.get_memory(connection, int(subject))) is None or memory.status != "active"
     ]
     with transaction(connection):
         approvals.undo_subject(connection, HANDOFF, str(reflection), now)
@@ -185,7 +185,7 @@ def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: floa
     # person.
     if page and page.is_edited and paths.is_inside(home, page.path):
         text = page.text
-        memories.reword(connection, memory.id, text)
+        memories.update_memory_text(connection, memory.id, text)
     content_hash = compute_approval_hash(memory.type, text)
     approvals.insert(connection, MEMORY, str(memory.id), content_hash, text, UPGRADE, now)
 
@@ -272,7 +272,7 @@ def _describe_approval(connection: Connection, approval: Approval) -> ListedAppr
             return ListedApproval(approval, f"lesson {approval.subject}", undo_command)
         return ListedApproval(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")
     if approval.kind == MEMORY:
-        memory = memories.get(connection, int(approval.subject))
+        memory = memories.get_memory(connection, int(approval.subject))
         text = approval.body or (memory.text if memory else "")
         words = f' "{_shorten(text)}"' if text else ""
         return ListedApproval(

@@ -12,8 +12,9 @@ from hardwon.actions import approvals, candidates, lessons, undo
 from hardwon.actions.handoffs import ratify_handoff
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories, ratification
+from hardwon.handoff import handoffs, ratification
 from hardwon.lessons import approved_lessons, lessons_file, review_queue
+from hardwon.memories import memories
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, find_live, list_approvals
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hardwon.actions import approvals
-from hardwon.handoff import memories
-from hardwon.handoff.memory_files import MemoryPage
+from hardwon.memories import memories
+from hardwon.memories.memory_files import MemoryPage
 from hardwon.store import deletions
 from hardwon.store.approvals import MEMORY
 from hardwon.store.db import Connection

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hardwon import projects
 from hardwon.agents.settings_files import read_text_file
 from hardwon.errors import UserError
-from hardwon.handoff import memories
 from hardwon.lessons import notes_block
+from hardwon.memories import memories
 from hardwon.privacy.cleaning import clean_text
 from hardwon.search.brief import MAX_FIELD
 from hardwon.search.records import list_active_lessons

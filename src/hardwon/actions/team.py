@@ -13,11 +13,12 @@ from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
-from hardwon.handoff import memories, memory_files, written_handoffs
+from hardwon.handoff import written_handoffs
 from hardwon.lessons import adding, lessons_file
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay, replay_lesson
 from hardwon.lessons.review_queue import describe_record
+from hardwon.memories import memories, memory_files
 from hardwon.store import reflections, team_log
 from hardwon.store.approvals import TEAM
 from hardwon.store.db import Connection, transaction

@@ -26,7 +26,7 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
     if approval.kind == LESSON:
         return lessons.undo_lesson_approval(home, connection, approval)
     if approval.kind == MEMORY:
-        memory = memories.get(connection, int(approval.subject))
+        memory = memories.get_memory(connection, int(approval.subject))
         if memory is not None and memory.status == "active":
             reject_or_retire_memory(connection, home, memory, clock.now())
         approvals.withdraw(connection, approval.kind, approval.subject, clock.now())

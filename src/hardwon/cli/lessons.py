@@ -222,12 +222,12 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
     A block that may not block yet, by the check that review makes, comes in as a candidate.
     """
     from hardwon.actions.lessons import import_foreign_lessons
-    from hardwon.lessons import foreign_lessons
+    from hardwon.lessons import lessons_learned_import
 
     require_person("importing lessons")
     with open(file, encoding="utf-8-sig") as stream:
         try:
-            converted = foreign_lessons.convert_lessons(json.load(stream))
+            converted = lessons_learned_import.convert_lessons(json.load(stream))
         except ValueError as error:
             raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
     with open_store() as connection:
@@ -387,7 +387,7 @@ def check(as_json: bool) -> None:
 
 def _count_in_force(home: str) -> int:
     """Return how many lessons the last good manifest has."""
-    from hardwon.lessons.delivery import open_index
+    from hardwon.lessons.hook_replies import open_index
 
     try:
         return len(open_index(home))

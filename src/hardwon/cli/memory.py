@@ -19,9 +19,9 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
-from hardwon.handoff import memories
-from hardwon.handoff.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.lessons import compiled_brief
+from hardwon.memories import memories
+from hardwon.memories.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.store import approvals
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection

@@ -318,8 +318,8 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
     Nothing is delivered or claimed by looking.
     """
-    from hardwon.lessons.decision import START_LIMIT
     from hardwon.lessons.manifest import open_current_index
+    from hardwon.lessons.start_replies import START_LIMIT
     from hardwon.search.brief import preview_opening
 
     folder = os.path.abspath(os.path.expanduser(project)) if project else os.getcwd()
@@ -343,7 +343,7 @@ def brief(explain: bool, as_json: bool, project: str) -> None:
 
 
 def _describe_section(section: BriefSection) -> dict[str, Any]:
-    from hardwon.lessons.decision import START_LIMIT
+    from hardwon.lessons.start_replies import START_LIMIT
 
     return {
         "section": section.name,

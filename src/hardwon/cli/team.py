@@ -355,7 +355,7 @@ def share(name: str, yes: bool) -> None:
 def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
     kind, _, number = name.partition(":")
     if kind == "M" and number.isdigit():
-        memory = memories.get(opened_team.connection, int(number))
+        memory = memories.get_memory(opened_team.connection, int(number))
         if memory is None or memory.status != "active":
             raise UserError(f"there is no approved memory {number}", "hardwon memory list")
         return sharing.build_memory_content(memory)

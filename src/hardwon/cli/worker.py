@@ -167,7 +167,7 @@ def view(only_print: bool, sign_out: bool) -> None:
     """
     import webbrowser
 
-    from hardwon.web.gate import create_link, sign_out_all
+    from hardwon.web.access_control import create_link, sign_out_all
     from hardwon.worker import lifecycle
 
     require_person("opening the viewer")

@@ -10,7 +10,7 @@ from hardwon.agents.fields import get_text, get_tool_path
 from hardwon.clock import format_iso
 from hardwon.efficacy.outcomes import find_former_lesson
 from hardwon.lessons import manifest
-from hardwon.lessons.decision import BRIEF_SLUG, REQUEST_SLUG
+from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.store import approvals, efficacy, memories, reflections
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.text.similarity import tokenize

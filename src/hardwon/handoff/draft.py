@@ -17,8 +17,8 @@ from hardwon.distil.tool_actions import classify_calls
 from hardwon.handoff import draft_statements, transcript_story
 from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
 from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING, FIRST_LEAD, LAST_CHANGE_LEAD, LAST_LEAD, SAID_LEAD
-from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import Story
+from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
 from hardwon.store.reflection_types import Evidence, Finding, SuggestedMemory
 from hardwon.text.excerpts import join_names, shorten_line, to_plain_line

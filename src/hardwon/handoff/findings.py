@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil.phrasing import pick_first_sentence
-from hardwon.handoff.lasting_statements import find_lasting_statements
 from hardwon.handoff.transcript_story import (
     Exchange,
     Story,
@@ -24,6 +23,7 @@ from hardwon.handoff.transcript_story import (
     quote_step,
     split_exchanges,
 )
+from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.shell import failures
 from hardwon.shell.habits import list_first_words
 from hardwon.store.reflection_types import Finding, PastHandoff, ReflectionContext

@@ -15,7 +15,7 @@ from typing import Any
 
 from hardwon import clock
 from hardwon.errors import UserError
-from hardwon.handoff import memory_files
+from hardwon.memories import memory_files
 from hardwon.paths import open_plain_file
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, reflections

@@ -19,7 +19,7 @@ from typing import Any
 
 from hardwon import clock, paths
 from hardwon.handoff.idle_sessions import is_handoff
-from hardwon.handoff.lasting_statements import find_lasting_statements
+from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.privacy.cleaning import clean_text
 from hardwon.text.similarity import is_same_statement
 from hardwon.types import MEMORY_TYPES, Turn, frozen

@@ -14,7 +14,7 @@ from typing import Any
 
 from hardwon import clock, paths, projects
 from hardwon.errors import UserError
-from hardwon.handoff import git_commit, handoffs, memories, memory_files
+from hardwon.handoff import git_commit, handoffs
 from hardwon.handoff.handoffs import (
     FINDINGS_HEADING,
     HEADING_PATTERN,
@@ -26,10 +26,11 @@ from hardwon.handoff.handoffs import (
     read_page,
     read_page_text,
 )
+from hardwon.memories import memories, memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import reflections, sessions
 from hardwon.store.db import Connection, transaction
-from hardwon.store.memories import list_memories, record_decision, reword
+from hardwon.store.memories import list_memories, record_memory_decision, update_memory_text
 from hardwon.store.reflections import DISCARDED, DRAFT, MOOT, RATIFIED, Reflection, WrittenFile
 from hardwon.text.characters import to_printable_line
 from hardwon.text.similarity import is_same_statement
@@ -247,7 +248,7 @@ def _approve_memories(
     for memory in planned:
         try:
             if memory.id:
-                reword(connection, memory.id, memory.text)
+                update_memory_text(connection, memory.id, memory.text)
             candidate = (
                 memory
                 if memory.id
@@ -385,7 +386,7 @@ def retire_undone_memories(connection: Connection, home: str, reflection: Reflec
     ]
     with transaction(connection):
         for memory in (*approved, *waiting):
-            record_decision(connection, memory, "retired", memory.file, now)
+            record_memory_decision(connection, memory, "retired", memory.file, now)
     return len(approved) + len(waiting)
 
 

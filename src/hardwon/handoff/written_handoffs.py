@@ -16,7 +16,7 @@ from typing import Any
 from hardwon import clock, paths
 from hardwon.data import backups
 from hardwon.errors import UserError
-from hardwon.handoff import claim_check, handoffs, memory_files, ratification
+from hardwon.handoff import claim_check, handoffs, ratification
 from hardwon.handoff.claim_check import SessionRecord
 from hardwon.handoff.draft import CONFIDENCE_NAMES, FAILED_HEADING, OPEN_HEADING
 from hardwon.handoff.handoffs import (
@@ -27,6 +27,7 @@ from hardwon.handoff.handoffs import (
     fingerprint_file,
 )
 from hardwon.handoff.idle_sessions import is_commit
+from hardwon.memories import memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.store import reflections

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
-from hardwon.lessons.delivery import open_index
+from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.lessons_file import LessonsFile
 from hardwon.lessons.record import hash_authored_fields, parse_lesson, select_authored_fields
 from hardwon.store import approvals

@@ -19,7 +19,7 @@ from hardwon.clock import format_iso
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, lessons_file, manifest_index
 from hardwon.lessons.approved_lessons import WaitingChange
-from hardwon.lessons.delivery import open_index
+from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
 from hardwon.lessons.pattern_check import find_literal_sets

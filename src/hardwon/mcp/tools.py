@@ -17,8 +17,9 @@ import hardwon.actions.lessons
 from hardwon import clock, projects
 from hardwon.actions.spool_draining import drain_spool
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories
+from hardwon.handoff import handoffs
 from hardwon.lessons import lookup
+from hardwon.memories import memories
 from hardwon.search import indexing, query_scope, recalled_text, records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline

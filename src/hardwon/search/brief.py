@@ -16,12 +16,14 @@ from typing import Any
 
 from hardwon import projects, settings
 from hardwon.efficacy.staleness import CHANGED_CODE, GONE_CODE, HANDOFF, MEMORY, StalenessChecker
-from hardwon.handoff import handoffs, memories
-from hardwon.handoff.memory_files import MemoryPage
+from hardwon.handoff import handoffs
 from hardwon.lessons import compiled_brief
 from hardwon.lessons.agent_notes import read_note_statements
-from hardwon.lessons.decision import CHANGED_CODE_NOTE, SessionBrief, build_session_brief
 from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.reply_parts import CHANGED_CODE_NOTE
+from hardwon.lessons.start_replies import SessionBrief, build_session_brief
+from hardwon.memories import memories
+from hardwon.memories.memory_files import MemoryPage
 from hardwon.store import briefs, db
 from hardwon.store.briefs import BriefObservation
 from hardwon.store.purge import hold_write_lock

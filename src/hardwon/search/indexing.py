@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hardwon import projects
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories, memory_files
+from hardwon.handoff import handoffs
 from hardwon.lessons import lessons_file, manifest
+from hardwon.memories import memories, memory_files
 from hardwon.search import embedding, records, vector_codes
 from hardwon.search.records import RecordContent
 from hardwon.store import approvals, documents

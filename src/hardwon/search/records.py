@@ -12,9 +12,10 @@ from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories
-from hardwon.handoff.memory_files import MemoryPage
+from hardwon.handoff import handoffs
 from hardwon.lessons import manifest
+from hardwon.memories import memories
+from hardwon.memories.memory_files import MemoryPage
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text.characters import estimate_tokens

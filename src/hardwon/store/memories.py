@@ -13,7 +13,7 @@ from hardwon.types import Memory, replace
 _COLUMNS = "id, key, type, text, project, session, status, source, evidence, file, at, decided_at"
 
 
-def insert(connection: Connection, memory: Memory) -> Memory:
+def insert_memory(connection: Connection, memory: Memory) -> Memory:
     """Store a new memory; return it with its number."""
     row = memory.__dict__ | {"id": None, "text": clean_text(memory.text), "evidence": json.dumps(memory.evidence)}
     with transaction(connection):
@@ -21,7 +21,7 @@ def insert(connection: Connection, memory: Memory) -> Memory:
     return replace(memory, id=int(cursor.lastrowid or 0))
 
 
-def get(connection: Connection, number: int) -> Memory | None:
+def get_memory(connection: Connection, number: int) -> Memory | None:
     row = connection.execute(f"select {_COLUMNS} from memories where id = ?", (number,)).fetchone()
     return _build_memory(row) if row else None
 
@@ -38,7 +38,7 @@ def list_memories(connection: Connection, *statuses: str, project: str | None = 
     return list(map(_build_memory, rows))
 
 
-def record_decision(connection: Connection, memory: Memory, status: str, file: str, at: float) -> bool:
+def record_memory_decision(connection: Connection, memory: Memory, status: str, file: str, at: float) -> bool:
     """Record a decision within the caller's transaction; return False if somebody decided meanwhile."""
     changed = connection.execute(
         "update memories set status = ?, file = ?, decided_at = ? where id = ? and status = ?",
@@ -47,7 +47,7 @@ def record_decision(connection: Connection, memory: Memory, status: str, file: s
     return changed > 0
 
 
-def reword(connection: Connection, number: int, text: str) -> None:
+def update_memory_text(connection: Connection, number: int, text: str) -> None:
     """Store the words that the file says now, within the caller's transaction."""
     connection.execute("update memories set text = ? where id = ?", (clean_text(text), number))
 

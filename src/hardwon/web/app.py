@@ -22,7 +22,7 @@ from hardwon import __version__, clock, pauses
 from hardwon.errors import UserError
 from hardwon.store import db, views
 from hardwon.web import handoffs, home, inbox, insights, lessons, memory, preferences, search, sessions, team
-from hardwon.web.gate import (
+from hardwon.web.access_control import (
     COOKIE_NAME,
     COOKIE_SECONDS,
     AsgiApp,

@@ -13,8 +13,9 @@ from difflib import unified_diff
 from typing import Any
 
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, memories, memory_files, ratification
+from hardwon.handoff import handoffs, ratification
 from hardwon.lessons import compiled_brief
+from hardwon.memories import memories, memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.search import brief
 from hardwon.store.reflections import RATIFIED, Reflection

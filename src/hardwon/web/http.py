@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.web.gate import VIEWER_HOST
+from hardwon.web.access_control import VIEWER_HOST
 from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
 

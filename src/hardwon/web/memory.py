@@ -8,11 +8,11 @@ from typing import Any
 
 from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_or_retire_memory, reword_memory
 from hardwon.errors import UserError
-from hardwon.handoff import memories
-from hardwon.handoff.memory_files import MemoryPage
+from hardwon.memories import memories
+from hardwon.memories.memory_files import MemoryPage
 from hardwon.store import views
 from hardwon.store.approvals import VIEWER
-from hardwon.store.memories import get, list_memories
+from hardwon.store.memories import get_memory, list_memories
 from hardwon.text.characters import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 from hardwon.web.file_changes import (
@@ -182,7 +182,7 @@ def _find_file(request: PageRequest) -> MemoryPage:
 
 
 def _find_memory(request: PageRequest) -> Memory:
-    memory = get(request.connection, request.get_number())
+    memory = get_memory(request.connection, request.get_number())
     if memory is None:
         raise PageNotFound
     return memory

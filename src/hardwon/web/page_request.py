@@ -10,7 +10,7 @@ from typing import Any
 
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.web.gate import BrowserSession
+from hardwon.web.access_control import BrowserSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from hardwon.lessons.decision import BRIEF_SLUG, REQUEST_SLUG
+from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
 from hardwon.text.characters import make_printable, to_printable_line
 

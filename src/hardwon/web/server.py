@@ -10,9 +10,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hardwon.web.access_control import build_gate
 from hardwon.web.api import ApiContext, create_api_app
 from hardwon.web.app import Viewer, create_viewer_app
-from hardwon.web.gate import build_gate
 from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
 

@@ -12,9 +12,10 @@ from hardwon.actions.handoffs import ratify_overdue
 from hardwon.distil.llm import Answer, Question, provider
 from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.errors import UserError
-from hardwon.handoff import due_sessions, memories, ratification, reflection
+from hardwon.handoff import due_sessions, ratification, reflection
 from hardwon.handoff.idle_sessions import find_handoff_time
 from hardwon.handoff.transcript_story import Story
+from hardwon.memories import memories
 from hardwon.store import db, reflections, runs, turns
 from hardwon.store.reflection_types import SuggestedMemory
 

@@ -11,7 +11,7 @@ from hardwon.agents import settings_files
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.handoff import memory_queue
-from hardwon.handoff.memory_files import get_memory_path
+from hardwon.memories.memory_files import get_memory_path
 from hardwon.store import db
 from hardwon.store.memories import list_memories
 from hardwon.store.reflections import list_reflections

@@ -9,7 +9,7 @@ import pytest
 
 from hardwon.agents import AGENT_PACKAGES, TRANSCRIPT_AGENTS, load_payload_module, load_settings
 from hardwon.errors import UserError
-from hardwon.lessons.decision import AGENTS_NOTED_AFTER_CALL
+from hardwon.lessons.call_replies import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS
 

@@ -16,9 +16,10 @@ from hardwon import settings
 from hardwon.distil.llm.calls import ask_model, get_caps
 from hardwon.distil.llm.exchange import Answer, Provider, Question
 from hardwon.errors import UserError
-from hardwon.handoff import findings, memories, memory_queue, model_draft, ratification, reflection
+from hardwon.handoff import findings, memory_queue, model_draft, ratification, reflection
 from hardwon.handoff.draft import next_step
 from hardwon.handoff.transcript_story import Story
+from hardwon.memories import memories
 from hardwon.projects import find_project_path
 from hardwon.store import db, reflections
 from hardwon.store.reflection_types import SuggestedMemory

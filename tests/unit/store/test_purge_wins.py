@@ -159,7 +159,7 @@ def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, a
         rejected = Memory(
             0, "k1", "project", f"always use {TEXT} for kites", PROJECT, "s1", "rejected", "agent", (), "", 1.0, 2.0
         )
-        memories.insert(connection, rejected)
+        memories.insert_memory(connection, rejected)
         purge.purge_target(connection, aim, (), 200.0)
         purge.erase_deleted_pages(connection)
         assert memories.list_memories(connection) == []

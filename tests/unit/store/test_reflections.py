@@ -228,8 +228,8 @@ def test_it_is_told_of_open_and_ratified_handoffs_and_of_memories_in_force(lived
         if status != DRAFT:
             reflections.set_status(lived, kept.id, status, 3_001.0)
     memory = Memory(0, "m1", "user", "prefers tabs", "", "", "active", "person", (), "", 1.0)
-    memories.insert(lived, memory)
-    memories.insert(lived, replace(memory, key="m2", status="candidate"))
+    memories.insert_memory(lived, memory)
+    memories.insert_memory(lived, replace(memory, key="m2", status="candidate"))
     past = reflections.read_context(lived, KITE, 99_999.0, agent="claude-code", session="s3")
     assert [(handoff.session, handoff.resume, handoff.confidence, handoff.status) for handoff in past.handoffs] == [
         ("s1", "bend the tail", "M", RATIFIED)

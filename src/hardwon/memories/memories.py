@@ -16,11 +16,11 @@ from typing import Any
 
 from hardwon import clock, paths
 from hardwon.errors import UserError
-from hardwon.handoff import memory_files
+from hardwon.memories import memory_files
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, rejections
-from hardwon.store import memories as memory_table
 from hardwon.store.db import Connection, transaction
+from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
 from hardwon.text.characters import make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
@@ -51,13 +51,13 @@ def propose(
         raise UserError(f"{memory_type!r} is no type of memory", f"one of: {', '.join(MEMORY_TYPES)}")
     text = _clean_memory_text(text)
     project = "" if memory_type == "user" else project
-    if len(memory_table.list_memories(connection, "candidate")) >= MAX_WAITING:
+    if len(list_memories(connection, "candidate")) >= MAX_WAITING:
         raise UserError(f"{MAX_WAITING} proposals wait for a person", "they decide with: hardwon memory list")
     refuse_duplicate(connection, home, text, project, *(["active"] if source == "person" else []))
     memory = Memory(
         0, clock.create_ulid(now), memory_type, text, project, session, "candidate", source, tuple(evidence), "", now
     )
-    return memory_table.insert(connection, memory)
+    return insert_memory(connection, memory)
 
 
 def _clean_memory_text(text: str) -> str:
@@ -73,9 +73,7 @@ def _clean_memory_text(text: str) -> str:
 
 def refuse_duplicate(connection: Connection, home: str, text: str, project: str, *statuses: str) -> None:
     """Raise UserError if a memory with one of these statuses, by default all but retired, says the same."""
-    for other in memory_table.list_memories(
-        connection, *(statuses or ("candidate", "active", "rejected")), project=project
-    ):
+    for other in list_memories(connection, *(statuses or ("candidate", "active", "rejected")), project=project):
         page = read_page(home, other) if other.status == "active" else None
         if other.status == "active" and page is None:
             continue
@@ -89,11 +87,7 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
 def find_memory(connection: Connection, name: str) -> Memory:
     """Return a memory by its number, with or without the letter: 3, M3 or M:3."""
     number = name.removeprefix("M").removeprefix(":")
-    memory = (
-        memory_table.get(connection, int(number))
-        if number.isascii() and number.isdigit() and len(number) < 16
-        else None
-    )
+    memory = get_memory(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
     if memory is None:
         raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
     return memory
@@ -119,7 +113,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
         with transaction(connection):
             _record_decision(connection, memory, "active", file, now)
             if page:
-                memory_table.reword(connection, memory.id, page.text)
+                update_memory_text(connection, memory.id, page.text)
     except BaseException:
         # Leave no file that the database does not know.
         if not has_file:
@@ -162,7 +156,7 @@ def adopt_file(connection: Connection, page: memory_files.MemoryPage, now: float
         now,
         now,
     )
-    return memory_table.insert(connection, memory)
+    return insert_memory(connection, memory)
 
 
 def reword(connection: Connection, home: str, memory: Memory, text: str, now: float) -> Memory:
@@ -180,7 +174,7 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
         document = memory_files.render_memory(home, replace(reworded, type=page.type), now, fields)
         paths.write_document(home, page.path, document)
     with transaction(connection):
-        memory_table.reword(connection, memory.id, text)
+        update_memory_text(connection, memory.id, text)
     return reworded
 
 
@@ -195,7 +189,7 @@ def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memo
 
 
 def _record_decision(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
-    if not memory_table.record_decision(connection, memory, status, file, now):
+    if not record_memory_decision(connection, memory, status, file, now):
         raise UserError(f"somebody decided about memory {memory.id} meanwhile", f"hardwon memory show {memory.id}")
 
 
@@ -217,7 +211,7 @@ def list_approved_pages(connection: Connection, home: str, project: str | None =
     """
     approved_hashes = approvals.read_live_hashes(connection, approvals.MEMORY)
     pages = list[memory_files.MemoryPage]()
-    for memory in memory_table.list_memories(connection, "active", project=project):
+    for memory in list_memories(connection, "active", project=project):
         page = read_page(home, memory)
         if page and page.text and approved_hashes.get(str(memory.id)) == compute_approval_hash(memory.type, page.text):
             pages.append(page)
@@ -283,7 +277,7 @@ def fingerprint_approved(connection: Connection, home: str) -> str:
             approved_hashes.get(str(memory.id)),
             memory_files.read_file_stamp(memory_files.get_memory_path(home, memory)),
         )
-        for memory in memory_table.list_memories(connection, "active")
+        for memory in list_memories(connection, "active")
     ]
     return sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
 
@@ -293,9 +287,7 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
     folder = memory_files.get_project_folder(home, project)
     if paths.is_inside(home, folder):
         return []
-    known_files = {
-        memory.file for memory in memory_table.list_memories(connection, project=project) if memory.project == project
-    }
+    known_files = {memory.file for memory in list_memories(connection, project=project) if memory.project == project}
     names = [name for name in sorted(memory_files.list_file_names(folder)) if name not in known_files]
     pages = [memory_files.read_memory_file(os.path.join(folder, name), project) for name in names]
     return [page for page in pages if page and page.text]
@@ -304,7 +296,7 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
 def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
     """Return what is wrong with the active memories: name, fault and fix for each."""
     faults, checked_pages = list[tuple[str, str, str]](), list[memory_files.MemoryPage]()
-    for memory in memory_table.list_memories(connection, "active", project=project):
+    for memory in list_memories(connection, "active", project=project):
         name, page = f"M:{memory.id}", read_page(home, memory)
         if page is None:
             missing_file = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from hardwon.agents.transcript_steps import identify_agent, load_transcript_module
-from hardwon.handoff.lasting_statements import (
+from hardwon.memories.lasting_statements import (
     MAX_STATEMENT_CHARS,
     MAX_STATEMENTS,
     find_lasting_statements,

@@ -9,48 +9,40 @@ import os
 
 from hardwon import claims, paths
 from hardwon.clock import DUPLICATE_SECONDS
-from hardwon.lessons.decision import (
+from hardwon.lessons.call_replies import AGENTS_NOTED_AFTER_CALL, BLOCKED_INTRO, add_recalled_notes, reply_to_call
+from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.reply_parts import merge_replies
+from hardwon.lessons.session_claims import OPENED_CLAIM, PROTOCOL_CLAIM, SessionClaims
+from hardwon.lessons.start_replies import (
     AGENTS_NEVER_OPENED,
-    AGENTS_NOTED_AFTER_CALL,
     AGENTS_OPENED_AT_PROMPT,
-    BLOCKED_INTRO,
-    OPENED_CLAIM,
-    PROTOCOL_CLAIM,
-    SessionClaims,
-    add_recalled_notes,
     build_session_brief,
-    merge_replies,
-    reply_to_call,
     reply_to_session_start,
     reply_to_subagent_start,
 )
-from hardwon.lessons.manifest_index import ManifestIndex
+from hardwon.lessons.typed_prompts import (
+    can_be_for_hardwon,
+    is_allow_command,
+    is_answered_by_hardwon,
+    is_remember_prompt,
+)
 from hardwon.projects import find_git_root, find_project_path, list_equivalent_folders
 from hardwon.self_protection.commands import judge_call
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.text.fence import fence_text
 from hardwon.text.handoff_request import COMPACTION_PROPOSAL, HANDOFF_PROMPT, HANDOFF_REQUEST, PROPOSAL
-from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, frozen, replace
+from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hardwon.lessons.decision import HookSources
+    from hardwon.lessons.hook_sources import HookSources
     from hardwon.types import Event
 
 FILE_MEMORY_TOOLS = ("Read", *EDIT_TOOLS)
 AFTER_CALL_EVENTS = ("PostToolUse", "PostToolUseFailure")
 MAX_PATH_CHARS = 120
-MAX_NAMES = 18
-MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
-MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
-_VERBS_BY_TOPIC = {
-    "": ("accept", "reject", "undo"),
-    "handoff": ("ratify", "discard"),
-    "memory": ("approve", "reject", "retire"),
-}
-_SHORT_FORMS = {"ratify": "handoff", "discard": "handoff", "approve": "memory"}
 REFUSED_DECISION = "a decision was not carried out"
 MAX_REFUSED_CHARS = 200  # shown part of a refused decision
 MAX_LOG_BYTES = 200_000
@@ -207,31 +199,10 @@ def _reply_to_prompt(
     return reply
 
 
-def is_remember_prompt(prompt: str) -> bool:
-    """Return whether a prompt may ask to remember something; `handoff.typed_memory` decides."""
-    text = prompt.strip()
-    if len(text) > MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
-        return False
-    words = text[:40].lower().replace(",", " ").split()
-    if words[:1] == ["please"]:
-        words = words[1:]
-    return words[:2] == ["remember", "that"] or words[:2] == ["remember", "that:"]
-
-
 def answer_prompt(event: Event, answer: str) -> HookReply:
     """Reply to a prompt for hardwon; a command stops here, a lesson within other text goes on to the model."""
     is_command = is_answered_by_hardwon(event) or is_allow_command(event.prompt.split())
     return HookReply(deny=answer) if is_command and answer else HookReply(notice=answer)
-
-
-def is_answered_by_hardwon(event: Event) -> bool:
-    """Return whether hardwon answers this prompt and the model does not see it, so that it is not recorded."""
-    is_typed = event.kind == "UserPromptSubmit" and not event.agent and event.source != "command"
-    if not is_typed or not can_be_for_hardwon(event.prompt):
-        return False
-    from hardwon.text.lesson_tags import has_only_blocks  # imported late because few prompts get here
-
-    return parse_decision(event.prompt.split()) is not None or has_only_blocks(event.prompt)
 
 
 def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
@@ -251,11 +222,6 @@ def append_to_hook_log(home: str, lines: Sequence[str], at: float) -> None:
     paths.append_to_log(os.path.join(home, paths.HOOK_LOG), text, MAX_LOG_BYTES)
 
 
-def is_allow_command(prompt_words: Sequence[str]) -> bool:
-    """Return whether a prompt lifts a block for its session."""
-    return prompt_words[:2] == ["hardwon", "allow"] and len(prompt_words) == 3
-
-
 def _is_duplicate(event: Event, home: str, subject: str) -> bool:
     """Return whether another hook just asked the same, as when a plugin is installed beside the settings."""
     # Use a separate folder, because a session start releases the session's claims.
@@ -267,44 +233,6 @@ def _is_duplicate(event: Event, home: str, subject: str) -> bool:
             return claimed_at is not None
         claims.release(path)
     return False
-
-
-def can_be_for_hardwon(prompt: str) -> bool:
-    """Return whether a prompt is a decision or may contain a lesson."""
-    if len(prompt) > MAX_PROMPT_CHARS:
-        return False
-    lowered = prompt.lower()
-    return bool(parse_decision(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
-
-
-@frozen
-class TypedDecision:
-    """A decision that a person typed; without a topic, each name says what it is about: L3, M3, H3."""
-
-    topic: str
-    verb: str
-    names: tuple[str, ...]
-
-
-def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
-    """Parse a typed decision; None for anything else, such as a sentence that only begins like one.
-
-    Both the full command and its short form count: `hardwon handoff ratify 3`, `hardwon ratify 3`.
-    """
-    if len(prompt_words) < 3 or prompt_words[0] != "hardwon":
-        return None
-    verb, names = prompt_words[1], tuple(prompt_words[2:])
-    topic = _SHORT_FORMS.get(verb, "")
-    if verb in _VERBS_BY_TOPIC:
-        topic, verb, names = verb, names[0], names[1:]
-    is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))
-    return TypedDecision(topic, verb, names) if is_valid and verb in _VERBS_BY_TOPIC[topic] else None
-
-
-def _is_name(word: str) -> bool:
-    """Return whether a word is a number, with or without its letter, a slug or a session id."""
-    number = word[1:].removeprefix(":") if word[:1] in ("L", "M", "H") else word
-    return number.isdigit() or (len(word) > 5 and "-" in word[1:-1])
 
 
 def _allow_lesson(index: ManifestIndex, home: str, session_claims: SessionClaims, slug: str) -> HookReply:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.handoff.typed_memory import TypedMemory, find_typed_memory
-from hardwon.lessons.delivery import is_remember_prompt
+from hardwon.lessons.typed_prompts import is_remember_prompt
+from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from hardwon.handoff.typed_sentences import find_typed_sentences
+from hardwon.memories.typed_sentences import find_typed_sentences
 from hardwon.text.similarity import tokenize
 from hardwon.types import frozen
 

@@ -15,8 +15,8 @@ from hardwon.agents.diagnosis import Check
 from hardwon.errors import UserError
 from hardwon.lessons import health, manifest
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.delivery import open_index
 from hardwon.lessons.health import LessonFacts
+from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
 from hardwon.lessons.manifest import BuildResult
 from hardwon.lessons.pattern_search import PatternCache

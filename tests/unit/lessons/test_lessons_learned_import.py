@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.foreign_lessons import convert_lessons
+from hardwon.lessons.lessons_learned_import import convert_lessons
 from hardwon.lessons.record import BadRecord, parse_lesson, to_lesson_record
 from hardwon.lessons.validation import find_lesson_faults
 

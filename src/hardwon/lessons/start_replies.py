@@ -1,0 +1,205 @@
+"""Reply to the start of a session or sub-agent: how to report a lesson, start lessons, and what is recalled."""
+
+from __future__ import annotations
+
+from hardwon.lessons.reply_parts import (
+    build_delivery,
+    build_reply,
+    count_bytes,
+    format_full_lesson,
+    mark_stale,
+    select_lessons,
+)
+from hardwon.lessons.session_claims import PROTOCOL_CLAIM
+from hardwon.projects import is_in_scope
+from hardwon.text.brief_layout import (
+    SECTION_SEPARATOR,
+    SECTION_SHARES,
+    BriefSection,
+    allot_room,
+    count_characters,
+    drop_noted_lines,
+    fit_section,
+    is_in_notes,
+    measure_lines,
+)
+from hardwon.text.fence import fence_text
+from hardwon.types import EMPTY_REPLY, HookReply, frozen, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hardwon.lessons.hook_sources import HookSources
+    from hardwon.lessons.manifest_index import ManifestIndex
+    from hardwon.lessons.session_claims import SessionClaims
+    from hardwon.text.brief_layout import BriefLine
+    from hardwon.types import Event, ManifestEntry
+
+START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; leave room for the fence and a margin
+SUBAGENT_LIMIT = 2_000
+# These take the place of a lesson's slug when a brief is delivered, or an agent is asked for a lesson.
+BRIEF_SLUG, REQUEST_SLUG = "brief", "lesson-request"
+RECORDING_NOTICE = "hardwon is recording this session."
+SEARCH_HINT = "Find past work: hardwon search WORDS"
+PROTOCOL = """\
+hardwon keeps what agents learned the hard way. When you were corrected, or something failed here and you found out \
+what works instead, write this block into your answer, once, with real content. A person reviews it before it is used. \
+No block for slips such as a wrong path or a typo.
+
+#lesson
+tool: Bash
+trigger: <the exact command>
+problem: <what went wrong and why>
+solution: <what to do instead>
+tags: tool:git, severity:error
+#/lesson"""
+SHORT_PROTOCOL = """\
+Corrected, or found out the hard way what works here? Put this block into your last message, with real content.
+
+#lesson
+tool: Bash
+trigger: <the exact command>
+problem: <what went wrong and why>
+solution: <what to do instead>
+#/lesson"""
+# When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
+# open with the first prompt.
+AGENTS_OPENED_AT_PROMPT = ("gemini",)
+AGENTS_NEVER_OPENED = ("grok",)  # it shows the model nothing of what a hook says at the start
+_LAST_SECTIONS = ("handoff", "resume", "summary")  # these say where the last session left off
+
+
+@frozen
+class SessionBrief:
+    """The sections that open a session, in order, and the lessons in them."""
+
+    sections: tuple[BriefSection, ...]
+    chosen_lessons: tuple[tuple[ManifestEntry, str], ...]
+
+    @property
+    def text(self) -> str:
+        body = SECTION_SEPARATOR.join(section.text for section in self.sections if section.text)
+        return fence_text(body) if body else ""
+
+
+def build_session_brief(
+    index: ManifestIndex,
+    lines: Sequence[BriefLine],
+    note_statements: frozenset[str],
+    session_claims: SessionClaims | None,
+    *,
+    equivalent_folders: Sequence[str],
+    sources: HookSources | None = None,
+) -> SessionBrief:
+    """Build the opening of a session: the lesson protocol, the start lessons, and what is recalled of the project.
+
+    Each part gets a share of the room. Statements already in the project's notes are left out. Without claims it is a
+    preview.
+    """
+    protocol: list[str] = []
+    if index.settings["lessonProtocol"] and (session_claims is None or session_claims.take(PROTOCOL_CLAIM)):
+        protocol = [PROTOCOL]
+    all_entries = (mark_stale(entry, sources) for entry in _list_start_entries(index, equivalent_folders))
+    scoped_entries = [entry for entry in all_entries if entry]
+    entries = [entry for entry in scoped_entries if not _is_in_notes(entry, note_statements)]
+    lines_by_section: dict[str, list[BriefLine]] = {name: [] for name in SECTION_SHARES}
+    for line in lines:
+        lines_by_section.get(line.section, []).append(line)
+    sizes = {
+        name: measure_lines(drop_noted_lines(section_lines, note_statements))
+        for name, section_lines in lines_by_section.items()
+    }
+    # Choose the lessons for the room they would get at full size. The other sections then get what the chosen ones
+    # leave.
+    full_size = count_bytes(SECTION_SEPARATOR.join([*protocol, *map(format_full_lesson, entries), ""]))
+    sizes["lessons"] = full_size
+    lessons_room = allot_room(sizes, START_LIMIT)["lessons"]
+    budget = lessons_room - count_bytes(SECTION_SEPARATOR.join([*protocol, ""]))
+    chosen = select_lessons(entries, session_claims, budget=budget, limit=len(entries), keep_first_full=False)
+    body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
+    sizes["lessons"] = count_characters(body) + len(SECTION_SEPARATOR) if body else 0
+    rooms = allot_room(sizes, START_LIMIT)
+    sections = []
+    for name, section_lines in lines_by_section.items():
+        if name == "lessons":
+            omitted_count, noted_count = len(entries) - len(chosen), len(scoped_entries) - len(entries)
+            section = BriefSection(name, body, full_size, lessons_room, len(chosen), omitted_count, noted_count)
+        else:
+            section = fit_section(name, section_lines, rooms[name], note_statements)
+        sections.append(section)
+    return SessionBrief(tuple(sections), tuple(chosen))
+
+
+def _list_start_entries(index: ManifestIndex, equivalent_folders: Sequence[str]) -> list[ManifestEntry]:
+    entries = [index.read_entry(number) for number in index.start_numbers]
+    return [entry for entry in entries if is_in_scope(entry.project, equivalent_folders)]
+
+
+def _is_in_notes(entry: ManifestEntry, note_statements: frozenset[str]) -> bool:
+    """Return whether the notes have this lesson's summary, or its last line, which says what to do."""
+    statements = [entry.summary, *(line.replace("**Fix**:", "") for line in entry.text.splitlines()[-1:])]
+    return any(is_in_notes(statement, note_statements) for statement in statements)
+
+
+def reply_to_session_start(
+    event: Event,
+    index: ManifestIndex,
+    session_brief: SessionBrief,
+    session_claims: SessionClaims,
+    *,
+    viewer_address: str = "",
+) -> HookReply:
+    """Reply to a session start with the opening, and with a line or two for the person."""
+    if not session_brief.text:
+        return EMPTY_REPLY
+    reply = build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
+    recalled_phrases = [
+        _format_count(section.shown_lines, "observation") if section.name == "index" else section.notice
+        for section in session_brief.sections
+        if section.text and section.name != "lessons"
+    ]
+    recalled_phrases = [phrase for phrase in recalled_phrases if phrase]
+    deliveries = list(reply.deliveries)
+    if recalled_phrases:
+        deliveries.append(build_delivery(event, BRIEF_SLUG, BRIEF_SLUG, ", ".join(recalled_phrases), "start"))
+    # A person who compacts or resumes a session has already seen this line.
+    is_new_session = event.kind == "UserPromptSubmit" or event.source == "startup"
+    notice = ""
+    if index.settings["showDeliveries"] and is_new_session:
+        # The last work and the next step tell a person more than how much was recalled.
+        last_phrases = [
+            section.notice
+            for section in session_brief.sections
+            if section.text and section.notice and section.name in _LAST_SECTIONS
+        ]
+        phrases = last_phrases[:1] or recalled_phrases
+        if session_brief.chosen_lessons and not last_phrases:
+            phrases = [_format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
+        notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
+    return replace(reply, notice=notice, deliveries=tuple(deliveries))
+
+
+def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> str:
+    """Format the person's line at a session start: where to look in the first session, later what was recalled."""
+    view_hint = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
+    if is_first:
+        return f"{RECORDING_NOTICE} {view_hint}. {SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
+    return f"hardwon: {opening}. {view_hint}" if opening else ""
+
+
+def reply_to_subagent_start(
+    event: Event, index: ManifestIndex, session_claims: SessionClaims, *, equivalent_folders: Sequence[str]
+) -> HookReply:
+    """Reply to a sub-agent's start in short: it has little room, and reports to the agent that called it."""
+    entries = _list_start_entries(index, equivalent_folders)
+    chosen = select_lessons(
+        entries, session_claims, budget=SUBAGENT_LIMIT, limit=len(entries), is_short=True, keep_first_full=False
+    )
+    protocol = [SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
+    body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
+    return build_reply(event, index, chosen, context=fence_text(body)) if body else EMPTY_REPLY
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
