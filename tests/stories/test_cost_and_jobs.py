@@ -13,6 +13,7 @@ from hardwon.store import db, jobs, observations, runs, turns
 from hardwon.types import Observation, Summary
 from tests.stories.test_purge import holding
 from tests.support.house import House, failed, prompt, used, wait_for
+from tests.support.model_runs import list_latest_runs
 
 TEXT = "Wombat Ouagadougou-4417 pelican"
 CAPS = {"runsPerDay": 200, "tokensPerDay": 1_000_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 20}
@@ -135,7 +136,7 @@ def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.C
     assert [tuple(row) for row in rows] == [(1, "Bash in turn 1"), (2, "Bash in turn 3")]
     assert observations.find_summary(after, 1) is None
     assert {(one["kind"], one["why"]) for one in jobs.list_jobs(after)} == {("refine", ""), ("distil", "")}
-    [run] = runs.list_latest_runs(after, limit=5, now=now)
+    [run] = list_latest_runs(after, limit=5, now=now)
     assert (run.why, run.tokens_in, run.project) == ("", 1000, "/home/dev/project")
     assert turns.list_changed_turns(after, 1) == [1]
     distil(after)

@@ -23,7 +23,7 @@ from hardwon.memories.memories import compute_approval_hash, read_page
 from hardwon.store import approvals, db, efficacy, memories, reflections
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, UPGRADE, Approval
 from hardwon.store.db import Connection, transaction
-from hardwon.text.characters import to_printable_line
+from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import Lesson, Memory
 
 MAX_ANNOUNCED = 5  # at a session start; the rest is counted
@@ -230,7 +230,7 @@ def announce(connection: Connection, now: float) -> str:
     lines = list[str]()
     if upgraded:
         kinds = Counter(approval.kind for approval in upgraded)
-        counts_text = ", ".join(_format_count(count, _NOUNS[kind]) for kind, count in kinds.items())
+        counts_text = ", ".join(format_count(count, _NOUNS[kind]) for kind, count in kinds.items())
         lines.append(f"hardwon: approvals are recorded from now on; what was in force stays so: {counts_text}")
     lines += _format_announcements(
         [_describe_approval(connection, approval) for approval in others[:MAX_ANNOUNCED]], len(others)
@@ -239,12 +239,6 @@ def announce(connection: Connection, now: float) -> str:
 
 
 _NOUNS = {LESSON: "lesson", MEMORY: "memory", HANDOFF: "handoff", TRUST: "trusted file"}
-
-
-def _format_count(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
 
 
 def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int) -> list[str]:

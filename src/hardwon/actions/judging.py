@@ -109,11 +109,11 @@ def store_judgements(home: str, connection: Connection, text: str, reader: str) 
         episodes = candidates.list_episodes(connection, candidate.signature)
         void = judge.check_judgement(submission, episodes, is_excluded)
         judgement = Judgement(candidate.number, clock.now(), reader, submission.verdict, submission.body, void)
-        judgements.append(_store_judgement(connection, values, candidate, judgement, episodes))
+        judgements.append(_save_judgement(connection, values, candidate, judgement, episodes))
     return judgements, unknown_numbers
 
 
-def _store_judgement(
+def _save_judgement(
     connection: Connection,
     values: Mapping[str, Any],
     candidate: Candidate,
@@ -160,6 +160,6 @@ def ask_model_to_judge(home: str, connection: Connection, limit: int) -> Iterato
     try:
         for judgement in judgements:
             candidate, episodes = asked[judgement.candidate]
-            yield _store_judgement(connection, values, candidate, judgement, episodes)
+            yield _save_judgement(connection, values, candidate, judgement, episodes)
     except llm.Failed as error:
         raise UserError(f"{reader} stopped: {error.reason}", "hardwon cost; earlier judgements are kept") from None

@@ -54,7 +54,7 @@ class OpenTranscript(NamedTuple):
 
 @contextmanager
 def open_transcript(path: str, last_position: ReadPosition | None = None) -> Iterator[OpenTranscript]:
-    """Read on behind a position, or from the beginning if it does not hold; OSError if it cannot be read."""
+    """Open a transcript after the last read position; from the beginning if the file was replaced or cut since."""
     if is_database_session(path):
         # The inode is the database's: a database that was replaced is read from the beginning.
         stat = _build_stat(database.get_session(path))

@@ -82,7 +82,7 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
             if not judged_count:
                 click.echo("nothing to judge: hardwon scan")
         elif file:
-            _store_judgements(home, connection, file)
+            _read_and_save_judgements(home, connection, file)
         elif is_open:
             _list_open_failures(home, connection)
         elif as_json:
@@ -300,7 +300,7 @@ def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:
     return {**changes, **{key: None for key in old_fields if key not in new_fields}}
 
 
-def _store_judgements(home: str, connection: Connection, file: str) -> None:
+def _read_and_save_judgements(home: str, connection: Connection, file: str) -> None:
     from hardwon.actions.judging import store_judgements
 
     try:

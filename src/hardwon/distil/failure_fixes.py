@@ -40,7 +40,7 @@ class FailureFix:
     edits: tuple[ToolAction, ...]  # between the first failure and the action that worked
 
     @property
-    def told_failure(self) -> ToolAction:
+    def shown_failure(self) -> ToolAction:
         """The failure to tell: the first, or the last if at first the program itself was missing or used wrongly."""
         is_of_program = self.failure_kind in ("environment", "interface")
         return self.failed_actions[-1 if is_of_program else 0]

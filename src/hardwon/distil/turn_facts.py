@@ -139,7 +139,7 @@ def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     only rejected a commit.
     """
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    failed, working_action = group[0].told_failure, group[-1].worked
+    failed, working_action = group[0].shown_failure, group[-1].worked
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
     failed_command, working_command = failed.label, working_action.label if working_action else ""
     if not paths:  # both commands are told, so leave out the end that they share

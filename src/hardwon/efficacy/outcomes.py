@@ -100,17 +100,7 @@ def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, 
     if lesson is None or trigger is None:
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
-    window = [
-        call
-        for number, call in enumerate(context.calls)
-        if call.prompt == context.turn or number <= WINDOW_CALLS or call is fired_call
-    ]
-    repeats, other_calls = [], []
-    for call in window:
-        if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
-            other_calls.append(call)
-        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in _STOPPING):
-            repeats.append(call)
+    repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
     expected_words = list_failure_words(lesson)
     for call in repeats:
         # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
@@ -118,10 +108,7 @@ def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, 
             return Outcome(IGNORED, call)
         if call.outcome == "failed" and is_expected_failure(call.signature, expected_words):
             return Outcome(REPEATED_FAILED, call)
-    is_over = context.is_ended or (len(context.calls) > WINDOW_CALLS and context.is_turn_over)
-    if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
-        is_over = False
-    if not is_over and now - context.last_at <= IDLE_SECONDS:
+    if _may_continue(firing, context, now):
         return None
     if repeats:
         fine_call = next((call for call in repeats if call.outcome == "fine"), None)
@@ -137,6 +124,29 @@ def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, 
     if context.is_turn_over or context.is_ended or other_calls:
         return Outcome(GIVEN_UP)
     return Outcome(UNKNOWN)
+
+
+def _split_repeats(
+    firing: Firing, context: FiringContext, fired_call: StoredCall | None, trigger: Trigger
+) -> tuple[list[StoredCall], list[StoredCall]]:
+    """Return the calls of the window that repeat the mistake and ran, and those that are about something else."""
+    repeats, other_calls = [], []
+    for number, call in enumerate(context.calls):
+        if call.prompt != context.turn and number > WINDOW_CALLS and call is not fired_call:
+            continue
+        if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
+            other_calls.append(call)
+        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in _STOPPING):
+            repeats.append(call)
+    return repeats, other_calls
+
+
+def _may_continue(firing: Firing, context: FiringContext, now: float) -> bool:
+    """Return whether more calls may follow in the window of this firing."""
+    is_over = context.is_ended or (len(context.calls) > WINDOW_CALLS and context.is_turn_over)
+    if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
+        is_over = False
+    return not is_over and now - context.last_at <= IDLE_SECONDS
 
 
 def build_trigger(lesson: Lesson) -> Trigger | None:

@@ -560,7 +560,7 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
 
 
 def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement:
-    failing, worked = group[0].told_failure, group[-1].worked
+    failing, worked = group[0].shown_failure, group[-1].worked
     assert worked, "only what was put right comes here"
     reason = _find_reason(failing)
     paths = phrasing.list_files_modified([action for fix in group for action in fix.edits])

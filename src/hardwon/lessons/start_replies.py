@@ -23,6 +23,7 @@ from hardwon.text.brief_layout import (
     is_in_notes,
     measure_lines,
 )
+from hardwon.text.characters import format_count
 from hardwon.text.fence import fence_text
 from hardwon.types import EMPTY_REPLY, HookReply, frozen, replace
 
@@ -155,7 +156,7 @@ def reply_to_session_start(
         return EMPTY_REPLY
     reply = build_reply(event, index, session_brief.chosen_lessons, context=session_brief.text)
     recalled_phrases = [
-        _format_count(section.shown_lines, "observation") if section.name == "index" else section.notice
+        format_count(section.shown_lines, "observation") if section.name == "index" else section.notice
         for section in session_brief.sections
         if section.text and section.name != "lessons"
     ]
@@ -175,7 +176,7 @@ def reply_to_session_start(
         ]
         phrases = last_phrases[:1] or recalled_phrases
         if session_brief.chosen_lessons and not last_phrases:
-            phrases = [_format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
+            phrases = [format_count(len(session_brief.chosen_lessons), "lesson"), *recalled_phrases]
         notice = _format_start_notice(", ".join(phrases), session_claims.take_first_session(), viewer_address)
     return replace(reply, notice=notice, deliveries=tuple(deliveries))
 
@@ -199,7 +200,3 @@ def reply_to_subagent_start(
     protocol = [SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
     body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
     return build_reply(event, index, chosen, context=fence_text(body)) if body else EMPTY_REPLY
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from hardwon.store import documents
 from hardwon.store.db import Connection
+from hardwon.text.characters import format_count
 
 
 def describe_backlog(connection: Connection, *, with_vectors: bool = True) -> str:
     """Return one line about what is not indexed yet; empty if everything is."""
     without_words, without_vector = documents.count_backlog(connection)
     if without_words:
-        return f"{_format_count(without_words)} not indexed yet"
+        return f"{format_count(without_words, 'record')} not indexed yet"
     if without_vector and with_vectors:
-        return f"{_format_count(without_vector)} not found by meaning yet, only by words"
+        return f"{format_count(without_vector, 'record')} not found by meaning yet, only by words"
     return ""
-
-
-def _format_count(count: int) -> str:
-    return f"{count:,} {'record' if count == 1 else 'records'}"

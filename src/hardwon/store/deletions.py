@@ -63,14 +63,14 @@ def list_newest(connection: Connection, limit: int) -> list[Deletion]:
     return [Deletion(**row | {"rows": json.loads(row["rows"])}) for row in rows]
 
 
-def bury(connection: Connection, kind: str, names: Iterable[str], deleted_before: float) -> None:
+def add_tombstones(connection: Connection, kind: str, names: Iterable[str], deleted_before: float) -> None:
     """Leave a tombstone for each session or project of these names, within the caller's transaction."""
     salt = _read_salt(connection)
     for name in names:
         _insert_tombstone(connection, kind, salt, PurgedText(_compute_digest(salt, name), 0, 0, deleted_before))
 
 
-def bury_text(connection: Connection, pieces: Sequence[str], deleted_before: float) -> None:
+def add_text_tombstones(connection: Connection, pieces: Sequence[str], deleted_before: float) -> None:
     """Leave a tombstone for each piece of a text (`traces.split_into_pieces`), within the caller's transaction."""
     salt = _read_salt(connection)
     for piece in pieces:

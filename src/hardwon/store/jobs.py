@@ -67,7 +67,7 @@ def lease_next(connection: Connection, *, lease: str, now: float, kinds: Sequenc
     where = f" and kind in ({', '.join('?' * len(kinds))})" if kinds else ""
     with transaction(connection):
         # A lease that ends later than any lease can was taken before the clock was set back.
-        _free_jobs(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
+        _requeue_running_jobs(connection, "lease_until not between ? and ?", (now, now + 2 * LEASE_SECONDS))
         row = connection.execute(
             f"""
             update jobs set state = 'running', lease = ?, lease_until = ?, tries = tries + 1 where id = (
@@ -131,10 +131,10 @@ def _requeue_job(connection: Connection, job: Job, due_at: float, why: str, *, t
 def release_leases(connection: Connection, lease_prefix: str) -> int:
     """Free the jobs of a process that is known to be gone; return how many."""
     with transaction(connection):
-        return _free_jobs(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
+        return _requeue_running_jobs(connection, "substr(lease, 1, length(?1)) = ?1", (lease_prefix,))
 
 
-def _free_jobs(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
+def _requeue_running_jobs(connection: Connection, condition: str, values: tuple[object, ...]) -> int:
     """Queue running jobs that no process works on again; after the last try they are dead."""
     return connection.execute(
         f"""

@@ -110,7 +110,7 @@ def purge_target(
     # Deleted rows are overwritten with zeros at once, not only when the file is rewritten.
     connection.execute("pragma secure_delete = on").fetchall()
     with transaction(connection):
-        target_kind = _bury_target(connection, target, at)
+        target_kind = _add_target_tombstones(connection, target, at)
         deleted_counts = _delete_target(connection, target, at)
         deletions.record(connection, deletions.PURGE, target_kind, deleted_counts, at)
         # Every process that read the database before this refuses to write what it read.
@@ -132,20 +132,20 @@ def preview_purge(connection: Connection, target: PurgeTarget) -> Counter[str]:
         connection.execute("rollback")
 
 
-def _bury_target(connection: Connection, target: PurgeTarget, at: float) -> str:
+def _add_target_tombstones(connection: Connection, target: PurgeTarget, at: float) -> str:
     """Leave tombstones for what is about to be deleted, so that no import brings it back; return its kind."""
     if target.text_pieces:
-        deletions.bury_text(connection, target.text_pieces, at)
+        deletions.add_text_tombstones(connection, target.text_pieces, at)
         return deletions.TEXT
     if target.older_than is not None:
         # A session that began earlier may go on, so only its part from before the time is covered.
         names = fetch_column(connection, "select session from sessions where started_at < ?", target.older_than)
-        deletions.bury(connection, deletions.SESSION, names, target.older_than)
+        deletions.add_tombstones(connection, deletions.SESSION, names, target.older_than)
         return "older-than"
-    deletions.bury(connection, deletions.SESSION, find_target_sessions(connection, target), at)
+    deletions.add_tombstones(connection, deletions.SESSION, find_target_sessions(connection, target), at)
     if target.session:
         return deletions.SESSION
-    deletions.bury(connection, deletions.PROJECT, [target.project], at)
+    deletions.add_tombstones(connection, deletions.PROJECT, [target.project], at)
     return deletions.PROJECT
 
 

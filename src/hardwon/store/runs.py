@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, transaction
-from hardwon.types import Run, frozen, replace
+from hardwon.types import frozen
 
 BEGUN, LOST = "begun", "lost"
 LOST_SECONDS = 3600.0  # after which an unsettled run counts as lost
@@ -22,7 +22,6 @@ GROUPS = ("day", "purpose", "project", "model", "outcome")
 _INSTANT = 1e-6
 _MAX_WHY_CHARS = 500
 _ROUNDING_DOLLARS = 1e-9  # the error of adding up floats
-_COLUMNS = ", ".join(Run.__annotations__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +170,3 @@ def sum_by_group(connection: Connection, *, group: str, since: str, now: float) 
 def count_refusals(connection: Connection, *, since: str) -> list[dict[str, Any]]:
     """Return how often each cap refused a run, by day."""
     return fetch_dicts(connection, "select day, cap, times from refusals where day >= ? order by day, cap", since)
-
-
-def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:
-    """Return the last runs, newest first; one that was never settled is lost after a while."""
-    runs = [
-        Run(*row)
-        for row in connection.execute(f"select {_COLUMNS} from runs order by at desc, id desc limit ?", (limit,))
-    ]
-    lost_before = now - LOST_SECONDS
-    return [replace(run, outcome=LOST) if run.outcome == BEGUN and run.at < lost_before else run for run in runs]

@@ -537,7 +537,7 @@ def delete(connection: Connection, session: int) -> int:
             return 0
         now = clock.now()
         deletions.record(connection, deletions.SESSIONS_DELETE, deletions.SESSION, {"sessions": 1, **counts}, now)
-        deletions.bury(connection, deletions.SESSION, [row["session"]], now)
+        deletions.add_tombstones(connection, deletions.SESSION, [row["session"]], now)
         begin_epoch(connection)
         connection.execute(
             """

@@ -6,6 +6,13 @@ BYTES_PER_TOKEN = 4  # about right for English and code
 _EQUIVALENT_LETTERS = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
 
 
+def format_count(count: int, noun: str) -> str:
+    """Format a count with its noun: `1 memory`, `1,200 memories`, `2 lessons`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+
+
 def fold_case(text: str) -> str:
     """Lower a text so that a plain `in` can replace a case-insensitive regex search.
 

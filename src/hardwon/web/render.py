@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
-from hardwon.text.characters import make_printable, to_printable_line
+from hardwon.text.characters import format_count, make_printable, to_printable_line
 
 MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -113,10 +113,6 @@ def cut_text(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
-def format_count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     html = Markup("")
     end = 0
@@ -126,7 +122,7 @@ def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     return html + Markup("{}").format(sanitize_value(text[end:]))
 
 
-def build_record_path(slug: str) -> str:
+def build_delivered_page_path(slug: str) -> str:
     """Return the page of something that was delivered: a lesson by its slug, other records by id; none for others."""
     if slug in ("", BRIEF_SLUG, REQUEST_SLUG):
         return ""
@@ -151,7 +147,7 @@ _FILTERS = {
     "listed": parse_list,
     "markdown": render_markdown,
     "query": build_query,
-    "record_path": build_record_path,
+    "record_path": build_delivered_page_path,
     "short_time": format_recent_time,
     "time": format_time,
 }

@@ -34,7 +34,8 @@ from hardwon.distil.llm.exchange import parse_retry_after
 from hardwon.distil.llm.http_api import ask_anthropic, ask_openai
 from hardwon.distil.llm.prices import compute_cost, find_price
 from hardwon.errors import UserError
-from hardwon.store import db, runs
+from hardwon.store import db
+from tests.support.model_runs import list_latest_runs
 from tests.support.model_servers import COMPLETIONS, MESSAGES, ModelServer, Reply, Script
 
 KEY = "sk-made-up-" + "Zx9Qv7Lm3Kp1Rt5Yw8"
@@ -91,7 +92,7 @@ def sent(connection: db.Connection, provider: Provider, question: Question = QUE
 
 
 def ledger(connection: db.Connection) -> list[Any]:
-    return list(reversed(runs.list_latest_runs(connection, limit=2_000, now=clock.now())))
+    return list(reversed(list_latest_runs(connection, limit=2_000, now=clock.now())))
 
 
 # Answers

@@ -17,9 +17,10 @@ from hardwon.distil.llm import calls as asking
 from hardwon.distil.llm.http_api import ask_openai
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import MAX_GROUP_CHARS, refine_summary, refine_turn
-from hardwon.store import db, runs
+from hardwon.store import db
 from hardwon.text.light_json import dumps
 from hardwon.types import Call, Observation, Summary, Turn, replace
+from tests.support.model_runs import list_latest_runs
 from tests.support.model_servers import ModelServer, Reply, Request, Script
 
 CAPS = {"runsPerDay": 1_000, "tokensPerDay": 10**9, "dollarsPerDay": 1_000.0, "reflectionsPerDay": 20}
@@ -88,7 +89,7 @@ def told(**given: Any) -> str:
 
 
 def outcomes(connection: db.Connection) -> list[str]:
-    return [run.outcome for run in reversed(runs.list_latest_runs(connection, limit=2_000, now=clock.now()))]
+    return [run.outcome for run in reversed(list_latest_runs(connection, limit=2_000, now=clock.now()))]
 
 
 def test_a_good_answer_takes_the_place_of_the_plain_observations(served: Served, connection: db.Connection) -> None:

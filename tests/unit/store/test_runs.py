@@ -14,6 +14,7 @@ import pytest
 from hardwon.data import exports, imports
 from hardwon.store import db, retention, runs
 from hardwon.store.runs import Booking
+from tests.support.model_runs import list_latest_runs
 
 NOON = datetime(2026, 11, 16, 12, 0).timestamp()
 DAY = 86_400.0
@@ -71,7 +72,7 @@ def test_an_estimate_counts_until_it_is_known_what_a_run_came_to(store: db.Conne
     assert spent(store) == runs.DailySpending(1, 60, 0.05, 0)
     assert settle(store, booked) and not settle(store, booked, tokens_in=0)
     assert spent(store) == runs.DailySpending(1, 45, 0.01, 0)
-    [run] = runs.list_latest_runs(store, limit=5, now=NOON)
+    [run] = list_latest_runs(store, limit=5, now=NOON)
     assert (run.purpose, run.model, run.tokens_cached, run.duration, run.outcome) == (
         "observation",
         "small",
@@ -113,8 +114,8 @@ def test_what_cost_more_than_was_thought_is_seen_by_the_next(store: db.Connectio
 
 def test_a_run_that_nobody_settled_goes_on_counting_and_is_called_lost(store: db.Connection) -> None:
     book(store)
-    assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
-    assert [one.outcome for one in runs.list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
+    assert [one.outcome for one in list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
+    assert [one.outcome for one in list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
     [lost] = runs.sum_by_group(store, group="outcome", since="2026-11-16", now=NOON + DAY)
     assert (lost["name"], lost["tokens_in"], spent(store).tokens) == ("lost", 50, 60)
 
@@ -158,7 +159,7 @@ def test_processes_racing_never_pass_a_cap(
     racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     booked = sum(int(process.communicate()[0]) for process in racing)
     if day == date.today():
-        assert booked == fit == len(runs.list_latest_runs(store, limit=1000, now=NOON))
+        assert booked == fit == len(list_latest_runs(store, limit=1000, now=NOON))
 
 
 def test_runs_go_out_and_come_in_once(

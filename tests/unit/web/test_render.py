@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hardwon.web.render import build_record_path, create_environment, describe_input, highlight, render_markdown
+from hardwon.web.render import build_delivered_page_path, create_environment, describe_input, highlight, render_markdown
 
 
 def test_markdown_is_shown_as_lists_quotes_and_code() -> None:
@@ -70,5 +70,5 @@ def test_a_call_is_described_by_its_command_or_path() -> None:
 
 
 def test_a_delivery_leads_to_its_lesson_or_record() -> None:
-    paths = [build_record_path(slug) for slug in ("git-stash", "O12", "", "brief")]
+    paths = [build_delivered_page_path(slug) for slug in ("git-stash", "O12", "", "brief")]
     assert paths == ["/lessons/git-stash", "/found/O12", "", ""]
