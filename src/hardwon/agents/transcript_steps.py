@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import orjson
 
 from hardwon.agents import AGENT_PACKAGES, TRANSCRIPT_AGENTS
-from hardwon.agents.fields import get_list
+from hardwon.agents.fields import get_call_fields, get_list
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
 
@@ -31,6 +31,7 @@ _MAX_ID_LENGTH = 128
 _MAX_PATH_LENGTH = 4096
 _MAX_MISSES = 100  # failed searches, after which the document must escape its strings differently from our search
 _MAX_RECOUNTED = 8  # messages whose usage may be reported again
+_MAX_OPEN_CALLS = 200  # calls whose result is awaited
 _DENIAL = re.compile(rf"\A\s*(?:\w[\w ]*:\s*)*{FENCE_OPEN}|{FENCE_OPEN}\s*(?:Held once|Blocked) by hardwon")
 _OBJECT_START = re.compile(r"^\{", re.MULTILINE)
 _OBJECT_KEY = re.compile(r'\s*[,{]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
@@ -106,6 +107,21 @@ def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
     for name in vars(reader):
         if state and name in state:
             setattr(reader, name, state[name])
+
+
+def begin_call(open_tools: dict[str, str], step: Step, call: str, tool: str, tool_input: JsonObject) -> Step:
+    """Return the step of a call by Claude Code's names, and remember its tool, which its result does not name."""
+    call_id = shorten_id(call)
+    open_tools[call_id] = shorten_id(tool)
+    forget_oldest(open_tools, _MAX_OPEN_CALLS)
+    command, path, content = get_call_fields(tool, tool_input)
+    return step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
+
+
+def end_call(open_tools: dict[str, str], step: Step, call: str) -> Step:
+    """Return the step of a call's result, still without its outcome."""
+    call_id = shorten_id(call)
+    return step._replace(kind="result", call=call_id, tool=open_tools.pop(call_id, ""))
 
 
 def parse_timestamp(at: str) -> float:

@@ -14,7 +14,6 @@ from hardwon import clock, paths, projects
 from hardwon.actions.approvals import compile_manifest
 from hardwon.agents import AGENT_PACKAGES, load_settings, settings_files
 from hardwon.agents.codex.install import find_displaced_events
-from hardwon.agents.diagnosis import find_upgrade_hint, read_version
 from hardwon.agents.installation import (
     SettingsChange,
     plan_install,
@@ -22,6 +21,7 @@ from hardwon.agents.installation import (
     write_change,
     write_removal,
 )
+from hardwon.agents.installation_checks import find_upgrade_hint, read_version
 from hardwon.cli.context import confirm, open_store, require_person, show_diff, yes_option
 from hardwon.cli.output import echo_text
 from hardwon.cli.timer import SCHEDULERS, print_timer

@@ -14,7 +14,7 @@ from hardwon.actions import candidates
 from hardwon.actions.approvals import compile_manifest
 from hardwon.actions.lessons import accept_candidate
 from hardwon.agents import AGENT_PACKAGES, load_settings
-from hardwon.agents.diagnosis import find_path_fix
+from hardwon.agents.installation_checks import find_path_fix
 from hardwon.agents.settings_files import read_text_file, write_discovery_files
 from hardwon.cli.agents import install
 from hardwon.cli.candidate_list import MAX_LINE_CHARS

@@ -11,7 +11,7 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from hardwon import clock, paths, projects
-from hardwon.agents.diagnosis import Check
+from hardwon.agents.installation_checks import Check
 from hardwon.errors import UserError
 from hardwon.lessons import health, manifest
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.agents.copilot.payload import has_failed, normalize_call
-from hardwon.agents.fields import get_call_fields, get_first_text, get_object, get_text
+from hardwon.agents.fields import get_first_text, get_object, get_text
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
     TokenUsage,
+    begin_call,
     count_usage,
     create_counter,
+    end_call,
     extract_typed_words,
-    forget_oldest,
     get_count,
     is_hardwon_denial,
     parse_line,
@@ -30,7 +31,6 @@ from hardwon.agents.transcript_steps import (
     truncate_path,
 )
 
-_MAX_OPEN_CALLS = 200  # calls whose end is awaited
 _DENIED_BY_HOOK = "Denied by preToolUse hook"
 # Where VS Code and its relatives keep what belongs to a workspace, below the home.
 _EDITOR_FOLDERS = (
@@ -70,7 +70,7 @@ class Reader:
             yield from self._read_step(step, kind, data)
 
     def _read_step(self, step: Step, kind: str, data: JsonObject) -> Iterator[Step]:
-        call_id = shorten_id(get_text(data, "toolCallId"))
+        call_id = get_text(data, "toolCallId")
         if kind == "user.message":
             text = extract_typed_words(get_text(data, "content"))
             # A sub-agent's prompt is written by the agent that started it.
@@ -81,14 +81,11 @@ class Reader:
                 yield step._replace(text=text)
         elif kind == "tool.execution_start":
             tool, tool_input = normalize_call(get_text(data, "toolName"), get_object(data, "arguments"))
-            self.tools[call_id] = tool
-            forget_oldest(self.tools, _MAX_OPEN_CALLS)
-            command, path, content = get_call_fields(tool, tool_input)
-            yield step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
+            yield begin_call(self.tools, step, call_id, tool, tool_input)
         else:
-            tool = self.tools.pop(call_id, "")
+            result = end_call(self.tools, step, call_id)
             if data.get("success") is False or "result" in data:
-                yield _add_outcome(step._replace(kind="result", call=call_id, tool=tool), data)
+                yield _add_outcome(result, data)
 
 
 def _add_outcome(result: Step, data: JsonObject) -> Step:

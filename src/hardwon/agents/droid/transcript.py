@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon.agents.droid.payload import CONTRACT, strip_exit_line
-from hardwon.agents.fields import get_call_fields, get_object, get_text
+from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.hook_contract import read_blocks
 from hardwon.agents.transcript_steps import (
     Step,
+    begin_call,
     create_counter,
+    end_call,
     extract_typed_words,
-    forget_oldest,
     is_hardwon_denial,
     parse_line,
     parse_opening_objects,
@@ -23,7 +24,6 @@ from hardwon.agents.transcript_steps import (
     truncate_path,
 )
 
-_MAX_OPEN_CALLS = 200  # calls whose end is awaited
 _REMINDER = "<system-reminder>"
 
 
@@ -55,7 +55,8 @@ class Reader:
             block_step = step._replace(id=f"{line_id}.{index}")
             kind, text = get_text(block, "type"), strip_fenced(get_text(block, "text")).strip()
             if kind == "tool_use":
-                yield self._read_call(block_step, block)
+                call = CONTRACT.normalize_call(get_text(block, "name"), get_object(block, "input"))
+                yield begin_call(self.tools, block_step, get_text(block, "id"), *call)
             elif kind == "tool_result":
                 yield self._read_result(block_step, block)
             elif kind == "text" and text and not is_person:
@@ -63,17 +64,8 @@ class Reader:
             elif kind == "text" and not text.startswith(_REMINDER) and (typed_text := extract_typed_words(text)):
                 yield block_step._replace(kind="person", text=typed_text)
 
-    def _read_call(self, step: Step, block: Mapping[str, Any]) -> Step:
-        tool, tool_input = CONTRACT.normalize_call(get_text(block, "name"), get_object(block, "input"))
-        call_id = shorten_id(get_text(block, "id"))
-        self.tools[call_id] = shorten_id(tool)
-        forget_oldest(self.tools, _MAX_OPEN_CALLS)
-        command, path, content = get_call_fields(tool, tool_input)
-        return step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
-
     def _read_result(self, step: Step, block: Mapping[str, Any]) -> Step:
-        call_id = shorten_id(get_text(block, "tool_use_id"))
-        result = step._replace(kind="result", call=call_id, tool=self.tools.pop(call_id, ""))
+        result = end_call(self.tools, step, get_text(block, "tool_use_id"))
         text = get_text(block, "content")
         if is_hardwon_denial(text):
             return result._replace(denied=True)

@@ -9,14 +9,15 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hardwon.agents.fields import get_call_fields, get_object, get_text
+from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.grok.payload import CONTRACT, parse_result
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
+    begin_call,
     create_counter,
+    end_call,
     extract_typed_words,
-    forget_oldest,
     format_milliseconds,
     get_objects,
     is_hardwon_denial,
@@ -28,7 +29,6 @@ from hardwon.agents.transcript_steps import (
     truncate_path,
 )
 
-_MAX_OPEN_CALLS = 200  # calls whose end is awaited
 _DENIED_BY_HOOK = "Hook denied"
 
 
@@ -53,7 +53,7 @@ class Reader:
         self.cwd = truncate_path(get_text(output, "current_dir")) or self.cwd
         at = format_milliseconds(meta.get("agentTimestampMs"))
         step = Step("agent", number, step_id, at, shorten_id(get_text(params, "sessionId")), "", self.cwd)
-        call_id = shorten_id(get_text(update, "toolCallId"))
+        call_id = get_text(update, "toolCallId")
         if kind == "user_message_chunk":
             if text := extract_typed_words(strip_fenced(get_text(get_object(update, "content"), "text"))):
                 yield step._replace(kind="person", text=text)
@@ -63,13 +63,9 @@ class Reader:
         elif kind == "tool_call":
             name = get_text(get_object(get_object(update, "_meta"), "x.ai/tool"), "name") or get_text(update, "title")
             tool, tool_input = CONTRACT.normalize_call(name, get_object(update, "rawInput"))
-            self.tools[call_id] = shorten_id(tool)
-            forget_oldest(self.tools, _MAX_OPEN_CALLS)
-            command, path, content = get_call_fields(tool, tool_input)
-            yield step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
+            yield begin_call(self.tools, step, call_id, tool, tool_input)
         elif kind == "tool_call_update" and get_text(update, "status") in ("completed", "failed"):
-            result = step._replace(kind="result", call=call_id, tool=self.tools.pop(call_id, ""))
-            yield _add_outcome(result, update, output)
+            yield _add_outcome(end_call(self.tools, step, call_id), update, output)
 
 
 def _add_outcome(result: Step, update: JsonObject, output: JsonObject) -> Step:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hardwon.agents.opencode import payload as opencode_payload
-from hardwon.agents.opencode.payload import EVENT_TIMEOUTS, render_reply
+from hardwon.agents.opencode.payload import EVENT_TIMEOUTS, parse_plugin_payload, render_reply
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
@@ -13,4 +12,4 @@ __all__ = ["EVENT_TIMEOUTS", "parse_payload", "render_reply"]
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
-    return opencode_payload.parse_payload(kind, payload, agent="kilo")
+    return parse_plugin_payload("kilo", kind, payload)

@@ -67,7 +67,12 @@ _REFUSED_MESSAGE = "The user rejected permission to use this specific tool call"
 _ABORTED_MESSAGES = ("Tool execution aborted", "Cancelled")
 
 
-def parse_payload(kind: str, payload: bytes, agent: str = NAME) -> Event | None:
+def parse_payload(kind: str, payload: bytes) -> Event | None:
+    return parse_plugin_payload(NAME, kind, payload)
+
+
+def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload that our plugin handed over, in opencode or in an agent that has its plugins."""
     wire = load_payload(payload)
     if kind not in EVENT_TIMEOUTS or is_foreign(wire, (NAME,)):
         return None
