@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
-import re
+import sqlite3
 import sys
-import textwrap
 from collections.abc import Iterator
 
 import click
@@ -52,21 +52,27 @@ def cli_page() -> str:
 
 
 def schema_page() -> str:
+    """Return the tables as the migrations leave them, with their columns."""
     lines = [
         "# Schema",
         "",
         NOTE,
         "",
-        "One SQLite file, `~/.hardwon/hardwon.db`. Version 11 is the schema of 0.1.0; later steps are append-only.",
+        f"One SQLite file, `~/.hardwon/hardwon.db`, version {STEPS[-1][0]}. The SQL, with types and comments, is in",
+        "`src/hardwon/store/migrations.py`; its steps are append-only.",
         "",
+        "| table | columns |",
+        "|---|---|",
     ]
-    for version, statements in STEPS:
-        lines += [f"## Version {version}", ""]
-        for statement in statements:
-            text = textwrap.dedent(statement).strip()
-            table = re.match(r"create (?:virtual )?table (\w+)", text)
-            lines += [*([f"Table `{table[1]}`:", ""] if table else []), "```sql", text + ";", "```", ""]
-    return "\n".join(lines)
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        for _, statements in STEPS:
+            for statement in statements:
+                database.execute(statement)
+        tables = [name for (name,) in database.execute("select name from pragma_table_list where type != 'shadow'")]
+        for table in sorted(name for name in tables if not name.startswith("sqlite_")):
+            columns = [name for (name,) in database.execute("select name from pragma_table_info(?)", (table,))]
+            lines.append(f"| `{table}` | {', '.join(columns)} |")
+    return "\n".join([*lines, ""])
 
 
 def api_page() -> str:
