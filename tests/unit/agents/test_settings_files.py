@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from hardwon.agents import SettingsError
@@ -127,7 +127,6 @@ def fitting(text: str, path: KeyPath, number: int) -> tuple[str, list[list[str]]
         reject()
 
 
-@settings(deadline=None, max_examples=60)
 @given(texts, st.sampled_from(PATHS))
 def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: KeyPath) -> None:
     expected = edited(loaded(text), path, entry(1))
@@ -143,7 +142,6 @@ def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, p
     assert remove_elements(longer, path, is_entry(1), created_paths=made) == text
 
 
-@settings(deadline=None, max_examples=60)
 @given(documents(blanks=COMMENTED), st.sampled_from(PATHS))
 def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: KeyPath) -> None:
     expected = edited(get_value(text), path, entry(1))
@@ -156,7 +154,6 @@ def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: 
     assert remove_value(longer, ("mcp", "us"), created_paths=made) == text
 
 
-@settings(deadline=None, max_examples=60)
 @given(texts, st.lists(st.sampled_from(PATHS), min_size=2, max_size=4), st.randoms())
 def test_several_appends_are_undone_in_any_order(text: str, paths: list[KeyPath], random: Any) -> None:
     longer, done = text, []
@@ -175,7 +172,6 @@ def test_several_appends_are_undone_in_any_order(text: str, paths: list[KeyPath]
     assert longer == text
 
 
-@settings(deadline=None, max_examples=60)
 @given(documents(orderly=True), st.sampled_from([PRE, POST]), st.sampled_from([PRE, POST, ("a",)]))
 def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
     text: str, our_path: KeyPath, their_path: KeyPath
@@ -186,7 +182,6 @@ def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
     assert remove_elements(both, our_path, is_entry(1), created_paths=made) == alone
 
 
-@settings(deadline=None)
 @given(documents(), st.sampled_from([PRE, POST]), st.sampled_from(BLANKS))
 def test_what_a_person_changed_meanwhile_stays(text: str, path: KeyPath, blank: str) -> None:
     def change(text: str) -> str:
@@ -197,7 +192,6 @@ def test_what_a_person_changed_meanwhile_stays(text: str, path: KeyPath, blank: 
     assert remove_elements(change(longer), path, is_entry(1), created_paths=made) == change(text)
 
 
-@settings(deadline=None)
 @given(texts, st.sampled_from([PRE, POST]))
 def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: KeyPath) -> None:
     longer, made = fitting(text, path, 1)

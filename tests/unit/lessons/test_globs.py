@@ -238,7 +238,7 @@ def lists_of_globs(draw: st.DrawFn, root: str = "") -> list[str]:
     return [glob for glob in globs if not slips(glob) and glob.removeprefix("!").startswith("/") == bool(root)]
 
 
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @many

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.lessons.lessons_learned_import import convert_lessons
@@ -294,7 +294,6 @@ PATTERNS = [key for key in (*KEYS, *MORE) if key.endswith(("Patterns", "RegexSou
 ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 
 
-@settings(max_examples=100)
 @given(st.lists(ENTRY | JSON, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), ENTRY | JSON, max_size=2))
 def test_whatever_a_file_contains_no_lesson_with_patterns_fires_by_its_tool_alone(lessons: Any) -> None:
     entries = lessons if isinstance(lessons, list) else [*lessons.values()]

@@ -122,7 +122,7 @@ def patterns(groups: str, quantifiers: str, more: str = "") -> st.SearchStrategy
 MATCHABLE = patterns("( (?: (?i: (?-i:", "* + ? {2} {,2} {1,2}? {3,} +?")
 ANY = patterns("( (?: (?i: (?-i: (?= (?! (?<= (?<! (?>", "* + ? {2} {,2} {3,} +? *+ ++", r"\1 (?(1)ab|kiss)")
 TEXTS = st.text("abcABCkKsSiI\u212aſıİéÉΣςσß1 \n", max_size=14)
-SLOWLY = settings(deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+SLOWLY = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 def compiled(source: str) -> re.Pattern[str]:

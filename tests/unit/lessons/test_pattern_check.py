@@ -230,9 +230,7 @@ FLAGS = st.sampled_from([0, 0, re.IGNORECASE, re.MULTILINE, re.DOTALL, re.ASCII,
 # The engines disagree on a few characters rather than patterns: \x1c-\x1f are blank only to `re`; superscripts and
 # fractions are \w only to `re`, combining marks only to `regex`; and only `re` lets İ and ı match either i.
 TEXTS = st.text("abcAB1_ -.{}\n\téÉß", min_size=1, max_size=12)
-MANY = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
-)
+MANY = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 def for_regex(flags: int) -> int:

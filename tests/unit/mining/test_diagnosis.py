@@ -7,7 +7,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.agents.transcript_steps import Step
@@ -151,7 +151,6 @@ MORE = st.sampled_from([">", "[", "--loop''", "#", "{", "}", "<", "&", "$(", "${
 WORDS = PLAIN | SIGNS | MORE
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=9).map(" ".join), st.sampled_from(["--loop: no", "kite: run", "git: fly -x", ""]))
 def test_words_in_any_order_give_a_sound_trigger_or_none(command: str, quote: str) -> None:
     triggers = suggest(command, quote)

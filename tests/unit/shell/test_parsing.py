@@ -353,7 +353,6 @@ SOUP = st.lists(st.one_of(st.sampled_from(PIECES), ANY_TEXT), max_size=40).map("
 
 
 @given(SOUP)
-@settings(max_examples=150)
 @example("<<")
 @example("\\")
 @example("a <<E\\\n")
@@ -392,7 +391,6 @@ def test_twice_the_text_takes_twice_the_work() -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join))
-@settings(max_examples=60, deadline=None)
 def test_any_text_repeated_takes_work_in_proportion(pieces: str) -> None:
     def work(times: int) -> int:
         return lines_run(lambda: parse_simple_commands(pieces * times))
@@ -528,7 +526,7 @@ def scripts(draw: st.DrawFn, depth: int = 2) -> Script:
 
 
 @given(scripts())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_the_programs_of_a_made_up_script_are_those_it_was_made_of(script: Script) -> None:
     text, started = script
     assert programs(text) == started
@@ -558,7 +556,7 @@ def started_by_bash(script: str, path: str) -> list[str]:
 
 
 @given(script=scripts())
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_bash_starts_the_programs_that_are_found(path_of_loggers: str, script: Script) -> None:
     found = [name for name in programs(script[0]) if name in ("one", "two", "three", "never")]
     assert sorted(started_by_bash(script[0], path_of_loggers)) == sorted(found)

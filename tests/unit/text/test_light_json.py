@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardwon.text import light_json
 
-unhurried = settings(deadline=None)  # a busy machine is no defect
 any_text = st.text(st.characters())  # lone surrogates included
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | any_text
 plain = st.recursive(
@@ -45,7 +44,6 @@ def standard(text: str) -> Any:
     return json.loads(text, strict=False)
 
 
-@unhurried
 @given(nearly | cut | st.text())
 @example("")
 @example(" \n")
@@ -68,14 +66,12 @@ def test_every_text_is_read_or_refused_as_by_the_standard_module(text: str) -> N
     assert outcome(light_json.loads, text) == outcome(standard, text)
 
 
-@unhurried
 @given(plain, st.sampled_from([None, 0, 2]), st.booleans())
 def test_what_the_standard_module_writes_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repr(light_json.loads(text)) == repr(value)
 
 
-@unhurried
 @given(plain)
 @example([math.nan, math.inf, -math.inf])
 @example({"a": {"b": [True, False, None, -0.0, 1e300, 10**40]}})
@@ -83,7 +79,6 @@ def test_what_is_written_is_what_the_standard_module_writes(value: object) -> No
     assert light_json.dumps(value) == json.dumps(value, separators=(",", ":"))
 
 
-@unhurried
 @given(plain)
 def test_what_is_written_is_ascii_and_can_be_read_by_both(value: object) -> None:
     text = light_json.dumps(value)
