@@ -49,6 +49,10 @@ class LastingStatement:
     quote: str
 
 
+_ALWAYS = "(?:al+ways?|alwasy|awlays)"
+_NEVER = "(?:never|nevr|nevre|nver)"
+
+
 def _join_words(words: str) -> str:
     """Build a pattern that matches any of these space-separated words; `_` stands for a space within one."""
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
@@ -64,7 +68,9 @@ def _read_table() -> dict[str, Any]:
 def _read_parts() -> dict[str, str]:
     """Return the words and parts of the table as patterns, with the parts that they use filled in."""
     table = _read_table()
-    parts = {name: _join_words(words) for name, words in table["words"].items()}
+    parts = dict[str, str]()
+    for name, words in table["words"].items():
+        parts[name] = _fill_parts(_join_words(words), parts)
     for name, pattern in table["parts"].items():
         parts[name] = _fill_parts(pattern, parts)
     return parts
@@ -75,7 +81,9 @@ def _fill_parts(pattern: str, parts: dict[str, str]) -> str:
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(_fill_parts(pattern, _read_parts()), re.I)
+    """Compile a pattern of the table; "always" and "never" also match with two letters swapped or one left out."""
+    filled = _fill_parts(pattern, _read_parts())
+    return re.compile(filled.replace("always", _ALWAYS).replace("never", _NEVER), re.I)
 
 
 # A clause begins at the start of a sentence, after punctuation or a conjunction, and again after filler words.
@@ -130,20 +138,22 @@ _REQUEST = re.compile(
 # These words before a match mean that it is a question, a supposition, a report of somebody's words, or text to write.
 _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w* reads prints? printed commented")
 _SUPPOSES = _join_words(
-    r"""if should_(?:we|i|it) shall why how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it maybe perhaps
-    might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would could_it i_think
-    i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning message comment
+    r"""if should_(?:we|i|it) shall why (?<!not_)how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it
+    maybe perhaps might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would
+    could_it i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning message comment
     button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md agents\.md readme
     document i_don'?t can'?t cannot used_to called named example thinks? reviewer section"""
 )
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
 _IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
+_CONSEQUENCE = re.compile(r",? so (?:please )?$", re.I)
+_PRONOUN = re.compile(r"(?:\S+ ){0,3}(?:it|its|them|their|that)\b", re.I)
 _THIS = _join_words("""file function test pr branch commit change case one line method class page component endpoint
 step time part section table field screen button issue loop variable value query script run ticket task session
 feature""")
 _AT_HAND = re.compile(
     rf"\b(?:this|that|these|those) (?:\w+ )?{_THIS}s?\b|\bhere\b|\bthere\W*$|\bnow\W*(?:and\b|$)"
-    r"|\b(?:all|each|any|both) of (?:these|those|them)\b"
+    r"|\b(?:all|each|any|both) of (?:these|those|them)\b|\bof (?:it|this|that|them)\W*$"
     r"|\b(?:stop|quit|avoid) \w+ing (?:that|this|it|them)\b"
     r"|\b(?:always|never|ever|not|don'?t) (?:again )?(?!assume|claim|say)\w+ (?:it|this|that|them|these|those)\b",
     re.I,
@@ -154,9 +164,16 @@ _FOR_NOW = re.compile(
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn|prototype))\b",
     re.I,
 )
-_DANGLING = re.compile(r"\b(?:the|an?|and|or|to|of|with)\W*$", re.I)  # the object went elsewhere
+_SARCASM = re.compile(r"\boh,? sure\b|\byeah,? right\b|\bgreat job\b|^\W*wow\b", re.I)
+# The object went elsewhere, or the sentence ends with what to do about it: "nobody uses this, delete it".
+_UNFINISHED = re.compile(
+    r"\b(?:the|an?|and|or|to|of|with)\W*$"
+    r"|, (?:please )?(?:add|change|delete|drop|fix|move|remove|revert|undo) (?:it|this|that|them|one)\W*$",
+    re.I,
+)
 _FAULT = re.compile(
-    r"\b(?:fail\w*|broken|wrong|missing|flaky|empty|slow(?! mobile)|stuck(?! on)|too (?:much|many|long|slow)|crash\w*"
+    r"\b(?:fail\w*|broken|wrong|missing|(?<!shut )(?<!shutting )down(?! (?:until|till|on)\b)"
+    r"|unavailable|out of date|outdated|flaky|empty|slow(?! mobile)|stuck(?! on)|too (?:much|many|long|slow)|crash\w*"
     r"|error(?! (?:messages?|codes?|handling))|a bug|not (?:shown|updated|set)|shown|displayed|idea|null|undefined|nil"
     r"|blank|visible|hidden|loading|(?:after|when|once) (?:I|the user))\b",
     re.I,
@@ -178,7 +195,7 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
 
 def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[StatementRule, str] | None:
     """Return the statement of a sentence and the rule that finds it; None if there is none."""
-    if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence):
+    if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence) or _SARCASM.search(sentence):
         return None
     is_question = sentence.rstrip(" \"')").endswith("?")
     if is_question:
@@ -215,9 +232,12 @@ def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.M
     start = match.start("said")
     matched = masked[start:]
     before = masked[: match.start()]
+    # "The config is shared, so don't change it": what "it" stands for is in the clause before.
+    if _CONSEQUENCE.search(before) and _PRONOUN.match(matched):
+        start = 0
     # A reason is taken for granted, however unsure the person is about what follows from it.
     is_supposed = not _IS_REASON.search(before) and _SUPPOSED.search(before)
-    if is_supposed or _DANGLING.search(matched):
+    if is_supposed or _UNFINISHED.search(matched):
         return ""
     if (rule.is_fact and _FAULT.search(matched)) or (not rule.is_firm and _AT_HAND.search(matched)):
         return ""
@@ -249,7 +269,7 @@ def _guess_type(statement: str) -> str:
 
 # Words before and after a statement that are not part of it.
 _LEADING_WORDS = _compile(
-    r"^(?!no [a-z])(?:(?:{filler}|please|{lasts}|next time|for all future \w+|as a rule|let'?s"
+    r"^(?!no [a-z])(?:(?:{filler}|please|{lasts}|next time|for all future \w+|as a (?:general )?rule(?: of thumb)?|let'?s|whatever you do"
     r"|you (?:should|must|need to|have to)"
     r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)"
 )
@@ -270,6 +290,8 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
             "",
         ),
         (r"^not to\b", "Do not"),
+        (r"^under no circumstances (?:should you |may you )?", "Never "),
+        (r"^you (?:have (?:my|our) permission to|can|may)\b", "You may"),
         (r"^(?:would you mind )?not (\w+ing)\b", r"Stop \1"),
         (r"^(?:stop|quit|refrain from) (\w+ing)\b", r"Stop \1"),
         (r"^(?:stop|avoid) using\b", "Do not use"),
@@ -280,7 +302,7 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^I (?:don'?t|do not) want you to\b", "Do not"),
         (r"^I never want you to\b", "Never"),
         (r"^I (?:want|expect|need) you to\b", ""),
-        (r"^(?:we|I) (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?\b", "Not wanted:"),
+        (r"^(?:we|I) (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?(?: any)?\b", "Not wanted:"),
         (r"^(?:I|we) (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer\b", "Prefer"),
         (r"^my preference is\b", "Prefer"),
         (r"^I(?:'d| would) (?:much )?rather\b", "The user would rather"),
