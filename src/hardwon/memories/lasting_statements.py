@@ -140,9 +140,9 @@ _TELLS = _join_words(r"said says? saying wrote writes claim\w* states? suggest\w
 _SUPPOSES = _join_words(
     r"""if should_(?:we|i|it) shall why (?<!not_)how whether does do_(?:we|you|they) did_(?:we|you|they|i|it) is_it
     maybe perhaps might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would
-    could_it i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning message comment
-    button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md agents\.md readme
-    document i_don'?t can'?t cannot used_to called named example thinks? reviewer section"""
+    could_it i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning
+    message comment button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md
+    agents\.md readme document i_don'?t can'?t cannot used_to called named example thinks? reviewer section"""
 )
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
 _IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
@@ -153,7 +153,7 @@ step time part section table field screen button issue loop variable value query
 feature""")
 _AT_HAND = re.compile(
     rf"\b(?:this|that|these|those) (?:\w+ )?{_THIS}s?\b|\bhere\b|\bthere\W*$|\bnow\W*(?:and\b|$)"
-    r"|\b(?:all|each|any|both) of (?:these|those|them)\b|\bof (?:it|this|that|them)\W*$"
+    r"|\b(?:all|each|any|both) of (?:these|those|them)\b|\brid of (?:it|this|that|them)\b"
     r"|\b(?:stop|quit|avoid) \w+ing (?:that|this|it|them)\b"
     r"|\b(?:always|never|ever|not|don'?t) (?:again )?(?!assume|claim|say)\w+ (?:it|this|that|them|these|those)\b",
     re.I,
@@ -269,7 +269,8 @@ def _guess_type(statement: str) -> str:
 
 # Words before and after a statement that are not part of it.
 _LEADING_WORDS = _compile(
-    r"^(?!no [a-z])(?:(?:{filler}|please|{lasts}|next time|for all future \w+|as a (?:general )?rule(?: of thumb)?|let'?s|whatever you do"
+    r"^(?!no [a-z])(?:(?:{filler}|please|{lasts}|next time|for all future \w+|as a (?:general )?rule"
+    r"|let'?s|whatever you do"
     r"|you (?:should|must|need to|have to)"
     r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)"
 )
