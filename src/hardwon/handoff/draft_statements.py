@@ -96,7 +96,7 @@ _REQUESTS = re.compile(
 _SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
-_PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|Step|Phase|Change|Part)[^\n]*)", re.M | re.I)
+_PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
 # The section of a plan that says how to test it.
 _VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
@@ -105,7 +105,7 @@ _TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
-    r"(?:here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)\b", re.I
+    r"(?:(?:scope|context|background):|here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)", re.I
 )
 # "Core execution and correctness." has none, so it is a heading.
 _VERB = re.compile(
@@ -131,6 +131,7 @@ _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 _TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+_EMPTY_REASON = re.compile(r"(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?", re.I)  # names no cause
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 # The result of AskUserQuestion: "question"="answer".
@@ -215,7 +216,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
         weight = sum(_weigh_action(action) for action in actions)
         has_changes = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
         is_command = request.startswith("/")
-        if topics and not is_command and (not request or is_trivial_request(request)):
+        names_nothing = not request or is_trivial_request(request) or _is_pasted(exchange.prompt)
+        if topics and not is_command and names_nothing:
             previous = topics[-1]
             topics[-1] = replace(
                 previous,
@@ -226,6 +228,12 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
         else:
             topics.append(Topic(request, source, number, number, weight + 1, has_changes))
     return tuple(topics)
+
+
+def _is_pasted(prompt: Step | None) -> bool:
+    """Return whether a short prompt is only terminal output: it shows how the request before turned out."""
+    is_short = prompt is not None and len(prompt.text) <= transcript_story.MAX_TYPED_CHARS
+    return is_short and not transcript_story.get_spoken_sentences(prompt)
 
 
 def _weigh_action(action: ToolAction) -> int:
@@ -551,7 +559,7 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
     groups = [
         group
         for group in fixes_by_label.values()
-        if not group[0].edits
+        if (not group[0].edits and _find_reason(group[0].shown_failure))
         or (len(group[0].failed_actions) > 1 and _NAMES_ERROR.search(_find_reason(group[0].failed_actions[0])))
     ]
     groups.sort(key=lambda group: -sum(len(fix.failed_actions) for fix in group))
@@ -582,7 +590,7 @@ def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement
 
 def _find_reason(failing: ToolAction) -> str:
     reason = describe_failure(failing)
-    return "" if _TRACE_FRAME.match(reason) else reason
+    return "" if _TRACE_FRAME.match(reason) or _EMPTY_REASON.fullmatch(reason) else reason
 
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
@@ -724,13 +732,20 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 is_saved = has_later_commit and bool(_SAVING.search(step.text))
                 is_lasting = step.is_firm and stems and not _TRANSITORY.search(step.text)
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
-                if statement and not is_taken_up and not is_saved:
+                if statement and not is_taken_up and not is_saved and not _is_agreed_to(facts, number + 1):
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
         prompt, commits = facts.exchanges[number].prompt, phrasing.list_commits(facts.actions_by_turn[number])
         subjects = [commit.subject for _, commit in commits]
         later_stems |= _find_stems(" ".join([prompt.text if prompt else "", *subjects]))
         has_later_commit = has_later_commit or bool(commits)
     return statements[:_MAX_EARLIER_STEPS]
+
+
+def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
+    """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
+    prompt, actions = facts.exchanges[number].prompt, facts.actions_by_turn[number]
+    has_work = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
+    return prompt is not None and has_work and is_trivial_request(prompt.text)
 
 
 def _find_stems(text: str) -> frozenset[str]:

@@ -52,6 +52,7 @@ _PASTED_LINE = re.compile(
     r"|(?![\w“‘])[^\x00-\x7f]",
     re.I,
 )
+_LOG_TAIL = re.compile(r"\s\[?\d\d:\d\d:\d\d.*")  # a log pasted behind typed words
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 # Tools that keep the agent's task list, or show a plan to the person.
 TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL = "TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"
@@ -288,7 +289,8 @@ def get_spoken_sentences(step: Step | None) -> list[str]:
     """Return the sentences that a person typed, without pasted lines; none for a prompt too long to be typed."""
     if not step or step.kind != "person" or len(step.text) > MAX_TYPED_CHARS:
         return []
-    typed = "\n".join(line for line in step.text.splitlines() if not _PASTED_LINE.match(line.lstrip()))
+    lines = [_LOG_TAIL.sub("", line) for line in step.text.splitlines()]
+    typed = "\n".join(line for line in lines if not _PASTED_LINE.match(line.lstrip()))
     return [sentence for sentence in split_sentences(typed) if not _PASTED_LINE.match(sentence)]
 
 
