@@ -14,9 +14,13 @@ import time
 from statistics import median
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import build_draft, list_statements, render_draft
+from hardwon.handoff.draft import build_draft, render_draft
 from hardwon.handoff.findings import detect_findings
 from hardwon.store.reflection_types import EMPTY_CONTEXT
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from tests.support.draft_evidence import is_quote_in_source, list_statements
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 SESSIONS = 20 if QUICK else 60
@@ -72,7 +76,7 @@ def once(path: str) -> tuple[float, int, int]:
     render_draft(made)
     took = time.perf_counter() - began
     evidence = [each for one in list_statements(made) for each in one.evidence]
-    return took, len(evidence), sum(not transcript_story.is_quote_in_source(each) for each in evidence)
+    return took, len(evidence), sum(not is_quote_in_source(each) for each in evidence)
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.handoff import transcript_story
 from hardwon.store.reflection_types import Evidence
+from tests.support.draft_evidence import is_quote_in_source
 from tests.support.house import House
 from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
 from tests.support.model_servers import ModelServer, Reply
@@ -56,7 +56,7 @@ def test_a_closed_session_is_drafted_and_every_word_can_be_followed(
         for one in made[part]
         for evidence_item in one["evidence"]
     ]
-    assert shown and all(transcript_story.is_quote_in_source(Evidence(**each)) for each in shown)
+    assert shown and all(is_quote_in_source(Evidence(**each)) for each in shown)
     waiting = [one for one in house.stored("memories") if one["status"] == "candidate"]
     assert [(one["type"], one["text"]) for one in waiting] == [("feedback", "Always use pnpm, never npm.")]
 

@@ -8,8 +8,9 @@ from itertools import count
 from typing import Any
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.transcript_story import Story, is_quote_in_source
+from hardwon.handoff.transcript_story import Story
 from hardwon.store.reflection_types import EMPTY_CONTEXT, Finding, ReflectionContext
+from tests.support.draft_evidence import is_quote_in_source
 
 ROOT = "/home/dev/kite"
 START = "2026-05-12T10:00:00+00:00"

@@ -92,7 +92,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
         story=story,
-        topic=_choose_topic(facts),
+        topic=f"Sub-agent: {_choose_topic(facts)}" if story.is_subagent else _choose_topic(facts),
         workstream=workstreams[0] if workstreams else "",
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
         summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
@@ -298,13 +298,6 @@ def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
         round(episode.score, 2),
         evidence,
     )
-
-
-def list_statements(draft: Draft) -> list[Statement]:
-    statements = [*draft.summary, *draft.decisions, *draft.failed, *draft.open_ends, *draft.resume]
-    statements += [Statement(entry.text, entry.evidence) for entry in draft.findings]
-    statements += [Statement(entry.text, entry.evidence) for entry in draft.memories]
-    return statements + [Statement(entry.problem, entry.evidence) for entry in draft.lessons]
 
 
 def render_draft(draft: Draft) -> str:

@@ -179,6 +179,8 @@ def _find_unrecorded_sessions(
             story = transcript_story.read_story(path, agent)
         except (OSError, UserError):
             continue
+        if story.is_subagent:
+            continue
         session_turns = list(transcript_story.build_turns(story))
         activity = _build_activity(
             -number, session_turns, story.ended_at, 0.0, decisions.get(story.session, _NO_DECISIONS), queued_sessions

@@ -85,8 +85,8 @@ def reflect(
     if has_sensitive_word((step.text for step in story.steps if step.kind == "person"), sensitive_words):
         message = f"session {story.session} is marked as sensitive, so nothing is drafted from it"
         raise UserError(message, "hardwon config get sensitiveWords shows the words that mark a session")
-    with alone(home, story.session) as is_alone:
-        if not is_alone:
+    with lock_session(home, story.session) as is_locked:
+        if not is_locked:
             raise UserError(f"session {story.session} is being reflected on already", "wait a moment, then try again")
         ask = None if is_denied(story.cwd) else ask
         return _write_reflection(
@@ -347,7 +347,7 @@ def _remove_empty_folders(path: str) -> None:
 
 
 @contextmanager
-def alone(home: str, session: str) -> Iterator[bool]:
+def lock_session(home: str, session: str) -> Iterator[bool]:
     """Lock a session for reflection; yield False if another process has it.
 
     Each session locks its own byte of one lock file, so that sessions do not block each other.

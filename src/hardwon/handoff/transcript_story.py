@@ -81,6 +81,7 @@ class Story:
     active_minutes: float
     usage: TokenUsage | None
     is_last_prompt_private: bool = False
+    is_subagent: bool = False  # the work of a sub-agent, which belongs to another session
 
 
 @frozen
@@ -102,17 +103,18 @@ def read_story(path: str, agent: str = "") -> Story:
     for subagent in transcript_files.list_subagent_transcripts(path) if all_steps else ():
         _count_tokens(agent, subagent, counter)
     prompts = [step.text for step in all_steps if step.kind == "person"]
-    # Codex writes a sub-agent's session to a transcript of its own, under the sub-agent's name. Treat it as the main
-    # agent there.
+    # Codex writes the work of a sub-agent to a transcript of its own, named after the sub-agent. It is read as the
+    # main agent's there, but under the sub-agent's id: a draft of it must not replace the draft of its parent session.
     name = os.path.basename(path)
-    all_steps = [step._replace(agent="") if step.agent and step.agent in name else step for step in all_steps]
+    subagent_id = next((step.agent for step in all_steps if step.agent and step.agent in name), "")
+    all_steps = [step._replace(agent="") if step.agent == subagent_id else step for step in all_steps]
     steps = _select_session_steps(list(_select_visible_steps(all_steps)))
     times = [at for step in steps if (at := parse_timestamp(step.at))]
     cwd = next((step.cwd for step in steps if step.cwd), "")
     return Story(
         path=path,
         agent=agent,
-        session=steps[-1].session if steps else "",
+        session=subagent_id or (steps[-1].session if steps else ""),
         project=projects.find_project_path(cwd) if cwd else "",
         cwd=cwd,
         steps=tuple(_clean_steps(steps)),
@@ -121,6 +123,7 @@ def read_story(path: str, agent: str = "") -> Story:
         active_minutes=count_active_minutes(times),
         usage=get_total_usage(counter),
         is_last_prompt_private=bool(prompts) and is_wholly_private(prompts[-1]),
+        is_subagent=bool(subagent_id),
     )
 
 
@@ -402,18 +405,6 @@ def _split_stretches(text: str) -> list[str]:
 
 def _cut_quote(part: str) -> str:
     return part if len(part) <= MAX_QUOTE_CHARS else part[:MAX_QUOTE_CHARS].rpartition(" ")[0] or part[:MAX_QUOTE_CHARS]
-
-
-def is_quote_in_source(evidence: Evidence) -> bool:
-    """Return whether the quote is in its line of the transcript or page."""
-    try:
-        line = b"".join(text for _, text in transcript_files.read_lines(evidence.path, evidence.line, 1))
-    except OSError:
-        return False
-    quote = collapse_spaces(evidence.quote)
-    return bool(quote) and (
-        quote in collapse_spaces(line.decode("utf-8", "replace")) or _has_quote(line, quote, _MAX_JSON_DEPTH)
-    )
 
 
 def _has_quote(line: bytes, quote: str, depth: int) -> bool:

@@ -19,6 +19,7 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.handoff import due_sessions, transcript_story
 from hardwon.store import db
 from tests.support.claude_transcript import TranscriptWriter
+from tests.support.draft_evidence import is_quote_in_source
 from tests.support.house import House, wait_for
 from tests.support.opencode_database import OpencodeDatabase
 from tests.support.transcript_reading import TESTS
@@ -305,7 +306,7 @@ def test_a_quote_stands_in_its_message(kept: OpencodeDatabase) -> None:
     kept.agent("ses_1", "It flies.")
     told = transcript_story.read_story(kept.at("ses_1"))
     quoted = transcript_story.quote_step(told, told.steps[0], 'fly the "paper" kite')
-    assert (quoted.path, quoted.line, transcript_story.is_quote_in_source(quoted)) == (kept.at("ses_1"), 1, True)
+    assert (quoted.path, quoted.line, is_quote_in_source(quoted)) == (kept.at("ses_1"), 1, True)
 
 
 def test_another_channels_database_is_found_and_other_files_are_not(own_home: str) -> None:

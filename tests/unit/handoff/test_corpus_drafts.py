@@ -8,10 +8,11 @@ from functools import lru_cache
 import pytest
 
 from hardwon.handoff import transcript_story
-from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, list_statements, render_draft
+from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, render_draft
 from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
 from hardwon.store.reflection_types import EMPTY_CONTEXT
+from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.session_steps import CORPUS
 
 SESSIONS = 20
@@ -52,10 +53,7 @@ def test_everything_said_of_a_real_session_is_where_it_says(number: int) -> None
     said = list_statements(drafted(number))
     assert [one.text for one in said if not one.evidence] == []
     assert [
-        evidence_item
-        for one in said
-        for evidence_item in one.evidence
-        if not transcript_story.is_quote_in_source(evidence_item)
+        evidence_item for one in said for evidence_item in one.evidence if not is_quote_in_source(evidence_item)
     ] == []
 
 

@@ -14,13 +14,13 @@ from hardwon.handoff.draft import (
     drop_known_memories,
     find_stated_memories,
     find_workstreams,
-    list_statements,
     render_draft,
     select_findings,
 )
 from hardwon.handoff.findings import detect_findings
 from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
+from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.made_up_transcripts import Transcript, build_launch_session
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -60,9 +60,7 @@ def test_every_statement_leads_to_a_line_that_shows_it(name: str) -> None:
     made = build_draft(told, detect_findings(told, EMPTY_CONTEXT))
     said = list_statements(made)
     assert said
-    assert [
-        one for one in said if not one.evidence or not all(map(transcript_story.is_quote_in_source, one.evidence))
-    ] == []
+    assert [one for one in said if not one.evidence or not all(map(is_quote_in_source, one.evidence))] == []
 
 
 def test_a_closing_sentence_that_tells_nothing_gives_way_to_the_changed_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from hardwon import settings
-from hardwon.handoff import reflection
+from hardwon.handoff import reflection, transcript_story
 from hardwon.handoff.due_sessions import DueTranscript, find_sessions_due_for_reflection
 from hardwon.privacy import event_filter
 from hardwon.sessions import transcript_import
@@ -160,3 +161,28 @@ def test_a_sub_agents_transcript_is_no_session(desk: Desk) -> None:
     path = long().write(folder, "agent-1")
     os.utime(path, (ENDED, ENDED))
     assert desk.left(ENDED + 20 * MINUTE) == []
+
+
+@pytest.mark.parametrize("is_subagent", [True, False])
+def test_the_work_of_a_sub_agent_of_codex_is_no_session_that_was_left(desk: Desk, is_subagent: bool) -> None:
+    parent, thread = "019f5500-0feb-79c0-a61c-f45ef5610725", "019f5500-c2a3-7ab3-b156-31d8a92b0204"
+    meta = {"id": thread, "cwd": "/home/dev/kite", "source": "cli"}
+    if is_subagent:
+        meta |= {"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent}}}, "session_id": parent}
+    call = {"type": "function_call", "name": "shell", "call_id": "c1", "arguments": '{"command": ["make", "tail"]}'}
+    items = [call, {"type": "function_call_output", "call_id": "c1", "output": "ok"}]
+    for prompt, answer in (("Sew the tail of the kite.", "The tail is sewn."), ("Now the string.", "It is tied.")):
+        items += [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]},
+        ]
+    lines = [{"type": "session_meta", "payload": meta}, *({"type": "response_item", "payload": item} for item in items)]
+    folder = Path(desk.home).parent / ".codex" / "sessions"
+    folder.mkdir(parents=True)
+    path = folder / f"rollout-2026-03-04T09-00-00-{thread}.jsonl"
+    path.write_text("".join(json.dumps({"timestamp": "2026-03-04T09:00:00Z", **line}) + "\n" for line in lines))
+    os.utime(path, (ENDED, ENDED))
+    desk.environment["CODEX_HOME"] = str(folder.parent)
+    assert len(desk.left(ENDED + 20 * MINUTE)) == (0 if is_subagent else 1)
+    story = transcript_story.read_story(str(path), "codex")
+    assert (story.session, story.is_subagent) == (thread, is_subagent)

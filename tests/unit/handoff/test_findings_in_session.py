@@ -11,6 +11,7 @@ from hardwon.handoff import findings, transcript_story
 from hardwon.privacy.private_tags import TAG_NAMES
 from hardwon.store.reflection_types import EMPTY_CONTEXT, FINDING_TARGETS, Evidence
 from tests.support.claude_session import ROOT, ClaudeSession
+from tests.support.draft_evidence import is_quote_in_source
 
 
 @pytest.fixture
@@ -149,10 +150,10 @@ def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: ClaudeSession
 def test_a_quote_that_is_not_there_does_not_hold(session: ClaudeSession) -> None:
     session.person("build the kite")
     told = session.story()
-    assert transcript_story.is_quote_in_source(Evidence(told.path, 1, "build  the\nkite"))
-    assert not transcript_story.is_quote_in_source(Evidence(told.path, 1, "build the boat"))
-    assert not transcript_story.is_quote_in_source(Evidence(told.path, 7, "build the kite"))
-    assert not transcript_story.is_quote_in_source(Evidence(told.path + "x", 1, "build the kite"))
+    assert is_quote_in_source(Evidence(told.path, 1, "build  the\nkite"))
+    assert not is_quote_in_source(Evidence(told.path, 1, "build the boat"))
+    assert not is_quote_in_source(Evidence(told.path, 7, "build the kite"))
+    assert not is_quote_in_source(Evidence(told.path + "x", 1, "build the kite"))
 
 
 def test_a_story_is_told_in_turns(session: ClaudeSession) -> None:

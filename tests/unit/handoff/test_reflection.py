@@ -248,8 +248,8 @@ def test_nothing_is_undone_once_somebody_changed_a_file(place: Place) -> None:
 def test_a_session_is_reflected_on_by_one_process_at_a_time(place: Place) -> None:
     place.repository.mkdir()
     code = (
-        "import sys\nfrom hardwon.handoff.reflection import alone\n"
-        f"with alone({place.home!r}, {SESSION!r}) as mine:\n    print(mine, flush=True)\n    sys.stdin.read()\n"
+        "import sys\nfrom hardwon.handoff.reflection import lock_session\n"
+        f"with lock_session({place.home!r}, {SESSION!r}) as mine:\n    print(mine, flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
