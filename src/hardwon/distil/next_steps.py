@@ -108,7 +108,8 @@ _NO_WORK = re.compile(
 )
 # Conditions for some readers only, and what the agent is about to do itself.
 _NOT_FOR_LATER = re.compile(
-    r"^scope:|^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^(?:now )?(?:let me|I'll|I will)\b",
+    r"^scope:|^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )"
+    r"|^(?:now )?(?:let me|I'll|I will)\b",
     re.I,
 )
 

@@ -16,7 +16,14 @@ from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
 from hardwon.handoff import draft_statements, transcript_story
 from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
-from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING, FIRST_LEAD, LAST_CHANGE_LEAD, LAST_LEAD, SAID_LEAD
+from hardwon.handoff.handoffs import (
+    CONTRADICTIONS_HEADING,
+    FIRST_LEAD,
+    LAST_CHANGE_LEAD,
+    LAST_LEAD,
+    NO_TOPIC,
+    SAID_LEAD,
+)
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
@@ -129,7 +136,7 @@ def _choose_topic(facts: SessionFacts) -> str:
     chosen = [topic for topic in titles if topic.weight >= _SECOND_TOPIC_SHARE * heaviest][:2]
     chosen.sort(key=lambda topic: topic.first)
     if not chosen:
-        return next(iter(titles.values()), "A session without a request")
+        return next(iter(titles.values()), NO_TOPIC)
     room = MAX_TOPIC_CHARS // len(chosen)
     return "; ".join(shorten_line(titles[topic].rstrip(".:; "), room) for topic in chosen)
 

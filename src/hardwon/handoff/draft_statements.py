@@ -105,7 +105,8 @@ _TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
-    r"(?:(?:scope|context|background):|here(?:'s|’s| is| are)|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
+    r"(?:(?:scope|context|background):|here(?:'s|’s| is| are)"
+    r"|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
     re.I,
 )
 # "Core execution and correctness." has none, so it is a heading.
@@ -131,7 +132,7 @@ _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry
 _FENCE = re.compile(r"```\w*")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
-_TRACE_FRAME = re.compile(r"at \S+ \(|File \"")  # a stack frame, which gives no reason
+_TRACE_FRAME = re.compile(r"at \S+ \(|File \"|\d+ \| ")  # a stack frame, which gives no reason
 _EMPTY_REASON = re.compile(r"(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?", re.I)  # names no cause
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
@@ -653,7 +654,7 @@ def _list_unverified_steps(facts: SessionFacts) -> list[Statement]:
     """List manual checks from the plan that opened the session; agents seldom do them."""
     plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
     section = _VERIFICATION.search(plans[-1].content) if plans else None
-    items = [to_plain_line(item) for item in _LIST_ITEM.findall(section[1])] if section else []
+    items = [to_plain_line(item).rstrip(":") for item in _LIST_ITEM.findall(section[1])] if section else []
     return [
         Statement(f"To check by hand: {quote_text(item, 200)}", cite_step(facts, plans[-1], item), is_next_step=True)
         for item in items

@@ -234,7 +234,7 @@ def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable
         choice, excerpt = _find_choice(agent_step.text) if agent_step else ("", "")
         if agent_step and exchange.prompt and choice:
             accepted = shorten_line(exchange.prompt.text, 40)
-            text = f"Accepted with “{accepted}” and recorded nowhere: “{shorten_line(excerpt, _MAX_CHARS)}”"
+            text = f"Accepted with “{accepted}”: “{shorten_line(excerpt, _MAX_CHARS)}”"
             evidence = (quote_step(story, agent_step, choice), quote_step(story, exchange.prompt, exchange.prompt.text))
             findings.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
         previous = exchange

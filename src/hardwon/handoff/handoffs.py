@@ -31,6 +31,7 @@ HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
 # Prefixes of lines in a resume prompt. Something else may have been asked after the last change.
 LAST_LEAD, LAST_CHANGE_LEAD, FIRST_LEAD = "Last: ", "Last change: ", "First: "
+NO_TOPIC = "A session without a request"
 SAID_LEAD = "Said: "  # introduces the person's own words after a proposed memory
 SAID_PATTERN = re.compile(rf" {SAID_LEAD}“[^“”]*”$")
 _MAX_HANDOFFS = 1_000
@@ -198,9 +199,13 @@ def find_latest_page(connection: Connection, home: str, project: str | None) -> 
 
 
 def find_waiting_draft(connection: Connection, project: str | None) -> Reflection | None:
-    """Return the newest undecided draft of a project; None if something newer was ratified."""
+    """Return the newest undecided draft of a project that has a topic; None if something newer was ratified."""
     candidates = reflections.list_reflections(connection, DRAFT, RATIFIED, project=project, limit=20)
-    existing = [reflection for reflection in candidates if read_page_text(reflection.draft) is not None]
+    existing = [
+        reflection
+        for reflection in candidates
+        if not reflection.topic.endswith(NO_TOPIC) and read_page_text(reflection.draft) is not None
+    ]
     return existing[0] if existing and existing[0].status == DRAFT else None
 
 

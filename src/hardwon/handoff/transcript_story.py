@@ -52,7 +52,7 @@ _PASTED_LINE = re.compile(
     r"|(?![\w“‘])[^\x00-\x7f]",
     re.I,
 )
-_LOG_TAIL = re.compile(r"\s\[?\d\d:\d\d:\d\d.*")  # a log pasted behind typed words
+_LOG_TAIL = re.compile(r"\s\[?\d\d:\d\d:\d\d.*|(?<=:)\s\[\w+\]\s.*")  # a log pasted behind typed words
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 # Tools that keep the agent's task list, or show a plan to the person.
 TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL = "TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"

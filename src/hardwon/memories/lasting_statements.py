@@ -142,7 +142,8 @@ _SUPPOSES = _join_words(
     maybe perhaps might are_(?:we|you|they|there) pretend imagine suppose assum\w+ act_as as_if hypothetical\w* would
     could_it i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning
     message comment button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md
-    agents\.md readme document i_don'?t can'?t cannot used_to called named example thinks? reviewer section"""
+    agents\.md readme document i_don'?t can'?t cannot used_to called named example thinks? reviewer
+    section note_in err"""
 )
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
 _IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
@@ -164,7 +165,7 @@ _FOR_NOW = re.compile(
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn|prototype))\b",
     re.I,
 )
-_SARCASM = re.compile(r"\boh,? sure\b|\byeah,? right\b|\bgreat job\b|^\W*wow\b", re.I)
+_NOT_MEANT = re.compile(r"\boh,? sure\b|\byeah,? right\b|\bgreat job\b|^\W*wow\b|^no (?:worries|problems?)\b", re.I)
 # The object went elsewhere, or the sentence ends with what to do about it: "nobody uses this, delete it".
 _UNFINISHED = re.compile(
     r"\b(?:the|an?|and|or|to|of|with)\W*$"
@@ -195,15 +196,14 @@ def find_lasting_statements(prompt: str) -> list[LastingStatement]:
 
 def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[StatementRule, str] | None:
     """Return the statement of a sentence and the rule that finds it; None if there is none."""
-    if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence) or _SARCASM.search(sentence):
+    if len(sentence) > 2 * MAX_STATEMENT_CHARS or _FOR_NOW.search(sentence) or _NOT_MEANT.search(sentence):
         return None
     is_question = sentence.rstrip(" \"')").endswith("?")
-    if is_question:
-        polite = _POLITE.match(sentence)
-        if polite and _POLITE_RULE.match(sentence[polite.end() :]):
-            sentence, is_question = sentence[polite.end() :], False
-        elif _REQUEST.search(sentence):
-            sentence, is_question = _REQUEST.sub("", sentence), False
+    polite = _POLITE.match(sentence)
+    if polite and _POLITE_RULE.match(sentence[polite.end() :]):
+        sentence, is_question = sentence[polite.end() :], False
+    elif is_question and _REQUEST.search(sentence):
+        sentence, is_question = _REQUEST.sub("", sentence), False
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
     starts = _find_starts(masked)
     matches: list[tuple[int, StatementRule, str]] = []
