@@ -1,6 +1,6 @@
-"""Pack the extension for VS Code: a VSIX is a zip with two XML files, so no packaging tool is needed.
+"""Pack an extension for VS Code: a VSIX is a zip with two XML files, so no packaging tool is needed.
 
-    python scripts/build_vsix.py [FILE]      (dist/hardwon-VERSION.vsix)
+    python scripts/build_vsix.py [FILE] [FOLDER]      (dist/hardwon-VERSION.vsix of plugins/vscode)
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ TYPES = {".json": "application/json", ".js": "application/javascript", ".md": "t
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
 
 
-def build_vsix(target: Path) -> Path:
-    package = json.loads((SOURCE / "package.json").read_text(encoding="utf-8"))
+def build_vsix(target: Path, source: Path) -> Path:
+    package = json.loads((source / "package.json").read_text(encoding="utf-8"))
     package["version"] = hardwon.__version__  # said once, in the Python package
-    files = {f"extension/{file.name}": file.read_text(encoding="utf-8") for file in sorted(SOURCE.glob("*.js"))}
-    files["extension/README.md"] = (SOURCE / "README.md").read_text(encoding="utf-8")
+    files = {f"extension/{file.name}": file.read_text(encoding="utf-8") for file in sorted(source.glob("*.[jm][sd]"))}
     files["extension/LICENSE.txt"] = (CHECKOUT / "LICENSE").read_text(encoding="utf-8")
     files["extension/package.json"] = json.dumps(package, indent=2)
     files["extension.vsixmanifest"] = _build_manifest(package)
@@ -66,5 +65,6 @@ def _build_content_types() -> str:
 
 
 if __name__ == "__main__":
-    default = CHECKOUT / "dist" / f"hardwon-{hardwon.__version__}.vsix"
-    print(build_vsix(Path(sys.argv[1]) if len(sys.argv) > 1 else default))
+    default_target = CHECKOUT / "dist" / f"hardwon-{hardwon.__version__}.vsix"
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else default_target
+    print(build_vsix(target, Path(sys.argv[2]) if len(sys.argv) > 2 else SOURCE))

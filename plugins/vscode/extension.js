@@ -14,6 +14,7 @@ const { UnsafeHome, callWorker, findHome, readWorker } = require("./worker");
 
 const MAX_STATUS_CHARS = 60;
 const START_LIMIT_MS = 30000; // `hardwon start` on a busy machine
+const RETRY_MS = 2000; // while the worker is away; looking whether it is there reads one small file
 const SCHEME = "hardwon";
 
 let extension; // for deactivate
@@ -57,6 +58,8 @@ class Extension {
     const provider = vscode.workspace.registerTextDocumentContentProvider(SCHEME, { provideTextDocumentContent });
     const onEditor = vscode.window.onDidChangeActiveTextEditor((editor) => this.noteShown(editor?.document));
     this.context.subscriptions.push(provider, onEditor);
+    const timer = setInterval(() => this.retry(), RETRY_MS);
+    this.context.subscriptions.push({ dispose: () => clearInterval(timer) });
     this.status.show();
     this.openSession();
     this.noteShown(vscode.window.activeTextEditor?.document);
@@ -85,10 +88,17 @@ class Extension {
     this.fetchBrief().catch((error) => this.log.info(`no brief yet: ${error.message}`));
   }
 
+  /** Catch up once the worker is back. */
+  async retry() {
+    if (!this.problem) return;
+    await this.outbox?.flush();
+    await this.showStatus();
+  }
+
   async stop() {
     if (!this.session) return;
     this.session.close();
-    await this.outbox.close(); // within the limit of one call if the worker hangs; the rest stays on disk
+    await this.outbox.flush(); // within the limit of one call if the worker hangs; the rest stays on disk
   }
 
   /** Return the path of a document and its folder; nothing for files outside the workspace, which are not our business. */
@@ -118,6 +128,7 @@ class Extension {
     } catch (error) {
       problem = error.message;
     }
+    this.problem = problem;
     if (openPath !== this.openPath) return; // another file was opened meanwhile, and its own answer comes
     const [lesson] = lessons;
     if (lesson) {
@@ -154,7 +165,7 @@ class Extension {
       const options = { timeout: START_LIMIT_MS, env: { ...process.env, HARDWON_HOME: this.home } };
       execFile(this.settings.get("program"), ["start"], options, (failure) => {
         if (failure) this.log.info(`the worker was not started: ${failure.code ?? failure.message}`);
-        this.outbox.flush().then(() => this.showStatus());
+        this.retry();
       });
     }
   }

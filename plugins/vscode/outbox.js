@@ -9,7 +9,6 @@ const path = require("node:path");
 const { Refused } = require("./worker");
 
 const MAX_WAITING = 10000; // weeks of work; a disk that fills up helps nobody
-const RETRY_MS = 10000;
 const LOCK_STALE_MS = 10000; // a window that sends renews the lock with each event, and an event takes 2 s at most
 
 class Outbox {
@@ -49,17 +48,11 @@ class Outbox {
   }
 
   async sendAll() {
-    clearTimeout(this.timer);
-    if (this.list().length && this.takeLock()) {
-      try {
-        await this.sendInOrder();
-      } finally {
-        fs.rmSync(this.lock, { force: true });
-      }
-    }
-    if (!this.isClosed && this.list().length) {
-      this.timer = setTimeout(() => this.flush(), RETRY_MS);
-      this.timer.unref();
+    if (!this.list().length || !this.takeLock()) return;
+    try {
+      await this.sendInOrder();
+    } finally {
+      fs.rmSync(this.lock, { force: true });
     }
   }
 
@@ -97,12 +90,6 @@ class Outbox {
     } catch {
       return false;
     }
-  }
-
-  /** Send what waits once more, and stop retrying. */
-  close() {
-    this.isClosed = true;
-    return this.flush();
   }
 }
 

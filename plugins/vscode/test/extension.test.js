@@ -102,7 +102,6 @@ describe("the outbox", () => {
     const outbox = new Outbox(path.join(root, "queue"), send, ignore);
     for (const number of [1, 2, 3]) await outbox.add("/x", { number });
     assert.equal(outbox.list().length, 3);
-    outbox.close();
     isAway = false;
     const next = new Outbox(path.join(root, "queue"), send, ignore); // of the next start
     await next.add("/x", { number: 4 });
@@ -128,7 +127,6 @@ describe("the outbox", () => {
     };
     const outbox = new Outbox(path.join(root, "queue"), send, ignore);
     await outbox.add("/x", {});
-    await outbox.close();
     assert.equal(outbox.list().length, 1);
   });
 
@@ -139,14 +137,13 @@ describe("the outbox", () => {
     await outbox.add("/x", { number: 1 });
     assert.equal(sent.length, 0);
     fs.utimesSync(outbox.lock, 0, 0);
-    await outbox.close();
+    await outbox.flush();
     assert.equal(sent.length, 1);
   });
 
   it("is private", async () => {
     const outbox = new Outbox(path.join(root, "queue"), async () => { throw new WorkerAway("away"); }, ignore);
     await outbox.add("/x", {});
-    await outbox.close();
     const modes = [".", ...outbox.list()].map((name) => fs.statSync(path.join(outbox.folder, name)).mode & 0o777);
     assert.deepEqual(modes, [0o700, 0o600]);
   });
