@@ -1,6 +1,6 @@
 """Pack an extension for VS Code: a VSIX is a zip with two XML files, so no packaging tool is needed.
 
-    python scripts/build_vsix.py [FILE] [FOLDER]      (dist/hardwon-VERSION.vsix of plugins/vscode)
+python scripts/build_vsix.py [FILE] [FOLDER]      (dist/hardwon-VERSION.vsix of plugins/vscode)
 """
 
 from __future__ import annotations

@@ -33,8 +33,9 @@ class Outbox {
       this.log(`${MAX_WAITING} events wait already, so one was dropped; fix: hardwon start`);
       return this.pending;
     }
-    // Names sort by time; the counter keeps the order of events of one millisecond.
-    const order = `${String(Date.now()).padStart(15, "0")}-${String(this.counter++).padStart(9, "0")}`;
+    // Names sort by time, in microseconds; the counter keeps the order of what is added within one.
+    const at = Math.floor((performance.timeOrigin + performance.now()) * 1000);
+    const order = `${String(at).padStart(18, "0")}-${String(this.counter++).padStart(9, "0")}`;
     const file = path.join(this.folder, `${order}-${crypto.randomUUID()}`);
     fs.writeFileSync(`${file}.new`, JSON.stringify({ route, body }), { mode: 0o600 });
     fs.renameSync(`${file}.new`, `${file}.json`);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import platform
 import re
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,17 @@ VSCODE = Agent(
     "code-server/out/node/entry.js",
     ("code-server/lib/vscode", "code-server/lib/vscode/extensions"),
 )
+
+RESULTS = CACHE.parents[1] / "docs" / "tested_agents.json"
+
+
+def keep_test_result(*tested: Agent) -> None:
+    """With WRITE_TABLE=1 keep version and date for the README's table, which `make docs` writes."""
+    if not OWN_ENV.get("WRITE_TABLE"):
+        return
+    date = datetime.now(UTC).date().isoformat()
+    rows = json.loads(RESULTS.read_text()) | {agent.name: {"version": agent.version, "date": date} for agent in tested}
+    RESULTS.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 def find_program(agent: Agent) -> Path:

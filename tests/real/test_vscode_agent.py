@@ -41,6 +41,7 @@ def test_the_vscode_agent_is_held_once_and_the_repeat_runs(house: House) -> None
     session = house.session([run_shell("git stash"), run_shell("git stash", delay=0.5), DONE], "stash it")
     assert [result.refused for result in session.results] == [True, False]
     assert ADVICE in session.results[0].text and house.stashes == 1
+    agents.keep_test_result(agents.VSCODE)
 
 
 def test_the_vscode_agent_is_told_a_note_and_recorded_with_a_failed_command(house: House) -> None:

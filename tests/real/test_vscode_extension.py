@@ -163,5 +163,5 @@ def test_the_vscode_extension_shows_no_page_of_its_own_and_calls_this_machine_al
     """Without web views there is no page that could leak the token, and no content policy to get wrong."""
     sources = {file.name: file.read_text() for file in (CHECKOUT / "plugins" / "vscode").glob("*.js")}
     forbidden = re.compile(r"[Ww]ebview|\beval\(|new Function|innerHTML|isTrusted|https?://(?!127\.0\.0\.1)")
-    assert {name: forbidden.findall(source) for name, source in sources.items()} == dict.fromkeys(sources, [])
+    assert [(name, forbidden.findall(source)) for name, source in sources.items() if forbidden.search(source)] == []
     assert [name for name, source in sources.items() if "authorization" in source] == ["worker.js"]

@@ -71,7 +71,7 @@ def build_command(root: Path) -> list[str]:
 def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an editor that reaches nothing but this machine: its proxy is a closed port."""
     node_folder = agents.find_program(agents.NODE).parent
-    nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     return {**environment, **nowhere, "PATH": f"{node_folder}:{environment['PATH']}"}
 
 

@@ -56,8 +56,7 @@ def _set_up(root: Path) -> None:
 
 def _allow_command(page: Page) -> None:
     """Answer the question whether a command may run, if it is asked, as a person does."""
-    allow = page.locator(".chat-confirmation-widget-container, .chat-tool-confirmation-carousel, .interactive-session")
-    button = allow.get_by_role("button", name="Allow", exact=False).first
+    button = page.locator(".interactive-session").get_by_role("button", name="Allow").first
     if button.is_visible():
         with contextlib.suppress(TimeoutError):  # it is gone once it was pressed
             button.click(timeout=2_000)
