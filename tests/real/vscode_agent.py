@@ -72,7 +72,12 @@ def _run(program: Path, conversation: Conversation) -> Session:
 
         def exchange(process: subprocess.Popen[str]) -> list[Line]:
             with vscode.serve_page(socket_path, conversation.cwd) as url, vscode.open_workbench(url) as page:
-                vscode.wait_for("the model has said its last", lambda: finished.exists() or _allow_command(page))
+
+                def is_finished() -> bool:
+                    _allow_command(page)
+                    return finished.exists()
+
+                vscode.wait_for("the model has said its last", is_finished)
                 page.locator(".codicon-stop-circle").wait_for(state="detached")  # hooks for the end of the turn ran
             vscode.end_group(process)
             return [json.loads(finished.read_text())]
