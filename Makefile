@@ -6,7 +6,7 @@ READY := .venv/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs docs-site numbers dist clean bench-recall
+.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs docs-site numbers dist vsix clean bench-recall
 .DEFAULT_GOAL := up
 
 # uv installs in seconds; pip is on every machine. Both print as they go.
@@ -47,7 +47,7 @@ test-long: $(READY)   ## no event is lost, with 10,000 events from 16 processes;
 test-real-core: $(READY)  ## the real Claude Code and Codex, and a real browser
 	@tests/real/need-chromium
 	@tests/real/need-postgresql
-	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode and not copilot and not qwen and not kilo and not grok and not droid' -n $(CORES) --dist worksteal -rs
+	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode and not copilot and not qwen and not kilo and not grok and not droid and not vscode' -n $(CORES) --dist worksteal -rs
 
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium
@@ -93,6 +93,9 @@ dist: $(READY)        ## build the wheel and the sdist, and try both in clean en
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(BIN)/python scripts/try_dist.py
+
+vsix: $(READY)        ## pack the extension for VS Code into dist/
+	$(BIN)/python scripts/build_vsix.py
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

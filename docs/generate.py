@@ -204,7 +204,8 @@ AGENT_REMARKS = {
     "codex": "runs hooks only after you trust them: `/hooks`, or `--trust`",
     "gemini": "runs hooks only in folders you trust",
     "opencode": "uses a small plugin file; no note with a tool that failed",
-    "copilot": "one hook file serves the CLI and VS Code's agent, which is tested by recorded payloads (1.139)",
+    "copilot": "one hook file serves the CLI and VS Code's agent",
+    "vscode": "as code-server; `hardwon install copilot`, and [an extension](docs/vscode.md)",
     "qwen": "",
     "kilo": "opencode's plugin",
     "grok": "is told nothing at the start of a session",
@@ -226,7 +227,8 @@ def readme_page() -> str:
             version, how = driven[agent]["version"], f"driven, {driven[agent]['date']}"
         elif agent in RECORDED_VERSIONS:
             version, how = RECORDED_VERSIONS[agent], "recorded payloads"
-        lines.append(f"| {load_settings(agent).title} | {version} | {how} | {remark} |")
+        title = "VS Code's agent" if agent == "vscode" else load_settings(agent).title
+        lines.append(f"| {title} | {version} | {how} | {remark} |")
     with open(os.path.join(os.path.dirname(HERE), "README.md"), encoding="utf-8") as file:
         before, _, rest = file.read().partition(AGENTS_START)
     table = "\n".join(lines)

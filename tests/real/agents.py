@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import platform
 import re
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ class Agent:
     version: str
     package: str
     program: str  # where npm puts it, as a glob: the folder is named after the platform
+    nested: tuple[str, ...] = ()  # folders of the package with dependencies of their own
 
     @property
     def folder(self) -> Path:
@@ -55,6 +58,26 @@ _PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch6
 DROID = Agent("droid", "0.225.2", f"@factory/cli-{_PLATFORM}", "@factory/cli-*/bin/droid")
 # Qwen Code and VS Code need a later Node than most machines have.
 NODE = Agent("node", "24.21.0", f"node-{_PLATFORM}", "node-*/bin/node")
+# code-server is the published build of VS Code that runs without a desktop. Its install script would install what
+# `nested` lists; without the scripts of those only a logger is missing.
+VSCODE = Agent(
+    "vscode",
+    "4.139.1",
+    "code-server",
+    "code-server/out/node/entry.js",
+    ("code-server/lib/vscode", "code-server/lib/vscode/extensions"),
+)
+
+RESULTS = CACHE.parents[1] / "docs" / "tested_agents.json"
+
+
+def keep_test_result(*tested: Agent) -> None:
+    """With WRITE_TABLE=1 keep version and date for the README's table, which `make docs` writes."""
+    if not OWN_ENV.get("WRITE_TABLE"):
+        return
+    date = datetime.now(UTC).date().isoformat()
+    rows = json.loads(RESULTS.read_text()) | {agent.name: {"version": agent.version, "date": date} for agent in tested}
+    RESULTS.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 def find_program(agent: Agent) -> Path:
@@ -89,13 +112,25 @@ def _install_package(agent: Agent) -> str:
     npm = shutil.which("npm", path=OWN_ENV.get("PATH"))
     if npm is None:
         return "there is no npm on this machine"
-    command = [npm, "install", "--prefix", str(agent.folder), "--ignore-scripts", "--no-audit", "--no-fund"]
-    command += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # offline, its own patience is minutes
+    options = ["--ignore-scripts", "--no-audit", "--no-fund"]
+    options += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]  # offline, its own patience is minutes
     agent.folder.mkdir()
+    install = [npm, "install", *options]
+    failure = _run_npm([*install, "--prefix", str(agent.folder), f"{agent.package}@{agent.version}"], agent.folder)
+    for name in agent.nested:
+        failure = failure or _run_npm([*install, "--omit=dev"], agent.folder / "node_modules" / name)
+    if failure:
+        return failure
+    _unpack_programs(agent)
+    return "" if _find_installed(agent) else "npm has no build of it for this platform"
+
+
+def _run_npm(command: list[str], folder: Path) -> str:
+    """Run npm in a folder and return why that failed, or an empty string."""
     try:
         result = subprocess.run(
-            [*command, f"{agent.package}@{agent.version}"],
-            cwd=agent.folder,
+            command,
+            cwd=folder,
             env=OWN_ENV,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -108,8 +143,7 @@ def _install_package(agent: Agent) -> str:
         # Only the code: npm's sentences name the registry, which is nobody's business but the machine's.
         code = re.search(r"npm (?:error|ERR!) code (\w+)", result.stderr)
         return f"npm said {code[1] if code else f'exit code {result.returncode}'}"
-    _unpack_programs(agent)
-    return "" if _find_installed(agent) else "npm has no build of it for this platform"
+    return ""
 
 
 def _unpack_programs(agent: Agent) -> None:

@@ -5,9 +5,6 @@ With WRITE_TABLE=1 the result is kept in docs/tested_agents.json, from which `ma
 
 from __future__ import annotations
 
-import json
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from . import agents
 from .claude_code import CLAUDE_CODE
 from .completion_agents import COMPLETION_AGENTS
 from .conversation import AgentSetup
-from .house import CHECKOUT, House
+from .house import House
 from .model_server import Call, Reply
 from .other_agents import AGENT_SETUPS, run_shell
 
@@ -29,7 +26,6 @@ EVERY_AGENT: dict[agents.Agent, AgentSetup] = {
     **AGENT_SETUPS,
     **{row.agent: row.build_setup() for row in COMPLETION_AGENTS},
 }
-RESULTS = CHECKOUT / "docs" / "tested_agents.json"
 
 
 def hold_once(house: House, agent: agents.Agent) -> bool:
@@ -66,7 +62,4 @@ def test_one_lesson_holds_the_same_mistake_in_every_agent_gemini_opencode_copilo
     house.hardwon("stop")
     house.wait_for_background()
     assert all(held.values()) and len(held) >= 8
-    if os.environ.get("WRITE_TABLE"):
-        date = datetime.now(UTC).date().isoformat()
-        rows = {agent.name: {"version": agent.version, "date": date} for agent in EVERY_AGENT}
-        RESULTS.write_text(json.dumps(rows, indent=2) + "\n")
+    agents.keep_test_result(*EVERY_AGENT)

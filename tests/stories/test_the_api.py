@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
+from hardwon import clock
 from hardwon.web.live import LiveFeed
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import GIT_STASH, House, bash, lesson, used, wait_for
@@ -248,6 +249,34 @@ def test_a_file_that_was_only_shown_counts_as_read(api: httpx.Client) -> None:
     wait_for(lambda: bool(api.get("/api/sessions/code-2").json()["observations"]))
     (observation,) = api.get("/api/sessions/code-2").json()["observations"]
     assert (observation["files_read"], observation["files_modified"]) == (["paint.py"], ["rail.py"])
+
+
+def test_an_event_that_is_reported_later_has_its_own_time_and_is_stored_once(api: httpx.Client) -> None:
+    happened = clock.now() - 3600
+    session = {"sessionId": "late-1", "cwd": "/home/dev/wharf", "host": "vscode"}
+    saved = {"tool_name": "FileSave", "tool_input": {"path": "/home/dev/wharf/rail.py"}, "tool_use_id": "save-1"}
+    api.post("/api/sessions/init", json={**session, "at": happened})
+    for _ in range(2):  # the first answer came too late
+        api.post("/api/sessions/observations", json={**session, **saved, "at": happened + 60})
+    api.post("/api/sessions/summarize", json={**session, "at": clock.now() + 3600})
+    events = api.get("/api/sessions/late-1").json()["eventList"]
+    times = [(event["kind"], event["at"]) for event in events]
+    assert times[:2] == [("SessionStart", happened), ("tool", happened + 60)] and len(times) == 3
+    assert times[2][1] <= clock.now()  # nothing comes from the future
+
+
+def test_an_editor_asks_for_the_lessons_about_a_file(api: httpx.Client, house: House) -> None:
+    words = ("--summary", "rail.py is generated", "--problem", "what is changed in rail.py is lost with the next build")
+    house.ok(
+        "lessons", "add", *words, "--solution", "Edit make_rail.py and run make", "--tool", "Edit", "--path", "rail.py"
+    )
+
+    def ask(file: str) -> list[str]:
+        return [lesson["summary"] for lesson in api.get("/api/lessons", params={"file": file}).json()["lessons"]]
+
+    assert ask("/home/dev/wharf/rail.py") == ["rail.py is generated"]
+    assert ask("/home/dev/wharf/paint.py") == []
+    assert api.get("/api/deliveries").json()["deliveries"] == []
 
 
 @pytest.mark.parametrize("lead", ["/api", ""])

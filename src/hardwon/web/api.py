@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from hardwon import __version__, clock
 from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
 from hardwon.data import exports
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, lessons_file
+from hardwon.lessons import approved_lessons, lessons_file, lookup
 from hardwon.lessons.record import to_lesson_record
 from hardwon.privacy.cleaning import clean_id
 from hardwon.search import brief, indexing, query_scope
@@ -44,6 +45,7 @@ MAX_ROW_ID = 1 << 60  # SQLite's integers end at 1 << 63
 SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
 LongText = Annotated[str, msgspec.Meta(max_length=900_000)]
 ShortText = Annotated[str, msgspec.Meta(max_length=4_000, pattern=r"^[^\x00]*$")]
+EventTime = Annotated[float, msgspec.Meta(ge=0, le=1e11, description="when it happened, if it is reported later")]
 
 
 # The bodies have the field names that editors' extensions already use. Each names its session by one of two ids, unless
@@ -60,6 +62,7 @@ class Init(msgspec.Struct):
     project: ShortText = ""
     cwd: ShortText = ""
     host: ShortText = "api"
+    at: EventTime = 0.0
 
 
 class Observed(msgspec.Struct, kw_only=True):
@@ -72,6 +75,7 @@ class Observed(msgspec.Struct, kw_only=True):
     tool_response: Any = None
     cwd: ShortText = ""
     host: ShortText = "api"
+    at: EventTime = 0.0
     tool_use_id: ShortText = ""
     failed: bool = False
 
@@ -85,6 +89,7 @@ class Summarize(msgspec.Struct):
     last_assistant_message: LongText = ""
     cwd: ShortText = ""
     host: ShortText = "api"
+    at: EventTime = 0.0
 
 
 class Complete(msgspec.Struct):
@@ -94,6 +99,7 @@ class Complete(msgspec.Struct):
     sessionId: SessionId | msgspec.UnsetType = msgspec.UNSET
     reason: ShortText = "other"
     host: ShortText = "api"
+    at: EventTime = 0.0
 
 
 SessionBody = Init | Observed | Summarize | Complete
@@ -300,8 +306,10 @@ def _build_new_session(session_id: str, host: str) -> dict[str, Any]:
     return {"session": session_id, "host": host, "cwd": "", "prompts": 0}
 
 
-def _build_event(session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
-    return Event(session["host"], kind, session["session"], cwd or session["cwd"], **fields)
+def _build_event(call: ApiCall, session: Mapping[str, Any], kind: str, cwd: str, **fields: Any) -> Event:
+    now = clock.now()
+    happened_at = min(call.body.at, now) or now  # an editor whose clock is ahead must not report from the future
+    return Event(session["host"], kind, session["session"], cwd or session["cwd"], at=happened_at, **fields)
 
 
 async def record_prompt(call: ApiCall) -> object:
@@ -312,7 +320,7 @@ async def record_prompt(call: ApiCall) -> object:
     if not (body.userPrompt and 0 < body.promptNumber <= session["prompts"]):
         cwd = body.cwd or await call.api.run_in_thread(_resolve_folder, call.connection, body.project)
         kind = "UserPromptSubmit" if body.userPrompt else "SessionStart"
-        event = _build_event(session, kind, cwd, source="startup", prompt=body.userPrompt)
+        event = _build_event(call, session, kind, cwd, source="startup", prompt=body.userPrompt)
         skip_reason = call.api.responder.record_event(event)
     rows = await call.api.run_in_thread(
         sessions.find_by_session_id, call.connection, session["session"], session["host"]
@@ -328,6 +336,7 @@ async def record_call(call: ApiCall) -> object:
     # Some editors send a command as plain text instead of an object.
     fields = body.tool_input if isinstance(body.tool_input, dict) else {"command": body.tool_input}
     event = _build_event(
+        call,
         session,
         "PostToolUseFailure" if body.failed else "PostToolUse",
         body.cwd,
@@ -345,13 +354,13 @@ async def record_call(call: ApiCall) -> object:
 
 async def record_turn_end(call: ApiCall) -> object:
     session = await call.api.run_in_thread(_find_session, call)
-    event = _build_event(session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
+    event = _build_event(call, session, "Stop", call.body.cwd, message=call.body.last_assistant_message)
     return {"status": "skipped" if call.api.responder.record_event(event) else "queued"}
 
 
 async def record_session_end(call: ApiCall) -> object:
     session = await call.api.run_in_thread(_find_session, call)
-    call.api.responder.record_event(_build_event(session, "SessionEnd", "", message=call.body.reason))
+    call.api.responder.record_event(_build_event(call, session, "SessionEnd", "", message=call.body.reason))
     return {"status": "completed"}
 
 
@@ -439,12 +448,22 @@ def get_batch(call: ApiCall) -> object:
 
 
 def list_lessons(call: ApiCall) -> object:
+    if file := call.get_text("file").replace("\0", ""):
+        return {"lessons": _find_lessons_for_file(call.api.home, file)}
     waiting_ids = {change.id for change in approved_lessons.find_waiting_changes(call.api.home)}
     lesson_records = []
     for lesson in lessons_file.read(lessons_file.get_lessons_path(call.api.home)).lessons:
         record = to_lesson_record(lesson)
         lesson_records.append({**record, "status": "waiting"} if lesson.id in waiting_ids else record)
     return {"lessons": lesson_records}
+
+
+def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
+    """Return the lessons that would fire if an agent edited this file; nothing is delivered by asking."""
+    event = Event("", "PreToolUse", "", os.path.dirname(file), tool="Edit", path=file)
+    matches, _ = lookup.explain_call(home, event, clock.now())
+    names = ("id", "slug", "summary", "text", "delivery")
+    return [{name: getattr(match.entry, name) for name in names} for match in matches]
 
 
 def list_deliveries(call: ApiCall) -> object:
@@ -545,7 +564,13 @@ ENDPOINTS = (
         ),
     ),
     Endpoint("POST", "/api/observations/batch", "full records, by their ids", get_batch, Batch),
-    Endpoint("GET", "/api/lessons", "all lessons", list_lessons),
+    Endpoint(
+        "GET",
+        "/api/lessons",
+        "all lessons, or those about one file",
+        list_lessons,
+        query_parameters=(("file", "string", "absolute path: only lessons that fire when this file is edited"),),
+    ),
     Endpoint("GET", "/api/deliveries", "what was delivered to agents", list_deliveries, None, (_LIMIT, _AFTER)),
     Endpoint("GET", "/api/stream", "live events", stream_live, media_type="text/event-stream"),
 )

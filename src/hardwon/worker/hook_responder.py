@@ -187,7 +187,7 @@ class HookResponder:
 
     def record_event(self, event: Event) -> str:
         """Record an event from the API; return why it was not recorded, nothing if it was."""
-        event = replace(clean_ids(bound_event(event)), id=urandom(16).hex(), at=clock.now())
+        event = replace(clean_ids(bound_event(event)), id=urandom(16).hex())
         limits = self._read_limits(self.load_index())
         if pauses.is_paused(self.home, event.cwd, event.at):
             return "paused"
