@@ -47,7 +47,7 @@ test-long: $(READY)   ## no event is lost, with 10,000 events from 16 processes;
 test-real-core: $(READY)  ## the real Claude Code and Codex, and a real browser
 	@tests/real/need-chromium
 	@tests/real/need-postgresql
-	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode and not copilot and not qwen and not kilo and not grok and not droid and not vscode' -n $(CORES) --dist worksteal -rs
+	$(BIN)/pytest tests/real -m real -k 'not gemini and not opencode and not copilot and not qwen and not kilo and not grok and not droid and not cline and not vscode' -n $(CORES) --dist worksteal -rs
 
 test-real: $(READY)   ## the real agents, fetched into .cache, and a real browser
 	@tests/real/need-chromium

@@ -213,6 +213,7 @@ AGENT_REMARKS = {
     "vibe": "is told nothing at the start of a session",
     "deepagents": "",
     "cursor": "",
+    "cline": "has no denial: a held call is given arguments that its tool refuses; nothing at the start",
 }
 
 

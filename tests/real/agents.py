@@ -56,6 +56,7 @@ GROK = Agent("grok", "1.0.41", "@xai-official/grok", "@xai-official/grok-*-*/bin
 # The package of the platform itself: the one that would choose it had no build that matches.
 _PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
 DROID = Agent("droid", "0.225.2", f"@factory/cli-{_PLATFORM}", "@factory/cli-*/bin/droid")
+CLINE = Agent("cline", "3.0.65", "cline", "@cline/cli-*-*/bin/cline")
 # Qwen Code and VS Code need a later Node than most machines have.
 NODE = Agent("node", "24.21.0", f"node-{_PLATFORM}", "node-*/bin/node")
 # code-server is the published build of VS Code that runs without a desktop. Its install script would install what

@@ -29,6 +29,7 @@ class CompletionAgent:
     url_file: str = ""  # in the home, which has the address
     session_key: str = "session_id"
     needs_node: bool = False
+    takes_command_list: bool = False
 
     def build_setup(self) -> AgentSetup:
         return AgentSetup(self.agent.name, self.settings, self._set_up, lambda _: dict(self.environment), self._run)
@@ -50,16 +51,23 @@ class CompletionAgent:
         return _run_session(conversation, command, wire, self._find_session_id, self._read_outputs)
 
     def _translate(self, call: Call, _: Body) -> Call:
-        return Call(self.shell_tool, {"command": call.given["command"], **self.shell_arguments})
+        command = call.given["command"]
+        argument = {"commands": [command]} if self.takes_command_list else {"command": command}
+        return Call(self.shell_tool, {**argument, **self.shell_arguments})
 
     def _find_session_id(self, line: Mapping[str, object]) -> str:
         return str(line.get(self.session_key, ""))
 
     def _read_outputs(self, body: Body) -> Iterator[ToolResult]:
+        texts: list[str] = []
         for message in body["messages"]:
+            text = json.dumps(message["content"], ensure_ascii=False)
             if message["role"] == "tool":
-                text = json.dumps(message["content"], ensure_ascii=False)
-                yield ToolResult(text, self.refusal in text and "Held once by hardwon" in text)
+                texts.append(text)
+            elif texts and "<hook_context" in text:  # Cline's own message about the call before it
+                texts[-1] += text
+        for text in texts:
+            yield ToolResult(text, self.refusal in text and "Held once by hardwon" in text)
 
 
 COPILOT = CompletionAgent(
@@ -165,4 +173,34 @@ KILO = CompletionAgent(
     | {"KILO_EXPERIMENTAL_DISABLE_FILEWATCHER": "1", "KILO_NO_DAEMON": "1", "KILO_TELEMETRY_LEVEL": "off"},
     session_key="sessionID",
 )
-COMPLETION_AGENTS = (COPILOT, QWEN, KILO, GROK, DROID)
+CLINE_PROVIDER = {
+    "provider": "openai-compatible",
+    "apiKey": "made-up",
+    "model": "fake-model",
+    "baseUrl": "http://127.0.0.1:1/v1",
+}
+CLINE_PROVIDERS = {
+    "version": 1,
+    "lastUsedProvider": "openai-compatible",
+    "modes": {},
+    "providers": {
+        "openai-compatible": {
+            "settings": CLINE_PROVIDER,
+            "updatedAt": "2026-01-01T00:00:00.000Z",
+            "tokenSource": "manual",
+        }
+    },
+}
+CLINE = CompletionAgent(
+    agents.CLINE,
+    ".cline/hooks/PreToolUse.sh",
+    ("--json",),
+    "run_commands",
+    files={".cline/data/settings/providers.json": json.dumps(CLINE_PROVIDERS)},
+    # Else it leaves a process behind that later runs would use.
+    environment={"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"},
+    url_file=".cline/data/settings/providers.json",
+    session_key="sessionId",
+    takes_command_list=True,
+)
+COMPLETION_AGENTS = (COPILOT, QWEN, KILO, GROK, DROID, CLINE)

@@ -44,6 +44,8 @@ OUR_NAMES = {
 # Commands that the recorded sessions run; a block on each shows whether an entry reads the payload as a call.
 COMMANDS = ("ls /nonexistent-dir", "echo hi", "echo one", "echo RAN-ORIGINAL", "cat notes.txt")
 STOPPING_WORDS = ('"deny"', '"block"', '"ask"', '"permission', '"decision"', '"continue"', '"cancel"')
+# Cline's only way to stop a call: arguments that its tools refuse.
+CLINE_STOP = '"overrideInput":{"stoppedByHardwon":true}'
 APPROVING_WORDS = ('"allow"', '"approve"', '"updatedInput"', '"modifiedArgs"', '"overrideInput"')
 
 
@@ -90,6 +92,8 @@ def test_a_foreign_payload_gets_no_answer(house: House, entry: str) -> None:
         payload = read_payload(path)
         for kind in dict.fromkeys((named_kind, "PreToolUse")):
             answer = house.hook(kind, payload, host=entry).decode()
+            if entry == "cline":
+                answer = answer.replace(CLINE_STOP, '"deny"')
             assert not any(word in answer for word in APPROVING_WORDS), (entry, path)
             is_stop = any(word in answer for word in STOPPING_WORDS)
             if entry not in get_senders(agent):

@@ -95,8 +95,8 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
     assert "The key of the staging database" in text and SECRET not in text
 
 
-# Grok CLI and Mistral Vibe show the model nothing at the start; Cursor's events have other names.
-OPENED = [agent for agent in AGENT_PACKAGES if agent not in ("grok", "vibe", "cursor")]
+# Grok CLI, Mistral Vibe and Cline show the model nothing at the start; Cursor's events have other names.
+OPENED = [agent for agent in AGENT_PACKAGES if agent not in ("grok", "vibe", "cursor", "cline")]
 READERS = {"codex", "copilot", "opencode", "qwen", "kilo", "droid", "deepagents"}
 
 

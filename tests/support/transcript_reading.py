@@ -33,7 +33,7 @@ def read_lines(path: str) -> list[bytes]:
 def read_history_lines(host: str, path: str) -> list[bytes]:
     """Return the lines of a transcript; a JSON document is a single line."""
     lines = read_lines(path)
-    return [b"".join(lines)] if path.endswith(".json") or host in ("opencode", "kilo") else lines
+    return [b"".join(lines)] if path.endswith(".json") or host in ("opencode", "kilo", "cline") else lines
 
 
 def read_steps(reader: Reader, lines: Iterable[bytes], start: int = 1) -> list[Step]:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         def next_step(self) -> str: ...  # what a person still has to do after installing
         @property
         def probe_payload(self) -> dict[str, Any]: ...  # a payload of a harmless call, as the agent would send it
+        @property
+        def files(self) -> Sequence[AgentSettings]: ...  # one for each settings file with hooks; most agents have one
         def get_settings_path(self, *, project: str = "") -> str: ...
         def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]: ...
         def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str: ...
@@ -70,6 +72,7 @@ AGENT_PACKAGES = {
     "vibe": "vibe",
     "deepagents": "deepagents",
     "cursor": "cursor",
+    "cline": "cline",
 }
 # Hooks are all that is read of the others: their own files lack the calls, the folder or the times.
 TRANSCRIPT_AGENTS = tuple(name for name in AGENT_PACKAGES if name not in ("vibe", "deepagents", "cursor"))

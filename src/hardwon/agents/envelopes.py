@@ -49,6 +49,7 @@ _TRANSCRIPT_MARKS = {
     "/.factory/": "droid",
     "/.deepagents/": "deepagents",
     "/.vibe/": "vibe",
+    "/.cline/": "cline",
 }
 _GEMINI_EVENTS = ("BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool", "BeforeModel", "AfterModel", "PreCompress")
 

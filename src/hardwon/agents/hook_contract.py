@@ -85,7 +85,9 @@ class HookContract:
         return {event: STANDARD_TIMEOUTS[event] for event in self.events}
 
     def parse_payload(self, kind: str, payload: bytes) -> Event | None:
-        wire = load_payload(payload)
+        return self.parse_wire(kind, load_payload(payload))
+
+    def parse_wire(self, kind: str, wire: Wire) -> Event | None:
         if is_foreign(wire, (self.name,)):
             return None
         wire = {**wire, **self._find_fields(wire)}

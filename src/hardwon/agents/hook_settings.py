@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardwon.agents import settings_files
@@ -29,6 +29,14 @@ class ServerFormat(Protocol):
     def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
     def remove_server(self, text: str, created_paths: CreatedPaths) -> str: ...
     def find_command(self, text: str) -> list[str]: ...
+
+
+class HookFormat(Protocol):
+    """How hooks stand in a settings file that does not have Claude Code's form."""
+
+    def add_hooks(self, text: str, commands: Mapping[str, str]) -> str: ...
+    def remove_hooks(self, text: str) -> str: ...
+    def find_hooks(self, text: str) -> dict[str, list[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,8 @@ class HookSettings:
     event_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of the entry of one event
     project_file_name: str = ""  # of a project's settings that are never committed
     hooks_path: tuple[str, ...] = ("hooks",)  # where the events are in the file
+    hook_format: HookFormat | None = None
+    event_files: Mapping[str, str] = field(default_factory=dict)  # for agents that have a file for each event
     servers: ServerFormat = field(default_factory=JsonServers)
     folder_finder: Callable[[], str] | None = None  # for a folder that a variable alone does not tell
     mcp_path_finder: Callable[[], str] | None = None
@@ -94,6 +104,13 @@ class HookSettings:
             **self.probe_fields,
         }
 
+    @property
+    def files(self) -> Sequence[HookSettings]:
+        return [
+            replace(self, file_name=name, event_files={}, timeouts={event: self.timeouts[event]})
+            for event, name in self.event_files.items()
+        ] or [self]
+
     def get_folder(self) -> str:
         if self.folder_finder:
             return self.folder_finder()
@@ -110,11 +127,14 @@ class HookSettings:
 
     def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
         """Return the settings with one entry of ours for each event, and the containers created for them."""
+        commands = {event: self.build_shell_line(build_command(event)) for event in self.timeouts}
+        if self.hook_format:
+            return self.hook_format.add_hooks(text, commands), []
         created_paths: CreatedPaths = []
         for event, seconds in self.timeouts.items():
             hook = {
                 "type": "command",
-                "command": self.build_shell_line(build_command(event)),
+                "command": commands[event],
                 **({"timeout": seconds * self.timeout_unit} if self.has_timeouts else {}),
                 **self.hook_fields,
                 **self.event_fields.get(event, {}),
@@ -132,6 +152,8 @@ class HookSettings:
 
     def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str:
         """Return the settings without our hooks, whichever version of hardwon added them."""
+        if self.hook_format:
+            return self.hook_format.remove_hooks(text)
 
         def is_hardwon_entry(_: str, entry: object) -> bool:
             commands = self._list_commands(entry)
@@ -144,6 +166,8 @@ class HookSettings:
 
     def find_hooks(self, text: str) -> dict[str, list[str]]:
         """Return our commands in these settings, by the agent's name of the event."""
+        if self.hook_format:
+            return self.hook_format.find_hooks(text)
         hooks = settings_files.get_value(text, self.hooks_path)
         commands_by_event: dict[str, list[str]] = {}
         for event in hooks if isinstance(hooks, dict) else ():

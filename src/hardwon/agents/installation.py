@@ -91,9 +91,10 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
         # The MCP server and the trust may be in the file that has the hooks, or in another one.
         return changes.setdefault(path, _read_current(agent, path, ledger))
 
-    change = hooks_change = open_change(agent_settings.get_settings_path(project=project))
-    with _report_edit_errors(change.path, f"hardwon install {agent}"):
-        _add_hooks(change, agent_settings, build_hook_command(agent, home))
+    for file_settings in agent_settings.files:
+        hooks_change = open_change(file_settings.get_settings_path(project=project))
+        with _report_edit_errors(hooks_change.path, f"hardwon install {agent}"):
+            _add_hooks(hooks_change, file_settings, build_hook_command(agent, home))
     if with_mcp:
         change, command = open_change(agent_settings.get_mcp_path()), build_server_command(home)
         with _report_edit_errors(change.path, f"hardwon install {agent} --mcp"):
@@ -180,6 +181,8 @@ def write_change(home: str, change: SettingsChange) -> str:
         mode = os.stat(change.path).st_mode & 0o777
     else:
         os.makedirs(os.path.dirname(change.path), exist_ok=True)
+        if change.new_text.startswith("#!"):  # Cline runs the file itself
+            mode = 0o700
     _replace_text(change, mode)
     ledger[change.path] = {"host": change.agent, "existed": existed, **change.created_paths}
     _save_ledger(home, ledger)

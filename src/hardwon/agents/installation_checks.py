@@ -10,7 +10,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from hardwon import paths, projects
 from hardwon.agents import AGENT_PACKAGES, load_settings
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
 from hardwon.agents.installation import build_hook_command
-from hardwon.agents.settings_files import read_text_file
+from hardwon.agents.settings_files import list_hook_files, read_text_file
 from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
 
@@ -94,8 +94,8 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
         f"hardwon install {name}",
     )
     try:
-        settings_text = read_text_file(os.path.realpath(path))
-        installed_hooks = agent_settings.find_hooks(settings_text) if settings_text else {}
+        texts = list(map(read_text_file, list_hook_files(name)))
+        installed_hooks = _find_all_hooks(agent_settings, texts)
     except (UserError, ValueError) as error:
         yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
         return
@@ -108,24 +108,34 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
     else:
         return
     # What installing would write now shows whether the installed hooks are of this version.
-    expected_text, _ = agent_settings.add_hooks(agent_settings.empty_settings, build_hook_command(name, home))
+    build_command = build_hook_command(name, home)
+    expected_texts = [file.add_hooks(file.empty_settings, build_command)[0] for file in agent_settings.files]
     if not installed_hooks and (plugin_path := agent_settings.find_plugin()):
         yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
     elif not installed_hooks:
         yield Check("hooks", None, f"none in {path}", install_command)
-    elif installed_hooks != agent_settings.find_hooks(expected_text):
+    elif installed_hooks != _find_all_hooks(agent_settings, expected_texts):
         yield Check("hooks", False, f"those in {path} are another version's", install_command)
     else:
-        yield Check("hooks", True, f"{len(installed_hooks)} in {path}")
+        place = path if len(texts) == 1 else os.path.dirname(path)
+        yield Check("hooks", True, f"{len(installed_hooks)} in {place}")
     if not installed_hooks:
         return
-    if trust := agent_settings.check_trust(settings_text):
+    if trust := agent_settings.check_trust(texts[0]):
         yield Check("trust", *trust)
     for commands in installed_hooks.values():
         for command in commands:
             if _PROBED_EVENT in command:
                 yield try_hook(command, agent_settings.probe_payload, install_command)
                 return
+
+
+def _find_all_hooks(agent_settings: AgentSettings, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return our commands in an agent's settings files, by the agent's name of the event."""
+    commands_by_event: dict[str, list[str]] = {}
+    for text in filter(None, texts):
+        commands_by_event |= agent_settings.find_hooks(text)
+    return commands_by_event
 
 
 def _check_other_tools(agent_settings: AgentSettings) -> Iterator[Check]:

@@ -43,6 +43,7 @@ AGENT_PROGRAM_NAMES = {
     "vibe": "vibe",
     "deepagents": "dcode",
     "cursor": "cursor",
+    "cline": "cline",
 }
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 

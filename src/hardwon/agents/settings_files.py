@@ -101,9 +101,14 @@ def read_install_ledger(home: str) -> dict[str, Any]:
         return {}
 
 
+def list_hook_files(agent: str, *, project: str = "") -> list[str]:
+    """Return the settings files that may hold our hooks for an agent."""
+    return [os.path.realpath(file.get_settings_path(project=project)) for file in load_settings(agent).files]
+
+
 def list_settings_files(home: str) -> list[tuple[str, str]]:
     """Return every agent with each of its settings files that may hold our hooks."""
-    files = [(name, os.path.realpath(load_settings(name).get_settings_path())) for name in AGENT_PACKAGES]
+    files = [(name, path) for name in AGENT_PACKAGES for path in list_hook_files(name)]
     for path, entry in read_install_ledger(home).items():
         if entry.get("host") in AGENT_PACKAGES:
             files.append((str(entry["host"]), path))

@@ -142,9 +142,9 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     if agent is None:
         _uninstall_everything(home, delete_data=data, yes=yes)
         return
-    agent_settings = load_settings(agent)
     project = projects.find_git_root(os.getcwd()) if here else ""
-    _remove_hooks(agent, home, os.path.realpath(agent_settings.get_settings_path(project=project)), yes=yes)
+    for path in settings_files.list_hook_files(agent, project=project):
+        _remove_hooks(agent, home, path, yes=yes)
     for path, entry in settings_files.read_install_ledger(home).items():
         if not here and entry.get("host") == agent and "mcp" in entry:
             _remove_hooks(agent, home, path, yes=yes)

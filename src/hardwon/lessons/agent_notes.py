@@ -17,7 +17,7 @@ PROJECT_NOTES = {
     "opencode": (AGENTS_FILE,),
     "copilot": (AGENTS_FILE, ".github/copilot-instructions.md"),
     "qwen": ("QWEN.md", AGENTS_FILE),
-    **dict.fromkeys(("kilo", "grok", "droid", "vibe", "deepagents", "cursor"), (AGENTS_FILE,)),
+    **dict.fromkeys(("kilo", "grok", "droid", "vibe", "deepagents", "cursor", "cline"), (AGENTS_FILE,)),
 }
 USER_NOTES = {
     "claude-code": "~/.claude/CLAUDE.md",

@@ -67,7 +67,7 @@ solution: <what to do instead>
 # When a session is resumed, Gemini CLI drops text before the first prompt, together with that prompt. So its sessions
 # open with the first prompt.
 AGENTS_OPENED_AT_PROMPT = ("gemini",)
-AGENTS_NEVER_OPENED = ("grok",)  # it shows the model nothing of what a hook says at the start
+AGENTS_NEVER_OPENED = ("grok", "cline")  # they show the model nothing of what a hook says at the start
 _LAST_SECTIONS = ("handoff", "resume", "summary")  # these say where the last session left off
 
 

@@ -72,7 +72,7 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valu
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
-_AGENT_TEXT = "claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor"
+_AGENT_TEXT = "claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline"
 AGENTS = tuple(_AGENT_TEXT.split())
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel"
@@ -105,7 +105,13 @@ _HINTS = (
     ".vibe",
     ".deepagents",
     ".cursor",
+    ".cline",
+    "ToolUse.sh",
+    "TaskStart.sh",
+    "TaskComplete.sh",
+    "SessionShutdown.sh",
     "COPILOT_HOME",
+    "CLINE_DIR",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
 )

@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _LINKABLE_FILES = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles
-_SETTINGS_NAME_TEXT = "settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json"
+_SETTINGS_NAME_TEXT = (
+    "settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json"
+    " PreToolUse.sh PostToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh"
+)
 SETTINGS_NAMES = tuple(_SETTINGS_NAME_TEXT.split())
 _SETTINGS_FOLDER_TEXT = (
     ".claude .codex .gemini opencode .opencode plugin .copilot hooks .qwen"
-    " kilo .kilo .grok .factory .vibe .deepagents .cursor"
+    " kilo .kilo .grok .factory .vibe .deepagents .cursor .cline"
 )
 _SETTINGS_FOLDERS = tuple(_SETTINGS_FOLDER_TEXT.split())
-_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
-_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json")
+_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CLINE_DIR")
+_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json", "hooks/PreToolUse.sh")
 _MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
 HOOK_SCRIPT = "/hardwon/hook.py"
 _PLUGIN_MARK = '"hardwon@'

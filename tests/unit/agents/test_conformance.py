@@ -77,6 +77,15 @@ TABLE = {
         prompt="beforeSubmitPrompt",
         denial_field='"agent_message"',
     ),
+    "cline": Row(
+        "cline/3.0.65",
+        "PreToolUse-run_commands",
+        "PostToolUse-run_commands-fail",
+        "PreToolUse-editor",
+        prompt="",
+        denial_field='"contextModification"',
+        others="",
+    ),
 }
 EVERY_AGENT = pytest.mark.parametrize("agent", AGENT_PACKAGES)
 
@@ -142,10 +151,12 @@ def test_uninstalling_restores_every_byte(agent: str) -> None:
     settings = load_settings(agent)
     build_command = build_hook_command(agent, "/home/dev/.hardwon")
     for before in {settings.empty_settings, TABLE[agent].others}:
-        text, created_paths = settings.add_hooks(before, build_command)
-        installed = settings.find_hooks(text)
+        installed: dict[str, list[str]] = {}
+        for file in settings.files:
+            text, created_paths = file.add_hooks(before, build_command)
+            installed |= settings.find_hooks(text)
+            assert settings.remove_hooks(text, created_paths) == before
         assert len(installed) == len(load_payload_module(agent).EVENT_TIMEOUTS)
-        assert settings.remove_hooks(text, created_paths) == before
 
 
 @EVERY_AGENT
@@ -157,10 +168,11 @@ def test_a_hook_whose_program_is_gone_stops_nothing(agent: str) -> None:
             "/hardwon/hook.py", "/gone/hardwon/hook.py"
         )
 
-    text, _ = settings.add_hooks(settings.empty_settings, build_command)
-    command = next(iter(settings.find_hooks(text).values()))[0]
-    result = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True)
-    assert (result.returncode, result.stdout) == (0, b"")
+    for file in settings.files:
+        text, _ = file.add_hooks(settings.empty_settings, build_command)
+        command = next(iter(settings.find_hooks(text).values()))[0]
+        result = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True)
+        assert (result.returncode, result.stdout) == (0, b"")
 
 
 @EVERY_AGENT

@@ -110,6 +110,10 @@ def endless(host: str) -> Iterator[bytes]:
             yield line(type="session_start", id=id, cwd=folder)
             block = {"type": "tool_use", "id": id, "name": id, "input": {"command": id}}
             yield line(type="message", id=id, message={"role": "assistant", "content": [block]})
+        elif host == "cline":
+            blocks = [{"type": "tool_use", "id": id, "name": id, "input": {"path": folder}}]
+            prompt = f"Working Directory: {folder}"
+            yield line(sessionId=id, messages=[{"id": id, "content": blocks}], system_prompt=prompt)
         elif host == "copilot":
             yield line(type="session.start", data={"sessionId": id, "context": {"cwd": folder}})
             started = {"toolCallId": id, "toolName": "bash", "arguments": {"command": id}}
@@ -182,6 +186,10 @@ def places(host: str, text: str) -> list[bytes]:
     if host == "gemini":
         call = {"status": "error", "displayName": text, "name": "run_shell_command", "result": text}
         return [line(id="m", type="user", content=text), line(id="n", type="gemini", toolCalls=[call])]
+    if host == "cline":
+        content = [{"type": "tool_result", "content": text}]
+        content += [{"type": "text", "text": opening + text} for opening in ("", "<user_input>", "<hook_context ")]
+        return [line(messages=[{"role": "user", "content": content}], system_prompt=f"Working Directory: {text}")]
     part = {"type": "tool", "state": {"status": "error", "error": text}}
     return [line(info={}, messages=[{"parts": [part, {"type": "text", "text": text}]}])]
 

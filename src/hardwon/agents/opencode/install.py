@@ -47,6 +47,10 @@ class PluginSettings:
         call = {"tool": "bash", "callID": "call_doctor", "args": arguments}
         return {"sessionID": "hardwon-doctor", "directory": "/", **call}
 
+    @property
+    def files(self) -> Sequence[PluginSettings]:
+        return [self]
+
     def get_folder(self) -> str:
         """Return where the agent always looks; a variable of its own may name one more folder."""
         return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), self.folder)

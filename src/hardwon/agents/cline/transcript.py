@@ -1,0 +1,126 @@
+"""Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`, one document with Anthropic's content blocks.
+
+It is rewritten as a whole. The folder stands only in the system prompt, which comes last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from hardwon.agents.cline.payload import find_sessions_folder, normalize_call, read_output
+from hardwon.agents.fields import get_object, get_text
+from hardwon.agents.hook_contract import read_blocks
+from hardwon.agents.transcript_steps import (
+    JsonObject,
+    Step,
+    TokenUsage,
+    begin_call,
+    build_line_finder,
+    count_usage,
+    create_counter,
+    end_call,
+    extract_typed_words,
+    format_milliseconds,
+    get_count,
+    get_objects,
+    is_hardwon_denial,
+    parse_line,
+    parse_opening_objects,
+    restore_state,
+    shorten_id,
+    strip_fenced,
+    truncate_path,
+)
+
+_FOLDER = re.compile(r"Working Directory: (\S[^\n]*)")
+_TYPED = re.compile(r"\A<user_input\b[^>]*>(.*)</user_input>\s*\Z", re.DOTALL)
+_HOOK_CONTEXT = re.compile(r'\A<hook_context source="PreToolUse"[^>\n]* tool_call_id="([^"\n]*)"')
+
+
+class Reader:
+    """Reads a document at a time; only token counts are remembered."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        self.malformed = 0
+        self.usage = create_counter()
+        restore_state(self, state)
+
+    def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        wire, malformed = parse_line(line)
+        self.malformed += malformed
+        messages = get_objects(wire, "messages")
+        folder = _FOLDER.search(get_text(wire, "system_prompt")[:100_000])
+        cwd = truncate_path(folder[1].strip()) if folder else ""
+        session = shorten_id(get_text(wire, "sessionId"))
+        stopped_calls = _find_stopped_calls(messages)
+        open_tools: dict[str, str] = {}
+        find_line = build_line_finder(line)
+        for message in messages:
+            message_id = shorten_id(get_text(message, "id"))
+            if metrics := get_object(message, "metrics"):
+                names = ("inputTokens", "outputTokens", "cacheReadTokens")
+                count_usage(self.usage, message_id, TokenUsage(*(get_count(metrics, name) for name in names)))
+            line_number = number - 1 + find_line(get_text(message, "id"))
+            step = Step("agent", line_number, message_id, format_milliseconds(message.get("ts")), session, "", cwd)
+            yield from _read_message(step, message, open_tools, stopped_calls)
+
+
+def _read_message(
+    step: Step, message: JsonObject, open_tools: dict[str, str], stopped_calls: set[str]
+) -> Iterator[Step]:
+    is_person = message.get("role") == "user"
+    for index, block in enumerate(read_blocks(message)):
+        kind, text = get_text(block, "type"), get_text(block, "text")
+        call_id = get_text(block, "id") or get_text(block, "tool_use_id")
+        block_step = step._replace(id=f"{step.id}.{index}")
+        if kind == "tool_use":
+            tool, tool_input = normalize_call(get_text(block, "name"), block.get("input"))
+            yield begin_call(open_tools, block_step, call_id, tool, tool_input)
+        elif kind == "tool_result":
+            result, (output, failed) = end_call(open_tools, block_step, call_id), _read_content(block.get("content"))
+            if call_id in stopped_calls:
+                yield result._replace(denied=True)
+            else:
+                yield result._replace(text=strip_fenced(output), failed=failed)
+        elif kind == "text" and not is_person:
+            if spoken_text := strip_fenced(text).strip():
+                yield block_step._replace(text=spoken_text)
+        elif kind == "text" and (typed := _TYPED.match(text)) and (typed_text := extract_typed_words(typed[1])):
+            yield block_step._replace(kind="person", text=typed_text)
+
+
+def _find_stopped_calls(messages: list[JsonObject]) -> set[str]:
+    """Return the calls that hardwon stopped, by what it said about them after their results."""
+    stopped_calls = set()
+    for message in messages:
+        for block in read_blocks(message):
+            text = get_text(block, "text")
+            if (context := _HOOK_CONTEXT.match(text)) and is_hardwon_denial(text):
+                stopped_calls.add(context[1].replace("__", "_"))  # Cline doubles each underscore
+    return stopped_calls
+
+
+def _read_content(content: object) -> tuple[str, bool]:
+    """Return a result's text and whether it failed; some tools write their result as JSON in a string."""
+    if isinstance(content, str):
+        try:
+            content = orjson.loads(content)
+        except ValueError:
+            return str(content), False
+    return read_output(content)
+
+
+def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
+    return [find_sessions_folder(environment, home)]
+
+
+def is_transcript_path(path: str) -> bool:
+    return path.endswith(".messages.json")
+
+
+def is_transcript_head(head: bytes) -> bool:
+    return any({"sessionId", "origin", "messages"} <= wire.keys() for wire in parse_opening_objects(head))
