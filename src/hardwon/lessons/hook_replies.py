@@ -61,7 +61,9 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
     if event.kind == "SessionStart":
         if _is_duplicate(event, home, event.source):
             return EMPTY_REPLY
-        release_claims(event, index, home)
+        # Grok CLI does not wait for this hook, so the session's first call may have been held by now.
+        if event.source != "startup" or event.host not in AGENTS_NEVER_OPENED:
+            release_claims(event, index, home)
         session_claims.release(OPENED_CLAIM)  # a resumed session gets its opening again
         if event.host in AGENTS_OPENED_AT_PROMPT or event.host in AGENTS_NEVER_OPENED:
             return EMPTY_REPLY
