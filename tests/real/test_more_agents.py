@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +11,7 @@ from time import monotonic, sleep
 import pytest
 
 from . import agents
-from .completion_agents import COMPLETION_AGENTS, CompletionAgent
+from .completion_agents import COMPLETION_AGENTS, GROK, CompletionAgent
 from .house import WAIT_SECONDS, House
 from .model_server import Reply
 from .other_agents import run_shell
@@ -73,3 +74,32 @@ def test_every_call_runs_when_hardwon_is_gone(house: House) -> None:
 def test_a_failing_command_is_recorded_once(house: House) -> None:
     house.session([run_shell("ls /nonexistent-dir; exit 3"), DONE])
     assert wait_for_calls(house) == [("Bash", "failed")]
+
+
+def test_grok_runs_claude_codes_hooks_too_and_is_answered_once(
+    own_network: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    program = agents.find_program(agents.GROK)
+    house = House(tmp_path_factory.mktemp("h"), program, own_network=own_network, agent_setup=GROK.build_setup())
+    house.hardwon("install", "grok", "--yes")
+    house.hardwon("install", "claude-code", "--yes")
+    # A hook of a person's own, which shows that Grok does run what Claude Code's settings have.
+    settings = house.root / "home" / ".claude" / "settings.json"
+    wire = json.loads(settings.read_text())
+    wire["hooks"]["PreToolUse"].append(
+        {"hooks": [{"type": "command", "command": f"echo ran >> {house.root}/other.log"}]}
+    )
+    settings.write_text(json.dumps(wire))
+    house.add("hold", ADVICE, r"\bgit stash\b")
+    house.add("note", "TOLD-8: touch leaves an empty file behind", r"\btouch\b")
+    session = house.session([run_shell("git stash"), run_shell("git stash", delay=0.5), run_shell("touch made"), DONE])
+    assert [result.refused for result in session.results] == [True, False, False] and house.stashes == 1
+    assert "\n".join(session.turns[-1].texts).count("TOLD-8") == 1
+    assert house.other_hook_runs >= 2
+    calls = wait_for_calls(house)
+    assert calls == [("Bash", "denied"), ("Bash", "fine"), ("Bash", "fine")]
+    house.hardwon("stop")
+    house.wait_for_background()
+    with closing(sqlite3.connect(house.root / "hardwon" / "hardwon.db")) as connection:
+        hosts = connection.execute("select distinct host from sessions").fetchall()
+    assert hosts == [("grok",)]
