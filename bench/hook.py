@@ -24,11 +24,15 @@ from measure import Case, Cost, interleaved
 
 import hardwon
 from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.agents.installation import build_hook_command
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "hardwon")
 PYTHON = "empty python -I -S"
 NODE = "empty node"
+PLUGIN_AGENTS = ("opencode", "kilo")  # they run the command from a plugin
+PLUGIN_HOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/unit/agents/opencode_host.mjs")
+LOADED, ASKED = "plugin loaded, ", "plugin asked, "
 WARM_UP = 5
 LESSONS = 100
 START_SECONDS = 300
@@ -163,20 +167,53 @@ def hook_cases(up: str, down: str) -> list[Case]:
 
 
 def agent_cases(up: str) -> list[Case]:
-    """The hook of every agent with the worker up, on a harmless call as that agent sends it.
-
-    opencode and Kilo run the same command from a plugin, without the shell around it.
-    """
+    """The hook of every agent that runs our command, with the worker up, on a harmless call as that agent sends it."""
     cases = []
     for agent in AGENT_PACKAGES:
+        if agent in PLUGIN_AGENTS:
+            continue
         run = (sys.executable, "-I", "-S", HOOK, agent, "PreToolUse", up)
         cases.append(Case(f"up, {agent}", run, build_probe(agent), silent))
     return cases
 
 
 def build_probe(agent: str) -> Callable[[int], bytes]:
-    probe = json.dumps(load_settings(agent).probe_payload).encode()
-    return lambda _: probe
+    return build_input(load_settings(agent).probe_payload)
+
+
+def build_input(wire: object) -> Callable[[int], bytes]:
+    sent = json.dumps(wire).encode()
+    return lambda _: sent
+
+
+def plugin_cases(up: str) -> list[Case]:
+    """The plugin of opencode and Kilo in node, which loads it and asks about no call, or about one."""
+    node = shutil.which("node")
+    cases = []
+    for agent in PLUGIN_AGENTS if node else ():
+        plugin = os.path.join(up, f"{agent}.mjs")
+        with open(plugin, "w", encoding="utf-8") as file:
+            file.write(load_settings(agent).add_hooks("", build_hook_command(agent, up))[0])
+        about = {"tool": "bash", "sessionID": "ses_bench", "callID": "call_bench"}
+        call = ["tool.execute.before", about, {"args": {"command": "cargo test --all"}}]
+        for name, calls in ((f"{LOADED}{agent}", []), (f"{ASKED}{agent}", [call])):
+            cases.append(Case(name, (str(node), PLUGIN_HOST, plugin), build_input(calls), is_undisturbed))
+    return cases
+
+
+def is_undisturbed(answer: bytes) -> bool:
+    """Return whether the plugin threw nothing, so that the call runs."""
+    return all(not result["thrown"] for result in json.loads(answer)["results"])
+
+
+def show_plugins(rows: Sequence[Row]) -> None:
+    """Print what a plugin adds to a call, beside an empty interpreter."""
+    costs = {row.case: row.cost for row in rows}
+    for agent in PLUGIN_AGENTS:
+        if f"{ASKED}{agent}" in costs:
+            added = costs[f"{ASKED}{agent}"].wall - costs[f"{LOADED}{agent}"].wall
+            ratio = added / costs[PYTHON].wall
+            print(f"{agent}'s plugin adds {added:.1f} ms of wall time to a call, {ratio:.2f} x an empty interpreter")
 
 
 def run_hardwon(home: str, *words: str) -> None:
@@ -243,7 +280,7 @@ def first_table(count: int, rounds: int) -> list[Row]:
             hook("paused", paused, "git push --force", silent),
             hook("HARDWON_OFF=1", up, "git push --force", silent, HARDWON_OFF="1"),
         ]
-        return measured([*empty_cases(), *hook_cases(up, down), *agent_cases(up), *off], up, rounds)
+        return measured([*empty_cases(), *hook_cases(up, down), *agent_cases(up), *plugin_cases(up), *off], up, rounds)
 
 
 def growth_table(count: int, mode: str, rounds: int) -> list[Row]:
@@ -262,6 +299,7 @@ def show(title: str, rows: Sequence[Row], about: Mapping[str, object]) -> None:
             f"{row.case:25}{cost.cpu:7.1f}{cost.cpu_p95:7.1f}{cost.wall:8.1f}{cost.wall_p95:7.1f}"
             f"{ratios[0]:>7}{ratios[1]:>6}{ratios[2]:>7}{ratios[3]:>6}"
         )
+    show_plugins(rows)
     print("".join(f"\n{row.case}: {row.cost.wrong} wrong answers" for row in rows if row.cost.wrong))
     for row in rows:
         cost, ratio = row.cost, {name: value and round(value, 3) for name, value in row.ratios.items()}
