@@ -16,6 +16,7 @@ from hardwon.agents import prompt_origin
 from tests.support.claude_transcript import TranscriptWriter
 
 from . import agents
+from .completion_agents import KILO, QWEN
 from .conversation import Session
 from .house import CHECKOUT, House
 from .model_server import Reply, bash
@@ -45,11 +46,14 @@ def is_run_by_an_agent() -> bool:
 needs_a_person = pytest.mark.skipif(is_run_by_an_agent(), reason="an agent runs these tests, so nobody types in them")
 
 
-@pytest.fixture(params=AGENT_SETUPS, ids=lambda agent: agent.name)
+DECIDING_AGENTS = {**AGENT_SETUPS, **{row.agent: row.build_setup() for row in (QWEN, KILO)}}
+
+
+@pytest.fixture(params=DECIDING_AGENTS, ids=lambda agent: agent.name)
 def other(
     request: pytest.FixtureRequest, own_network: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
-    root, agent_setup = tmp_path_factory.mktemp("h"), AGENT_SETUPS[request.param]
+    root, agent_setup = tmp_path_factory.mktemp("h"), DECIDING_AGENTS[request.param]
     house = House(root, agents.find_program(request.param), own_network=own_network, agent_setup=agent_setup)
     trust = ("--trust",) if agent_setup.name == "codex" else ()
     house.hardwon("install", agent_setup.name, "--yes", *trust)
@@ -89,8 +93,9 @@ def hook_command(house: House) -> str:
 
 
 def payload(text: str, agent: str) -> bytes:
-    wire = {"session_id": "s1", "cwd": "/", "prompt": text}
-    if agent == "opencode":
+    # Qwen Code names what a person typed a second time.
+    wire = {"session_id": "s1", "cwd": "/", "prompt": text, **({"submitted_prompt": text} if agent == "qwen" else {})}
+    if agent in ("opencode", "kilo"):
         wire = {"sessionID": "s1", "directory": "/", "prompt": text}
     return json.dumps(wire).encode()
 
@@ -134,7 +139,7 @@ def test_a_typed_decision_takes_effect_on_the_other_agents(other: House) -> None
     after = other.session([DONE], "and on", resume=first.id)
     other.hardwon("stop")  # once it has done what took longer
     assert in_force(other) == 1
-    if other.agent_setup.name == "opencode":  # an error there would be shown as one of the program's own
+    if other.agent_setup.name in ("opencode", "kilo"):  # an error there would be shown as one of the program's own
         assert typed.turns_with("The user's message was a command to hardwon, which has answered it")
     else:
         assert not typed.requests and not after.turns_with(DECISION)

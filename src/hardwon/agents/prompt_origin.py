@@ -48,8 +48,16 @@ AGENT_PROGRAM_NAMES = {
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 
 # What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
-# Gemini CLI 0.61 and opencode 1.18. An agent that is missing here cannot carry a person's decision.
-STREAM_PREFIXES = {"claude-code": "socket:", "codex": "pipe:", "gemini": "socket:", "opencode": "socket:"}
+# Gemini CLI 0.61, opencode 1.18, Qwen Code 0.24 and Kilo 7.7. An agent that is missing here cannot carry a person's
+# decision; docs/agents.md says why.
+STREAM_PREFIXES = {
+    "claude-code": "socket:",
+    "codex": "pipe:",
+    "gemini": "socket:",
+    "opencode": "socket:",
+    "qwen": "socket:",
+    "kilo": "socket:",
+}
 
 # Set for the commands that a model runs, and not for hooks. `AI_AGENT` is set for both, with another ending.
 TOOL_CALL_VARIABLES = (
@@ -110,7 +118,7 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
     if pid <= 0:
         return UNKNOWN_SENDER
     if agent_name not in STREAM_PREFIXES:
-        return f"hardwon cannot yet tell who types in {agent_name}"
+        return f"hardwon cannot tell who types in {agent_name}"
     try:
         this_process, hook = read(os.getpid()), read(pid)
         if doubt := _find_hook_doubt(hook, this_process, agent_name, home):

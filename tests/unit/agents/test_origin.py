@@ -22,6 +22,8 @@ PROGRAMS = {
     "codex": "/opt/codex-linux-x64/vendor/bin/codex",
     "gemini": "/usr/bin/node /usr/lib/node_modules/@google/gemini-cli/bundle/gemini.js",
     "opencode": "/home/dev/.opencode/bin/opencode",
+    "qwen": "/usr/bin/node /usr/lib/node_modules/@qwen-code/qwen-code/cli.js",
+    "kilo": "/usr/lib/node_modules/@kilocode/cli-linux-x64/bin/kilo",
 }
 
 
@@ -83,6 +85,11 @@ def test_claude_code_is_known_however_it_was_installed(program: str) -> None:
 )
 def test_a_plugins_hook_is_not_doubted(host: str, text: str) -> None:
     assert doubt(host, tree(host, text=text)) == ""
+
+
+@pytest.mark.parametrize("host", ["copilot", "grok", "droid", "vibe", "deepagents", "cursor", "cline"])
+def test_an_agent_whose_hooks_cannot_be_told_from_a_command_decides_nothing(host: str) -> None:
+    assert doubt(host, tree("codex")) == f"hardwon cannot tell who types in {host}"
 
 
 def test_a_login_shell_and_a_program_that_starts_itself_again_are_not_doubted() -> None:
