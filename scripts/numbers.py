@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "numbers.md")
 MAX_LINES = 16
+LINES_BY_NAME = {"hook": 40}  # a row for each agent
 BEGIN, END = "<!-- written by `make numbers` -->", "<!-- end of what `make numbers` writes -->"
 SECTIONS = {
     "cli": "What a command costs",
@@ -44,10 +45,11 @@ def measure(name: str) -> str:
         env={**os.environ, "QUICK": "1"},
     )
     lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("{")]
+    max_lines = LINES_BY_NAME.get(name, MAX_LINES)
     missed = [] if done.returncode == 0 else ["", "Below its bar in this run:", *done.stderr.strip().splitlines()[-5:]]
     when = datetime.now(UTC).strftime("%Y-%m-%d")
     # The last lines are the summary; a path of this machine is nobody else's.
-    output = "\n".join([*lines, *missed][-MAX_LINES:]).replace(f"{ROOT}/", "").strip("\n")
+    output = "\n".join([*lines, *missed][-max_lines:]).replace(f"{ROOT}/", "").strip("\n")
     return f"## {SECTIONS[name]}\n\n{when}, `make bench-{name}`, {describe_machine()}.\n\n```\n{output}\n```\n"
 
 

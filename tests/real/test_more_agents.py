@@ -36,16 +36,21 @@ def house(
     assert built.list_processes() == []
 
 
-def wait_for_calls(house: House) -> list[tuple[str, str]]:
-    """Return the tool and the outcome of every recorded call, once there is one: some come from a transcript."""
+def wait_for_rows(house: House, query: str) -> list[tuple[str, ...]]:
+    """Return what the database has, once it has anything: some events come from a transcript."""
     deadline = monotonic() + WAIT_SECONDS
     while True:
         house.wait_for_background()
         with closing(sqlite3.connect(house.root / "hardwon" / "hardwon.db")) as connection:
-            calls = connection.execute("select tool, outcome from events where kind = 'tool' order by id").fetchall()
-        if calls or monotonic() > deadline:
-            return calls
+            rows = connection.execute(query).fetchall()
+        if rows or monotonic() > deadline:
+            return rows
         sleep(0.1)
+
+
+def wait_for_calls(house: House) -> list[tuple[str, ...]]:
+    """Return the tool and the outcome of every recorded call."""
+    return wait_for_rows(house, "select tool, outcome from events where kind = 'tool' order by id")
 
 
 def test_a_call_is_held_once_and_the_repeat_runs(house: House) -> None:
@@ -74,6 +79,12 @@ def test_every_call_runs_when_hardwon_is_gone(house: House) -> None:
 def test_a_failing_command_is_recorded_once(house: House) -> None:
     house.session([run_shell("ls /nonexistent-dir; exit 3"), DONE])
     assert wait_for_calls(house) == [("Bash", "failed")]
+
+
+def test_a_prompt_is_recorded_by_a_hook_or_from_the_transcript(house: House) -> None:
+    house.session([run_shell("true"), DONE], "tidy the notes, please")
+    sessions = wait_for_rows(house, "select first_prompt from sessions where first_prompt != ''")
+    assert sessions == [("tidy the notes, please",)]
 
 
 def test_grok_runs_claude_codes_hooks_too_and_is_answered_once(
