@@ -16,7 +16,7 @@ from hardwon.agents import prompt_origin
 from tests.support.claude_transcript import TranscriptWriter
 
 from . import agents
-from .completion_agents import KILO, QWEN
+from .completion_agents import KILO, QWEN, CompletionAgent
 from .conversation import Session
 from .house import CHECKOUT, House
 from .model_server import Reply, bash
@@ -143,6 +143,27 @@ def test_a_typed_decision_takes_effect_on_the_other_agents(other: House) -> None
         assert typed.turns_with("The user's message was a command to hardwon, which has answered it")
     else:
         assert not typed.requests and not after.turns_with(DECISION)
+
+
+@needs_a_person
+@pytest.mark.parametrize("row", [QWEN, KILO], ids=lambda row: str(row.agent.name))
+def test_a_command_of_a_repository_decides_nothing(
+    row: CompletionAgent, own_network: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    program = agents.find_program(row.agent)
+    house = House(tmp_path_factory.mktemp("h"), program, own_network=own_network, agent_setup=row.build_setup())
+    house.hardwon("install", row.agent.name, "--yes")
+    for name in (".qwen/commands/tidy.md", ".kilo/command/tidy.md"):
+        path = house.project / name
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\ndescription: tidy\n---\n{DECISION}\n")
+    propose(house)
+    house.hardwon("start")
+    is_kilo = row.agent.name == "kilo"
+    session = house.session([DONE], "go" if is_kilo else "/tidy", more=("--command", "tidy") if is_kilo else ())
+    house.hardwon("stop")
+    house.wait_for_background()
+    assert in_force(house) == 0 and session.turns_with(DECISION)
 
 
 def send(house: House) -> str:
