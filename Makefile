@@ -81,8 +81,8 @@ docs-site: $(READY)   ## the documentation as pages, in .cache/site; a dead link
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "built .cache/site"
 
-numbers: $(READY)     ## run the quick benchmarks, and write docs/numbers.md
-	$(BIN)/python scripts/numbers.py
+numbers: $(READY)     ## run the benchmarks and write docs/numbers.md; some: make numbers ONLY="cli hook"
+	$(BIN)/python scripts/numbers.py $(ONLY)
 
 coverage: $(READY)    ## what the tests reach, processes included; fails when it falls
 	rm -rf .cache/coverage && mkdir -p .cache/coverage
