@@ -15,7 +15,7 @@ INSTALL := $(shell command -v uv >/dev/null && echo uv pip install --python $(BI
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("hardwon needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@echo "installing hardwon into .venv (once, about 110 MB)"
+	@echo "installing hardwon into .venv (once, about 75 MB)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
 	@$(INSTALL) --editable .
 	@touch $@
