@@ -15,7 +15,7 @@ INSTALL := $(shell command -v uv >/dev/null && echo uv pip install --python $(BI
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("hardwon needs Python 3.11 or later, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@echo "installing hardwon into .venv (once, about 110 MB)"
+	@echo "installing hardwon into .venv (once, about 75 MB)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
 	@$(INSTALL) --editable .
 	@touch $@
@@ -81,8 +81,8 @@ docs-site: $(READY)   ## the documentation as pages, in .cache/site; a dead link
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "built .cache/site"
 
-numbers: $(READY)     ## run the quick benchmarks, and write docs/numbers.md
-	$(BIN)/python scripts/numbers.py
+numbers: $(READY)     ## run the benchmarks and write docs/numbers.md; some: make numbers ONLY="cli hook"
+	$(BIN)/python scripts/numbers.py $(ONLY)
 
 coverage: $(READY)    ## what the tests reach, processes included; fails when it falls
 	rm -rf .cache/coverage && mkdir -p .cache/coverage

@@ -233,7 +233,7 @@ def measure_false_alarms(detect_secrets: DetectSecrets | None) -> float:
         values = [value for text in part for value in detect_secrets.values_in("output.txt", text)]
         false = sum(hash_value(value) not in judged for value in values)
         rate = false / part_lines * 1000
-        print(f"false alarms of detect-secrets: {false:,}, {rate:.3f} per 1,000 lines (every {share}th text)")
+        print(f"false alarms of detect-secrets: {false:,}, {rate:.3f} per 1,000 lines (1 of {share} texts)")
     return alarms / lines * 1000
 
 

@@ -2,7 +2,8 @@
 
 Two workers serve, one of an empty home and one of a home with 100,000 observations and as many events. A real Chromium
 opens every page of both in turns, and what counts is the ratio of the times to the first paint, with the browser's own
-work in them; without a Chromium it is that of the answers. Search is asked for words as frequent as words are.
+work in them; without a Chromium it is that of the answers. The best first paint of each page must be below 200 ms;
+other work on the machine only adds to it. Search is asked for words as frequent as words are.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ KEPT = 500  # memories, and handoffs
 EACH = 20  # observations and events of a session
 ROUNDS = 9
 MOST = 3.0  # times an empty page
+MOST_MS = 200.0  # the best first paint of a page
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-proxy-server", "--disable-background-networking"]
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 PAGES = (
@@ -200,6 +202,7 @@ def answering(link: str) -> Ask:
 
 def main() -> int:
     ratios: dict[str, float] = {}
+    paints: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
         os.environ["HOME"] = place
         empty, full = os.path.join(place, "empty"), os.path.join(place, "full")
@@ -215,34 +218,38 @@ def main() -> int:
                 last = SIZE // EACH
                 deep = f"/sessions?before={time.time() - 30 * 86_400:.6f}-1"
                 for path in (*PAGES, deep, f"/sessions/{last}"):
-                    ratios[path] = compared(path, bare, loaded, [path] * ROUNDS)
+                    ratios[path], paints[path] = compared(path, bare, loaded, [path] * ROUNDS)
                 asked = ["/search?" + urlencode({"q": question}) for question in questions]
-                ratios["/search?q=…"] = compared("/search?q=…", bare, loaded, asked)
+                ratios["/search?q=…"], paints["/search?q=…"] = compared("/search?q=…", bare, loaded, asked)
         finally:
             for home in (empty, full):
                 hardwon(home, "stop")
-    print(json.dumps({"size": SIZE, "ratios": ratios}))
     slow = [path for path, ratio in ratios.items() if ratio > MOST]
     if slow:
         print(f"more than {MOST} x an empty page: {', '.join(slow)}")
-    return bool(slow)
+    late = [path for path, milliseconds in paints.items() if milliseconds > MOST_MS]
+    if late:
+        print(f"first painted after more than {MOST_MS:.0f} ms: {', '.join(late)}")
+    print(json.dumps({"size": SIZE, "ratios": ratios, "bestFirstPaintMs": paints}))
+    return bool(slow or late)
 
 
-def compared(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> float:
+def compared(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> tuple[float, float]:
     """The full home's page as a ratio to the empty home's first page, in turns; the first of each is not counted.
 
     The median of the ratios of each turn counts: both of a turn meet the machine as it is just then. The ratio of the
-    best of each is printed beside it.
+    best of each is printed beside it. Returns the ratio, and the best time in milliseconds.
     """
     loaded(paths[0])
     bare("/")
     both = [(loaded(path), bare("/")) for path in paths]
-    ratio, best = median(a / b for a, b in both), min(a for a, _ in both) / min(b for _, b in both)
+    ratio, best_ms = median(a / b for a, b in both), min(a for a, _ in both)
+    best = best_ms / min(b for _, b in both)
     print(
         f"{name:50} {median(a for a, _ in both):7.1f} ms   {ratio:5.2f} x an empty page   (best {best:5.2f} x)",
         flush=True,
     )
-    return round(ratio, 2)
+    return round(ratio, 2), round(best_ms)
 
 
 if __name__ == "__main__":

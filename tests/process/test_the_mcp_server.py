@@ -323,7 +323,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("lessons", {}, "no command or file given"),
     ("remember", {"type": "diary", "text": "x"}, "'type'"),
     ("remember", {"type": "user"}, "needs the argument 'text'"),
-    ("remember", {"type": "user", "text": "<private>x</private>"}, "characters that can be kept"),
+    ("remember", {"type": "user", "text": "<private>x</private>"}, "0 characters without secrets and private parts"),
     ("remember", {"type": "user", "text": "They sail", "sources": ["O999"]}, "there is no O999"),
     ("propose_lesson", {"summary": "x"}, "needs the argument"),
     ("propose_lesson", {"summary": "x", "problem": "y", "solution": "z", "command": "(["}, "refused"),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
+
+import pytest
+from scripts import numbers
+from scripts.numbers import BENCHMARKS
 
 from tests.rules.tree import ROOT, page
 
@@ -18,6 +23,32 @@ def test_every_figure_names_its_command_and_date() -> None:
         assert re.search(r"\d{4}-\d\d-\d\d, ", body), f"{heading}: no date"
         assert re.search(r"`[^`]*\bmake bench-[\w-]+`", body), f"{heading}: no command"
         assert re.search(r"\bcores\b", body), f"{heading}: no machine"
+
+
+def test_every_benchmark_is_on_the_page() -> None:
+    text = page("docs/numbers.md")
+    benchmarks = [name for name in os.listdir(os.path.join(ROOT, "bench")) if name.endswith(".py")]
+    names = {name.removesuffix(".py") for name in benchmarks if '__name__ == "__main__"' in page(f"bench/{name}")}
+    # These are started by the benchmark whose name they begin with.
+    names -= {"meaning_product", "meaning_product_010"}
+    assert names == BENCHMARKS.keys(), "to mend: scripts/numbers.py, BENCHMARKS"
+    assert [name for name in sorted(names) if not re.search(rf"make bench-{name}`", text)] == [], (
+        "to mend: make numbers"
+    )
+
+
+def test_a_section_that_was_measured_anew_replaces_its_own_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "PAGE", str(tmp_path / "numbers.md"))
+    cli, hook = "## What a command costs\n\nold\n", "## What a hook costs\n\nold\n"
+    text = f"# Numbers\n\nBy hand.\n\n{numbers.BEGIN}\n\n{hook}\n{cli}\n{numbers.END}\n"
+    sections = numbers.read_sections(text)
+    assert sections == {"cli": cli, "hook": hook}
+    numbers.write_page(text, {**sections, "cli": "## What a command costs\n\nnew\n"})
+    written = (tmp_path / "numbers.md").read_text()
+    assert written.startswith("# Numbers\n\nBy hand.\n") and hook in written and "costs\n\nnew\n" in written
+    assert "Not measured for this page yet: `make bench-" in written
 
 
 def test_every_command_of_a_figure_is_a_benchmark() -> None:

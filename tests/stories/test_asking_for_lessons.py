@@ -271,4 +271,4 @@ def test_a_tag_about_a_known_proposal_gives_it_the_agents_words_and_a_new_number
     )
     assert (mined["delivery"], reported["delivery"]) == ("hold", "hold")
     assert mined["index"] != reported["index"]
-    assert "there is no candidate" in house.cli("accept", str(mined["index"])).err
+    assert "there is no proposed lesson" in house.cli("accept", str(mined["index"])).err

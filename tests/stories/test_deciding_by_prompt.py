@@ -81,9 +81,9 @@ def test_what_cannot_be_done_is_said(house: House, left: DraftWriter) -> None:
     left.draft()
     (left.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
     wrong = {
-        "hardwon ratify 77": "there is no handoff '77'",
+        "hardwon ratify 77": "there is no handoff H77",
         "hardwon ratify 1": "there is a handoff of this session already",
-        "hardwon approve 5": "there is no memory '5'",
+        "hardwon approve 5": "there is no memory M5",
     }
     answers = {words: say(house, left, words) for words in wrong}
     path = Path(house.home, "logs", "hook.log")

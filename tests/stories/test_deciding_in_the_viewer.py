@@ -7,15 +7,18 @@ import os
 import re
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hardwon import clock
 from hardwon.store import db, reflections
+from hardwon.store.memories import insert_memory
 from hardwon.store.reflections import Reflection, WrittenFile
-from hardwon.types import frozen
+from hardwon.types import Memory, frozen
 from hardwon.web.app import FORM_ACTIONS
+from hardwon.web.memory import MAX_LISTED
 from tests.stories.test_the_viewer import Browser, opened
 from tests.support import busy_home
 from tests.support.house import House
@@ -109,6 +112,20 @@ def drafted(place: Place, text: str = DRAFT) -> int:
 def added(page: str) -> str:
     """The lines that a page says are added."""
     return "\n".join(html.unescape(line) for line in re.findall(r"<ins>\+ (.*?)</ins>", page, re.S))
+
+
+def test_many_memories_are_listed_in_pages(place: Place) -> None:
+    with closing(db.connect(place.house.home)) as connection:
+        for number in range(MAX_LISTED + 1):
+            text = f"The kite of row {number} is red"
+            insert_memory(
+                connection, Memory(0, str(number), "user", text, "", "", "retired", "person", (), "", 1.0, 1.0)
+            )
+    first_page = place.browser.get("/memory?status=retired").text
+    [link] = re.findall(r'href="([^"]+)">Further memories', first_page)
+    assert ("row 1 is" in first_page, "row 0 is" in first_page) == (True, False)
+    last_page = place.browser.get(html.unescape(link)).text
+    assert "row 0 is" in last_page and "Further memories" not in last_page
 
 
 def test_a_proposal_shows_the_file_that_approving_it_writes(place: Place) -> None:

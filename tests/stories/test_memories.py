@@ -172,7 +172,7 @@ def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said
 @pytest.mark.parametrize("text", [" ", "x", "<private>all of it</private>", "x" * 2_001])
 def test_what_cannot_be_kept_is_refused(house: House, repository: str, text: str) -> None:
     refused = house.cli("memory", "add", "feedback", text, cwd=repository)
-    assert (refused.code, "characters that can be kept" in refused.err) == (1, True)
+    assert (refused.code, "without secrets and private parts" in refused.err) == (1, True)
 
 
 def test_a_secret_does_not_get_in(house: House, repository: str) -> None:

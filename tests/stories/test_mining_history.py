@@ -70,7 +70,7 @@ def test_a_failure_is_proposed_once_it_is_known_what_worked_instead(house: House
     assert whole["solution"] == "Use `git log --color=always` instead."
     refused = house.cli("accept", number)
     assert (refused.code, "a scan found other words for it, and gave it another number" in refused.err) == (1, True)
-    assert "there is no candidate '99'\n" in house.cli("accept", "99").err
+    assert "there is no proposed lesson L99\n" in house.cli("accept", "99").err
     house.ok("accept", str(whole["index"]))
     assert "no repeated failure is open" in house.ok("review", "--open").out
 

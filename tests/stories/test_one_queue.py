@@ -166,7 +166,7 @@ def test_other_words_get_another_number(house: House) -> None:
     (after,) = summaries(house)
     assert after != before
     gone = house.cli("accept", str(before))
-    assert gone.code == 1 and "there is no candidate" in gone.err
+    assert gone.code == 1 and "there is no proposed lesson L" in gone.err
 
 
 def test_a_broken_lessons_file_hides_nothing_that_was_mined(waiting: House) -> None:

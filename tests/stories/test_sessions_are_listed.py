@@ -182,7 +182,7 @@ def test_an_import_can_be_narrowed_to_a_place_a_host_or_a_time(house: House, own
     here, there = TranscriptWriter(own_home).person("here"), TranscriptWriter(own_home, project=BOAT).person("there")
     os.utime(here.write(), (time.time() - 10 * 86_400,) * 2)
     there.write()
-    assert house.ok("import", "transcripts", "--host", "codex", "--json").json()["files"] == 0
+    assert house.ok("import", "transcripts", "--agent", "codex", "--json").json()["files"] == 0
     since = time.strftime("%Y-%m-%d", time.localtime(time.time() - 5 * 86_400))
     assert house.ok("import", "transcripts", "--since", since, "--json").json()["files"] == 1
     assert "1 session, 1 prompt" in house.ok("import", "transcripts", "--path", here.path).out

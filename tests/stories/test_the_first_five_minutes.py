@@ -101,6 +101,39 @@ def test_a_misspelt_command_is_answered_with_the_right_one(house: House, words: 
     assert (refused.code, refused.err) == (1, f"error: there is no command {misspelt!r}\n  fix: {fix}\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("accept", "L99"), 1, "there is no proposed lesson L99\n  fix: hardwon scan candidates --all"),
+        (("install", "foo"), 2, "invalid value for 'AGENT|timer': 'foo' is not one of 'claude-code', 'codex'"),
+        (("install",), 2, "missing argument 'AGENT|timer'. Choose from: claude-code, codex"),
+        (("scan", "--host", "foo"), 2, "invalid value for '--agent': 'foo' is not one of 'claude-code', 'codex'"),
+        (("--foo",), 2, "no such option '--foo'\n  fix: hardwon --help"),
+        (("trust",), 1, "carries no lessons: there is neither .hardwon/lessons.json nor .hardwon/lessons/\n  fix: "),
+        (("team", "status"), 1, "this machine is in no team\n  fix: hardwon team join URL CODE, or "),
+    ],
+)
+def test_a_wrong_word_gets_one_error_and_one_fix(house: House, words: tuple[str, ...], code: int, message: str) -> None:
+    refused = house.cli(*words)
+    assert refused.code == code and message in refused.err
+    assert refused.err.startswith("error: ") and len(refused.err.splitlines()) == 2
+
+
+def test_the_old_name_of_an_option_works_and_is_not_shown(house: House) -> None:
+    assert house.ok("scan", "--host", "codex", "--json").json() == house.ok("scan", "--agent", "codex", "--json").json()
+    assert "--host" not in house.ok("scan", "--help").out
+
+
+def test_a_filter_that_nothing_passes_is_named(house: House) -> None:
+    assert house.cli("search", "--type", "foo").out.startswith("nothing was found with --type foo in this project")
+
+
+def test_doctor_does_not_ask_to_repair_what_was_retired(house: House) -> None:
+    slug = house.add(GIT_STASH)
+    house.ok("reject", slug)
+    assert slug not in house.cli("doctor").out
+
+
 def test_the_commands_of_data_and_worker_have_a_short_form(house: House) -> None:
     assert house.ok("worker", "start").out.startswith("worker running")
     assert house.ok("stop").out == "worker stopped\n"

@@ -39,6 +39,7 @@ VARIES = (
 # A person is asked, or a name stands for any.
 GIVEN = {
     "install claude-code": " --yes",
+    "install copilot": " --yes",
     "uninstall --all --data": " --yes",
     "uninstall claude-code": " --yes",
     "export notes": " --yes",

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.support import busy_home
+from tests.support.claude_transcript import TranscriptWriter
 from tests.support.house import GIT_STASH, House, bash, failed, prompt, used
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
@@ -136,6 +137,20 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def looking(busy: House) -> Browser:
     """Let in where much happened, for those who only look."""
     return opened(busy)
+
+
+def test_a_session_has_the_agents_words_between_its_calls(house: House, fresh: Browser, own_home: str) -> None:
+    writer = TranscriptWriter(own_home).person("Show the log in colours")
+    writer.fails("git log --colour", "error: unknown option").agent(f"git spells it {'very ' * 60}American")
+    writer.works("git log --color").agent("Its password is `DB_PASSWORD=hunter2-kites-9f8e7d`").works("git status")
+    writer.person("<private>which bank?</private>").agent("It is the one by the river").agent("Done.").write()
+    house.ok("import", "transcripts")
+    page = fresh.get("/sessions/1").text
+    told = [
+        page.index(words) for words in ("--colour", "<details><summary>git spells it very", "--color<", "Its password")
+    ]
+    assert told == sorted(told) and "hunter2" not in page and "by the river" not in page
+    assert "git spells it" not in fresh.get("/sessions/1?show=failures").text
 
 
 def test_the_link_is_one_line_and_works_once(busy: House) -> None:

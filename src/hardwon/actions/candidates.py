@@ -40,8 +40,10 @@ _FLAGS_BY_FAULT = {
 def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
     candidate = review_queue.find_in_queue(home, connection, name)
     if candidate is None:
-        gone_note = " any more: a scan found other words for it, and gave it another number"
-        say = f"there is no candidate {name!r}" + gone_note * candidates.is_issued_number(connection, name)
+        label = f"L{name}" if name.isdigit() else repr(name)
+        say = f"there is no proposed lesson {label}"
+        if candidates.is_issued_number(connection, name):
+            say += " any more: a scan found other words for it, and gave it another number"
         raise UserError(say, "hardwon scan candidates --all")
     return candidate
 

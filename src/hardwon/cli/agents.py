@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from hardwon.agents import AgentSettings
 
 TIMER = "timer"
+_AGENTS_LINE = f"AGENT is one of {', '.join(AGENT_PACKAGES)}."
 
 
-@click.command()
-@click.argument("agent", type=click.Choice([*AGENT_PACKAGES, TIMER]))
+@click.command(epilog=_AGENTS_LINE)
+@click.argument("agent", metavar="AGENT|timer", type=click.Choice([*AGENT_PACKAGES, TIMER]))
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
 @click.option("--mcp", is_flag=True, help="register hardwon's MCP server with the agent, too")
 @click.option("--trust", is_flag=True, help="for codex: trust these hooks, as you would with /hooks in it")
@@ -127,8 +128,8 @@ def _report_displaced_hooks(change: SettingsChange) -> None:
         click.echo(f"Codex asks you to trust other hooks in {', '.join(events)} again: they have moved")
 
 
-@click.command()
-@click.argument("agent", type=click.Choice(list(AGENT_PACKAGES)), required=False)
+@click.command(epilog=_AGENTS_LINE)
+@click.argument("agent", metavar="[AGENT]", type=click.Choice(list(AGENT_PACKAGES)), required=False)
 @click.option("--project", "here", is_flag=True, help="from this project only")
 @click.option("--all", "every", is_flag=True, help="from every agent; stop the worker, leave only your data")
 @click.option("--data", is_flag=True, help="with --all: delete your data, too")

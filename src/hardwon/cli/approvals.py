@@ -111,8 +111,10 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         return
     subjects = lessons_file.list_trust_subjects(project)
     if not subjects:
-        path = lessons_file.get_project_lessons_path(project)
-        raise UserError(f"there is no {path}", "put lessons there, in the shape of your own lessons.json")
+        raise UserError(
+            f"{project} carries no lessons: there is neither .hardwon/lessons.json nor .hardwon/lessons/",
+            "hardwon team propose SLUG, to share one of yours there",
+        )
     contents = {subject: read_project_lessons(get_trusted_path(subject)) for subject in subjects}
     trusted_hashes = lessons_file.read_trusted_hashes(home)
     contents = {

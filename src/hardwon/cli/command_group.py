@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hardwon.errors import UserError
+from hardwon.text.characters import make_printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -52,10 +54,15 @@ class CommandGroup(click.Group):
         fix = " ".join([ctx.command_path, *matches, *(args[1:] if matches else ["--help"])])
         raise UserError(f"there is no command {args[0]!r}", fix)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with _report_wrong_usage():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an interrupt exits with 130, as shells expect, and not with click's 1."""
         try:
-            return super().invoke(ctx)
+            with _report_wrong_usage():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _report_interrupt() from None
         except click.Abort as abort:  # click turns an interrupted prompt into an abort
@@ -88,6 +95,25 @@ class CommandGroup(click.Group):
         if further_names:
             with formatter.section("More"):
                 formatter.write_text(f"{', '.join(further_names)} (hardwon COMMAND --help)")
+
+
+class WrongUsage(click.UsageError):
+    """A wrong option or argument, reported as every other error is; click would print the usage lines as well."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        fix = f"{self.ctx.command_path} --help" if self.ctx else "hardwon --help"
+        click.echo(make_printable(f"error: {self.message}\n  fix: {fix}"), err=True)
+
+
+@contextmanager
+def _report_wrong_usage() -> Iterator[None]:
+    try:
+        yield
+    except (WrongUsage, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        message = " ".join(error.format_message().split()).rstrip(".")  # click lists choices in lines
+        raise WrongUsage(message[:1].lower() + message[1:], error.ctx) from None
 
 
 def _report_interrupt() -> SystemExit:

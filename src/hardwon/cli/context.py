@@ -19,6 +19,18 @@ from hardwon.self_protection.commands import find_agent_variable
 from hardwon.store import db
 from hardwon.text.characters import make_printable
 
+
+class AgentOption(click.Option):
+    """`--agent`. Its name in 0.1.0, `--host`, still works, but help and messages leave it out."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return record and (record[0].replace(", --host", ""), record[1])
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        return "'--agent'"
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
 

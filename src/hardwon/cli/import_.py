@@ -13,7 +13,7 @@ from hardwon.actions.importing import import_records, import_transcripts, measur
 from hardwon.actions.notes import propose_rules
 from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.command_group import CommandGroup
-from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.context import AgentOption, find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.import_progress import note_progress
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.cli.scan import show_progress
@@ -41,11 +41,19 @@ def import_() -> None:
 
 @import_.command()
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option("--host", type=click.Choice(TRANSCRIPT_AGENTS), help="only this agent's transcripts")
+@click.option(
+    "--agent",
+    "--host",
+    "agent",
+    cls=AgentOption,
+    type=click.Choice(TRANSCRIPT_AGENTS),
+    metavar="AGENT",
+    help="only this agent's transcripts",
+)
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--background", is_flag=True, hidden=True, help="at low priority; hardwon status shows the progress")
 @json_option
-def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, background: bool, as_json: bool) -> None:
+def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, background: bool, as_json: bool) -> None:
     """Record the sessions in the agents' transcripts; none is recorded twice.
 
     A session whose transcript was not written for a day counts as completed. What is imported is kept for
@@ -55,7 +63,7 @@ def transcripts(scan_paths: tuple[str, ...], host: str | None, since: str, backg
     values = settings.resolve_settings(settings.read_config(home))
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * DAY_SECONDS) if retention_days else None
-    request = ScanRequest(scan_paths=scan_paths, agent=host or "", since=parse_time(since, now))
+    request = ScanRequest(scan_paths=scan_paths, agent=agent or "", since=parse_time(since, now))
     files = find_transcripts(request, values, {})
     with open_store() as connection:
         _warn_of_size_limit(connection, files, values["maxDbMb"])

@@ -14,7 +14,7 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.command_group import CommandGroup
-from hardwon.cli.context import find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.context import AgentOption, find_agent, is_interactive, json_option, open_store, require_person
 from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.errors import UserError
@@ -36,7 +36,15 @@ MAX_SHOWN = 5
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
 @click.option("--yes", is_flag=True, help="accept every sound #lesson that agents reported")
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option("--host", type=click.Choice(TRANSCRIPT_AGENTS), help="only this agent's transcripts")
+@click.option(
+    "--agent",
+    "--host",
+    "agent",
+    cls=AgentOption,
+    type=click.Choice(TRANSCRIPT_AGENTS),
+    metavar="AGENT",
+    help="only this agent's transcripts",
+)
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--tier1-only", is_flag=True, help="propose only #lesson tags; the rest follows at the next scan")
 @click.option("--tier2-only", is_flag=True, help="propose only errors and corrections")
@@ -49,7 +57,7 @@ def scan(
     dry_run: bool,
     yes: bool,
     scan_paths: tuple[str, ...],
-    host: str | None,
+    agent: str | None,
     since: str,
     tier1_only: bool,
     tier2_only: bool,
@@ -73,7 +81,7 @@ def scan(
     if yes:
         require_person("accepting lessons")
     tiers = [tier for tier, is_left_out in ((1, tier2_only), (2, tier1_only)) if not is_left_out]
-    request = ScanRequest(full, scan_paths, host or "", parse_time(since, clock.now()), tiers)
+    request = ScanRequest(full, scan_paths, agent or "", parse_time(since, clock.now()), tiers)
     home = paths.get_home()
     values = settings.resolve_settings(settings.read_config(home))
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
@@ -83,7 +91,7 @@ def scan(
         with closing(db.connect(folder)) as connection:
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
                 # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
-                is_wanted = bool(scan_paths or host) or is_due(connection, values, clock.now())
+                is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
                 if auto and not (has_lock and is_wanted):
                     return
                 # It runs at low priority, because a person may be waiting for an agent.

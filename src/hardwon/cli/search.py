@@ -16,7 +16,7 @@ import click
 
 from hardwon import clock, paths
 from hardwon.actions.spool_draining import drain_spool
-from hardwon.cli.context import json_option, open_store
+from hardwon.cli.context import AgentOption, json_option, open_store
 from hardwon.cli.output import (
     echo_field,
     echo_indented,
@@ -69,7 +69,7 @@ class _Line:
 @click.option("--type", "type_", default="", help="only of this type, such as bugfix or decision")
 @click.option("--concept", default="", help="only with this concept")
 @click.option("--file", default="", metavar="PATH", help="only about this file, or an end of its path")
-@click.option("--host", default="", help="only from this agent")
+@click.option("--agent", "--host", "host", cls=AgentOption, default="", metavar="AGENT", help="only from this agent")
 @click.option("--since", default="", metavar="DATE", help="2026-11-01, yesterday, last week, or 7d or 2w ago")
 @click.option("--until", default="", metavar="DATE", help="before this date")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="how many")
@@ -118,7 +118,8 @@ def search(
     if as_json:
         echo_json(_to_json(result.__dict__))
     else:
-        _print_result(result, query, everywhere)
+        filters = {"--type": type_, "--concept": concept, "--file": file, "--agent": host}
+        _print_result(result, query, everywhere, [f"{name} {value}" for name, value in filters.items() if value])
     if not result.hits:
         raise SystemExit(1)
 
@@ -215,7 +216,7 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
+def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
     if result.hits:
         count = pluralize(len(result.hits), "result")
         period = f" {result.period}" if result.period else ""
@@ -224,6 +225,7 @@ def _print_result(result: SearchResult, query: str, everywhere: bool) -> None:
             _print_hit(hit, everywhere)
     else:
         subject = f" for {query!r}" if query else ""
+        subject += f" with {' '.join(filters)}" if filters else ""
         scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
     if result.note:

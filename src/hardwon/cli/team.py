@@ -36,6 +36,7 @@ from hardwon.text.excerpts import pluralize
 DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
 DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
+_JOIN_FIX = "hardwon team join URL CODE, or hardwon team serve to start one; with git alone: hardwon team init --git"
 
 
 @click.group(cls=CommandGroup)
@@ -51,7 +52,7 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
     """Open this machine's team; with `must_sync`, exchange records before and after."""
     config = client.read_config(paths.get_home())
     if config is None:
-        raise UserError("this machine is in no team", "hardwon team join URL CODE")
+        raise UserError("this machine is in no team", _JOIN_FIX)
     with open_store() as connection:
         if must_sync:
             _exchange(connection, config)
@@ -215,7 +216,7 @@ def leave(yes: bool) -> None:
     home = paths.get_home()
     config = client.read_config(home)
     if config is None:
-        raise UserError("this machine is in no team", "hardwon team join URL CODE")
+        raise UserError("this machine is in no team", _JOIN_FIX)
     if not confirm(yes, "Leave the team? To come back you need a new invite."):
         raise click.Abort
     with open_store() as connection, transaction(connection):

@@ -82,7 +82,9 @@ def find_handoff(connection: Connection, name: str) -> Reflection:
         if candidate.session == name or (candidate.session.startswith(name) and len(name) >= 4)
     ]
     if not matches:
-        raise UserError(f"there is no handoff {name!r}", "hardwon handoff list --all")
+        raise UserError(
+            f"there is no handoff {f'H{name}' if name.isdigit() else repr(name)}", "hardwon handoff list --all"
+        )
     return next((candidate for candidate in matches if candidate.status == DRAFT), matches[0])
 
 

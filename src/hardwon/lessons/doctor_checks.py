@@ -23,6 +23,7 @@ from hardwon.lessons.pattern_search import PatternCache
 from hardwon.store import db
 from hardwon.store.injections import count_by_lesson
 from hardwon.store.transcripts import iter_ended_calls
+from hardwon.types import STATUSES
 
 if TYPE_CHECKING:
     from hardwon.lessons.manifest_index import ManifestIndex
@@ -45,7 +46,10 @@ def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
     if len(changes) > MAX_SHOWN:
         yield Check("waiting", None, f"and {len(changes) - MAX_SHOWN} more", APPROVE_COMMAND)
     waiting_slugs = {change.slug for change in changes}
-    left_out = [(slug, reason) for slug, reason in build_result.left_out if slug not in waiting_slugs]
+    # What a person retired or has not decided about yet needs no repair.
+    left_out = [
+        (slug, reason) for slug, reason in build_result.left_out if slug not in waiting_slugs and reason not in STATUSES
+    ]
     for slug, reason in left_out[:MAX_SHOWN]:
         yield Check("", None, f"left out {slug}: {reason}", f"hardwon lessons edit {slug}")
     yield from _check_advice(home)

@@ -194,7 +194,7 @@ def choose_active_lessons(
 
 def _find_inactive_reason(lesson: Lesson, values: Mapping[str, Any]) -> str:
     if lesson.status != "active":
-        return f"status is {lesson.status}"
+        return lesson.status
     if lesson.needs_review:
         return "needs review"
     if lesson.confidence < values["minConfidence"]:

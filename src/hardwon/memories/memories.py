@@ -22,6 +22,7 @@ from hardwon.store import approvals, rejections
 from hardwon.store.db import Connection, transaction
 from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
 from hardwon.text.characters import make_printable
+from hardwon.text.excerpts import pluralize
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
 
@@ -65,7 +66,8 @@ def _clean_memory_text(text: str) -> str:
     text = make_printable(clean_text(text)).strip()
     if not tokenize(text) or not SHORTEST <= len(text) <= MAX_MEMORY_CHARS:
         raise UserError(
-            f"the memory has {len(text)} characters that can be kept, and may have {SHORTEST} to {MAX_MEMORY_CHARS}",
+            f"the memory has {pluralize(len(text), 'character')} without secrets and private parts;"
+            f" {SHORTEST} to {MAX_MEMORY_CHARS:,} are allowed",
             "say one thing, in a sentence or two",
         )
     return text
@@ -89,7 +91,9 @@ def find_memory(connection: Connection, name: str) -> Memory:
     number = name.removeprefix("M").removeprefix(":")
     memory = get_memory(connection, int(number)) if number.isascii() and number.isdigit() and len(number) < 16 else None
     if memory is None:
-        raise UserError(f"there is no memory {name!r}", "hardwon memory list --all")
+        raise UserError(
+            f"there is no memory {f'M{name}' if name.isdigit() else repr(name)}", "hardwon memory list --all"
+        )
     return memory
 
 

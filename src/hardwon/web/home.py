@@ -34,7 +34,7 @@ def show_home(request: PageRequest) -> PageContent:
         "now": request.now,
     }
     if cursor:
-        return PageContent("_now.html", values)
+        return PageContent("_live_update.html", values)
     period, since, counts = _choose_period(request)
     held_rows, held_count = _list_held_calls(request, since)
     errors = [error for error in list_repeated_errors(request, since, limit=MAX_READ_ERRORS) if error.may_become_lesson]

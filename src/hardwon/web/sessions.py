@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from hardwon.store import observations, views
 from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
 from hardwon.types import EDIT_TOOLS
+from hardwon.web.agent_words import read_agent_words
 from hardwon.web.file_changes import FileChange, describe_changes
 from hardwon.web.page_request import (
     PageContent,
@@ -75,14 +77,17 @@ def show_session(request: PageRequest) -> PageContent:
     if len(steps) > STEPS_PER_PAGE:
         last = steps[STEPS_PER_PAGE - 1]
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
-    for step in steps[:STEPS_PER_PAGE]:
+    steps = steps[:STEPS_PER_PAGE]
+    for step in steps:
         step["changes"] = _describe_edit(step) if step["what"] == "event" else []
+    if event_filter in ("", "messages"):
+        steps = _add_agent_words(request, session, steps, start.at, steps[-1]["at"] if next_page else math.inf)
     values = {
         "title": f"Session {session['id']}",
         "session": session,
         "filters": EVENT_FILTERS,
         "show": event_filter,
-        "steps": steps[:STEPS_PER_PAGE],
+        "steps": steps,
         "next_page": next_page,
         "is_first": "after" not in request.query,
         "summary": observations.find_summary(request.connection, session["id"]),
@@ -90,6 +95,24 @@ def show_session(request: PageRequest) -> PageContent:
         "minutes": round(count_active_minutes(views.list_timestamps(request.connection, session["id"]))),
     }
     return PageContent("session.html", values)
+
+
+def _add_agent_words(
+    request: PageRequest, session: dict[str, Any], steps: list[dict[str, Any]], since: float, until: float
+) -> list[dict[str, Any]]:
+    """Return the steps with what the agent said between them; the last words of a turn are an event of their own."""
+    last_words = {_build_text_key(step["response"]) for step in steps if step["what"] == "event"}
+    words = [
+        step
+        for step in read_agent_words(request.home, request.connection, session, since, until)
+        if _build_text_key(step["text"]) not in last_words
+    ]
+    return sorted([*words, *steps], key=lambda step: step["at"])
+
+
+def _build_text_key(text: str) -> str:
+    """Return the first words of a text, by which two records of one message are alike: one of them may be cut."""
+    return " ".join(text[:1000].split())[:300]
 
 
 def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:

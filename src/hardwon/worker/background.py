@@ -73,7 +73,7 @@ class JobRunner:
         self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
         if "#/lesson" in event.message.lower():
             # An agent reported a lesson: read its transcript now, so that the person hears of it in this session.
-            source = ("--path", event.transcript) if event.transcript else ("--host", event.host)
+            source = ("--path", event.transcript) if event.transcript else ("--agent", event.host)
             self._loop.call_soon_threadsafe(
                 self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_report_scan, source
             )
