@@ -101,7 +101,7 @@ class Extension {
     await this.outbox.flush(); // within the limit of one call if the worker hangs; the rest stays on disk
   }
 
-  /** Return the path of a document and its folder; nothing for files outside the workspace, which are not our business. */
+  /** Return the path of a document and its folder; nothing for a file outside the workspace, which is private. */
   findFile(document) {
     if (document?.uri.scheme !== "file") return undefined;
     const folder = vscode.workspace.getWorkspaceFolder(document.uri);

@@ -142,7 +142,8 @@ def test_a_vscode_session_without_a_worker_is_kept_and_caught_up_with(house: Edi
         save_change(page, "changed without a worker ")
         waiting = ["init", "observations", "observations", "summarize"]
         vscode.wait_for("the events wait on disk", lambda: house.list_waiting() == waiting)
-        assert "not running" in describe_status(page, "hardwon") and "events wait" in describe_status(page, "hardwon")
+        vscode.wait_for("it is said", lambda: "4 events wait" in describe_status(page, "hardwon"))
+        assert "the worker is not running" in describe_status(page, "hardwon")
         house.hardwon("start")
         vscode.wait_for("the events are sent", lambda: house.list_waiting() == [])
         find_status(page, SUMMARY).wait_for()
