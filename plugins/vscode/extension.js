@@ -101,7 +101,7 @@ class Extension {
     await this.outbox.flush(); // within the limit of one call if the worker hangs; the rest stays on disk
   }
 
-  /** Return the path of a document and its folder; nothing for files outside the workspace, which are not our business. */
+  /** Return the path of a document and its folder; nothing for a file outside the workspace, which is private. */
   findFile(document) {
     if (document?.uri.scheme !== "file") return undefined;
     const folder = vscode.workspace.getWorkspaceFolder(document.uri);
@@ -133,12 +133,12 @@ class Extension {
     const [lesson] = lessons;
     if (lesson) {
       const more = lessons.length > 1 ? ` (+${lessons.length - 1})` : "";
-      this.status.text = `$(lightbulb) ${plain(cut(lesson.summary, MAX_STATUS_CHARS))}${more}`;
+      this.status.text = `$(lightbulb) ${stripIcons(cutText(lesson.summary, MAX_STATUS_CHARS))}${more}`;
     } else {
       this.status.text = problem ? "$(circle-slash) hardwon" : "$(book) hardwon";
     }
     // A plain text, not Markdown: a lesson's words must not become links or commands.
-    this.status.tooltip = lessons.map((each) => each.text).join("\n\n") || this.describeState(problem);
+    this.status.tooltip = lessons.map(({ text }) => text).join("\n\n") || this.describeState(problem);
   }
 
   describeState(problem) {
@@ -176,22 +176,22 @@ class Extension {
   }
 
   showBrief() {
-    return this.report(async () => {
+    return this.runAndTell(async () => {
       const brief = await this.fetchBrief();
       await this.showText("brief.md", brief || "hardwon has nothing to say about this project yet.");
     });
   }
 
   search() {
-    return this.report(async () => {
+    return this.runAndTell(async () => {
       const query = await vscode.window.showInputBox({ prompt: "Search past sessions of this project" });
       if (!query) return;
       const project = vscode.workspace.workspaceFolders?.[0].uri.fsPath ?? "*";
       const hits = await this.askJson(`/api/search?${new URLSearchParams({ query, project })}`, "hits");
       const items = hits.map((hit) => ({
-        label: cut(hit.title || hit.text, 100),
+        label: cutText(hit.title || hit.text, 100),
         description: `${hit.kind}, ${new Date(hit.at * 1000).toLocaleDateString()}`,
-        detail: cut(hit.text, 200),
+        detail: cutText(hit.text, 200),
         id: hit.id,
       }));
       if (!items.length) return vscode.window.showInformationMessage(`hardwon: nothing found for "${query}"`);
@@ -211,7 +211,7 @@ class Extension {
   }
 
   /** Run what a person asked for, and tell them why it failed. */
-  async report(run) {
+  async runAndTell(run) {
     try {
       await run();
     } catch (error) {
@@ -225,20 +225,20 @@ class Extension {
 
   runInTerminal(...words) {
     const terminal =
-      vscode.window.terminals.find((each) => each.name === "hardwon" && each.exitStatus === undefined) ??
+      vscode.window.terminals.find(({ name, exitStatus }) => name === "hardwon" && exitStatus === undefined) ??
       vscode.window.createTerminal({ name: "hardwon", env: { HARDWON_HOME: this.home } });
     terminal.show();
     terminal.sendText([this.settings.get("program"), ...words].map(quoteWord).join(" "));
   }
 }
 
-function cut(text, length) {
+function cutText(text, length) {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 
 /** Take from a text what the status bar would draw as an icon. */
-function plain(text) {
+function stripIcons(text) {
   return text.replaceAll("$(", "$ (");
 }
 

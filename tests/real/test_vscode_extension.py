@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, TimeoutError
 
 from . import vscode
 from .conversation import AgentSetup
@@ -74,25 +74,43 @@ def find_status(page: Page, text: str) -> Any:
     return page.locator(".statusbar-item", has_text=text).first
 
 
-def open_file(page: Page, name: str) -> None:
-    page.keyboard.press("Control+P")
-    page.locator(".quick-input-widget input").first.fill(name)
-    page.locator(".quick-input-list .monaco-list-row", has_text=name).first.click()
-    page.locator(".tab.active", has_text=name).wait_for()
-    page.locator(".monaco-editor .view-lines").first.click()
+def act_until(act: Callable[[], None], locator: Locator, state: Literal["visible", "hidden"] = "visible") -> None:
+    """Repeat what a person does until it shows: a key that is pressed while the editor is busy may be lost."""
+
+    def is_done() -> bool:
+        act()
+        with suppress(TimeoutError):
+            locator.wait_for(state=state, timeout=2_000)
+        return locator.is_visible() == (state == "visible")
+
+    vscode.wait_for(f"{locator} is {state}", is_done)
 
 
-def run_command(page: Page, title: str) -> None:
-    page.keyboard.press("F1")
-    page.locator(".quick-input-widget input").first.fill(f">{title}")
+def pick(page: Page, key: str, query: str, title: str) -> None:
+    """Open the editor's list of files or commands, and choose from it."""
+    field = page.locator(".quick-input-widget input").first
+    act_until(lambda: page.keyboard.press(key), field)
+    field.fill(query)
     page.locator(".quick-input-list .monaco-list-row", has_text=title).first.click()
 
 
+def open_file(page: Page, name: str) -> None:
+    pick(page, "Control+P", name, name)
+    page.locator(".tab.active", has_text=name).wait_for()
+
+
+def run_command(page: Page, title: str) -> None:
+    pick(page, "F1", f">{title}", title)
+
+
 def save_change(page: Page, text: str) -> None:
-    page.keyboard.type(text)
-    page.locator(".tab.active.dirty").wait_for()
-    page.keyboard.press("Control+S")
-    page.locator(".tab.active.dirty").wait_for(state="detached")
+    def type_text() -> None:
+        page.locator(".monaco-editor .view-lines").first.click()
+        page.keyboard.type(text)
+
+    unsaved = page.locator(".tab.active.dirty")
+    act_until(type_text, unsaved)
+    act_until(lambda: page.keyboard.press("Control+S"), unsaved, "hidden")
 
 
 def describe_status(page: Page, text: str) -> str:
@@ -140,13 +158,18 @@ def test_a_vscode_session_without_a_worker_is_kept_and_caught_up_with(house: Edi
         find_status(page, "hardwon").wait_for()
         open_file(page, "file.txt")
         save_change(page, "changed without a worker ")
-        waiting = ["init", "observations", "observations", "summarize"]
-        vscode.wait_for("the events wait on disk", lambda: house.list_waiting() == waiting)
-        assert "not running" in describe_status(page, "hardwon") and "events wait" in describe_status(page, "hardwon")
+        # On a slow machine there may be a pause before the save, too.
+        vscode.wait_for("opening and saving wait on disk", lambda: house.list_waiting().count("observations") == 2)
+        vscode.wait_for("a pause waits as well", lambda: house.list_waiting()[-1] == "summarize")
+        count = len(house.list_waiting())
+        vscode.wait_for("it is said", lambda: f"{count} events wait" in describe_status(page, "hardwon"))
+        assert "the worker is not running" in describe_status(page, "hardwon")
         house.hardwon("start")
         vscode.wait_for("the events are sent", lambda: house.list_waiting() == [])
         find_status(page, SUMMARY).wait_for()
-        assert house.list_events() == [("SessionStart", ""), ("tool", "FileOpen"), ("tool", "FileSave"), ("Stop", "")]
+        events = house.list_events()
+        assert [tool for _, tool in events if tool] == ["FileOpen", "FileSave"] and len(events) == count
+        assert (events[0][0], events[-1][0]) == ("SessionStart", "Stop")
         # Each has the time at which it happened, so the pause counts from the save, not from the catching up.
         times = [row["at"] for row in house.read_rows("events")]
         assert times == sorted(times) and times[-1] - times[0] >= 3

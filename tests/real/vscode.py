@@ -32,6 +32,7 @@ SETTINGS = {
     "security.workspace.trust.enabled": False,
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": False,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",  # the chat there would take the focus as it appears
     "extensions.autoCheckUpdates": False,
     "files.autoSave": "off",
     "files.simpleDialog.enable": True,

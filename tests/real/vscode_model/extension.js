@@ -11,7 +11,7 @@ function describePart(part) {
   if (part instanceof vscode.LanguageModelTextPart) return { text: part.value };
   if (part instanceof vscode.LanguageModelToolCallPart) return { call: part.name, input: part.input };
   if (part instanceof vscode.LanguageModelToolResultPart) {
-    return { result: part.content.map((each) => each.value ?? "").join("") };
+    return { result: part.content.map(({ value }) => value ?? "").join("") };
   }
   return {};
 }
