@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import (
+from hardwon.mining.failed_commands import (
     MIN_NAME_SIMILARITY,
     ZSH_COMMAND_SIGN,
     Diagnosis,

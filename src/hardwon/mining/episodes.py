@@ -12,16 +12,16 @@ from typing import Any, Literal
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining import corrections
-from hardwon.mining.diagnosis import (
+from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
+from hardwon.mining.failed_commands import (
     Diagnosis,
-    build_triggers,
     classify_blame,
     diagnose_failure,
     find_blaming_line,
     list_tags,
 )
-from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
+from hardwon.mining.triggers import build_triggers
 from hardwon.shell import failures
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
 from hardwon.types import SHELL_TOOL, frozen

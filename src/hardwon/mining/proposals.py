@@ -18,10 +18,10 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.lessons.call_replies import STOPPING_MODES
 from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
-from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode
 from hardwon.mining.gate import ReplayFigures
 from hardwon.mining.suggestions import suggest_summary
+from hardwon.mining.triggers import matches_command
 from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import map_strings
 from hardwon.store import candidates, rejections

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_working_commands
 from hardwon.shell.parsing import SimpleCommand
 from hardwon.types import SHELL_TOOL

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import NAMED_SCORE, Episode
+from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 
 

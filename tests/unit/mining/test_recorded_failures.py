@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hardwon.mining.diagnosis import diagnose_failure, matches_command
+from hardwon.mining.failed_commands import diagnose_failure
+from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import StepBuilder
 
 Row = dict[str, Any]
