@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
+from hardwon.shell.complaints import QUOTED, fold_name, is_blame, is_noun, list_named_words
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -35,26 +36,6 @@ _MISSING_PROGRAM = re.compile(
     r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
     r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
 )
-# How programs call a word unknown. It counts only together with a word of the call.
-_BLAMES = re.compile(
-    r"\bun(?:known|recogni[sz]ed|expected|supported|defined)\b|\b(?:invalid|illegal|ambiguous|malformed|bad|missing)\b"
-    r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
-    r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
-    r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
-    r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b"
-    r"|\bdid you mean\b|\bnot running\b",
-    re.I,
-)
-# Every such line has one of these, which are found faster than the pattern.
-_BLAME_MARKS = (
-    *("unknown", "unrecogni", "unexpected", "unsupported", "undefined", "invalid", "illegal", "ambiguous", "malformed"),
-    *("bad", "missing", "no ", "none of", "has no", "not ", "n't ", "failed to", "replaced by", "did you mean"),
-)
-# A complaint about the code under work, also if it calls a name unknown.
-_ABOUT_CODE = re.compile(
-    r"^\S*\w\.\w{1,5}[:(]\d+|^\s*\d+:\d+\s|^E\s{2,}|\berror\[E\d+\]"
-    r"|\b(?:Name|Type|Attribute|Import|Syntax|Reference|Assertion|Key|Value|Index)Error\b"
-)
 # What a program offers stays as it is tomorrow; a branch, a pod or a file does not.
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
@@ -65,24 +46,17 @@ _OFFERED = re.compile(
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
 PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
 _USAGE = re.compile(r"^\s*(?:error: )?usage:\s+(?:\$ )?(\S+)", re.I | re.M)
-_QUOTED = r"['\"`‘“](?P<quoted>[^'\"`’”\n]{1,80})['\"`’”]"
-_NAMED = re.compile(rf"{_QUOTED}|(?P<option>(?<![^\s'\"`(:,=\[])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
-# The word after one of these is at fault, whatever else the error quotes.
-_AFTER_NOUN = re.compile(
-    r"\b(?:option|flag|argument|(?:sub)?command|parameter|switch|script|target|skill|agent|tool|column|named)s?:? +\(?"
-    rf"(?:{_QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=named ))(?P<last>\S+))",
-    re.I,
-)
 # The value at fault, also if the error names its option first: `argument --level: invalid choice: 'loud'`.
 _WRONG_VALUE = re.compile(
     r"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{1,80}\W is not (?:one of|a valid)))"
-    + _QUOTED,
+    + QUOTED,
     re.I,
 )
 _UNNAMED_OPTION = re.compile(
-    r"\b(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)\b", re.I
+    r"\b(?:unknown|unrecogni[sz]ed|in(?:valid|correct)|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)s?\b",
+    re.I,
 )
-_LETTER_OPTION = re.compile(r"\boption -- '?(\w)\b|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+_LETTER_OPTION = re.compile(r"\boption -- '?(\w)(?![\w-])|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _LETTER = re.compile(r"-[A-Za-z]")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
@@ -178,18 +152,16 @@ def find_blaming_line(command: str, text: str) -> str:
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
-    names = {_fold_option(word.partition("=")[0]) for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])}
+    names = {fold_name(word.partition("=")[0]) for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])}
     for index, raw_line in enumerate(lines):
-        start = raw_line[:MAX_QUOTE_LENGTH].lower()
-        if not any(mark in start for mark in _BLAME_MARKS) or not _BLAMES.search(start):
+        start = raw_line[:MAX_QUOTE_LENGTH]
+        if " " not in start or not is_blame(start):  # a word alone is a value that a script printed: `undefined`
             continue
-        if " " not in start:  # a value that a script printed: `undefined`
-            continue
-        nearby_text = _fold_option(" ".join([start, *lines[index + 1 : index + 2]]))
+        nearby_text = fold_name(" ".join([start, *lines[index + 1 : index + 2]]))
         if not any(name in nearby_text for name in names):  # most lines are about something else
             continue
         line = extract_message(raw_line)
-        if _ABOUT_CODE.search(line) or _USAGE.match(line):
+        if _USAGE.match(line):
             continue
         # Some name the word in the next line: "Unknown switch." and then "Switch: --filtr".
         next_lines = [next_line for next_line in lines[index + 1 : index + 2] if len(next_line) <= _MAX_WORD_CHARS]
@@ -279,24 +251,26 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     for match in _WRONG_VALUE.finditer(line):
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]
-    after_nouns, named = _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
-    is_blame = bool(_BLAMES.search(line)) and not _ABOUT_CODE.search(line)
-    between_colons = line.split(": ")[1:-1] if is_blame else []  # `cat: notes.txt: No such file or directory`
+    after_nouns, named = list_named_words(line)
+    blames_word = is_blame(line)
+    between_colons = line.split(": ")[1:-1] if blames_word else []  # `cat: notes.txt: No such file or directory`
     for token in (*after_nouns, *named, *between_colons):
         if word := _find_word(words, token):
             return word
     # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
-    for tokens, is_quoted in ((after_nouns, True), (named, is_blame)):
+    for tokens, is_quoted in ((after_nouns, True), (named, blames_word)):
         searched_text = command.full_text if is_quoted else " ".join(words)
         for token in tokens:
             is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
             if is_name and token in searched_text and re.search(build_word_pattern(token), searched_text):
                 return token
-    if is_blame:
-        for line_word in reversed(_LINE_WORD.findall(line)):  # programs name it last: `Invalid operation instal`
+    if blames_word:
+        # Programs name it last, as in `Invalid operation instal`, or before this: `instal is not a kite command`.
+        for line_word in reversed(_LINE_WORD.findall(line.partition(" is not a")[0])):
             # Git and others start `git-comit` for `git comit`.
             name: str = line_word.rstrip(":.").rpartition("/")[2].removeprefix(f"{command.program}-")
-            if len(name) >= _MIN_NAME_CHARS and name in words and name not in EVERYDAY_SUBCOMMANDS:
+            is_name = len(name) >= _MIN_NAME_CHARS and name not in EVERYDAY_SUBCOMMANDS and not is_noun(name)
+            if is_name and name in words:
                 return name
         options = [word for word in words if word.startswith("-")]
         if len(options) == 1 and not after_nouns and not named and _UNNAMED_OPTION.search(line):
@@ -304,16 +278,9 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     return ""
 
 
-def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
-    """Return the names that a pattern finds in a line; options without their values."""
-    tokens: list[str] = []
-    for match in pattern.finditer(line):
-        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,.()")
-        tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
-    return list(filter(None, tokens))
-
-
 def _find_word(words: Sequence[str], token: str) -> str:
+    if " " in token and all(part in words for part in token.split()):  # `"next biuld" does not exist`
+        token = token.split()[-1]
     for word in words:
         if word == token or (word.startswith("-") and word.partition("=")[0] == token):
             # Compare up to the first wildcard: zsh takes all of `--include=*.go` for a file pattern.
@@ -325,15 +292,11 @@ def _find_word(words: Sequence[str], token: str) -> str:
     for word in words:
         option = word.partition("=")[0]
         is_option = option.startswith("-") or option != word
-        if is_option and _fold_option(option) == _fold_option(token.partition("=")[0]):
+        if is_option and fold_name(option) == fold_name(token.partition("=")[0]):
             return option
         if len(word) >= _MIN_NAME_CHARS and token.endswith(f"/{word.removeprefix('./')}"):  # the whole path of a file
             return word
     return ""
-
-
-def _fold_option(name: str) -> str:
-    return name.replace("-", "").replace("_", "").lower()
 
 
 def list_literal_words(command: SimpleCommand) -> list[str]:
@@ -345,8 +308,8 @@ def list_literal_words(command: SimpleCommand) -> list[str]:
 
 def _find_argument(call: Step, line: str) -> str:
     """Return the argument name that a tool other than the shell does not know."""
-    tokens = [*_list_tokens(_AFTER_NOUN, line), *_list_tokens(_NAMED, line)]
-    for token in tokens:
+    after_nouns, named = list_named_words(line)
+    for token in (*after_nouns, *named):
         is_name = _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS
         if is_name and token in call.content and re.search(build_word_pattern(token), call.content):
             return token
