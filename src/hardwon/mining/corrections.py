@@ -19,6 +19,7 @@ from hardwon.mining.failed_commands import (
     find_wrapper,
     is_started_otherwise,
 )
+from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -82,8 +83,10 @@ def is_cure(
     has_aim = _avoids_named_word(diagnosis, call, error) or (is_same_aim and not diagnosis.is_pattern)
     if diagnosis.command and not has_aim and call.tool == SHELL_TOOL:
         is_unnamed_mistake = error.kind == "interface" and not diagnosis.word
-        has_aim = is_started_otherwise(diagnosis.command, call.command) or (
-            is_unnamed_mistake and _respells_word(diagnosis.command, call.command)
+        has_aim = (
+            is_started_otherwise(diagnosis.command, call.command)
+            or (is_unnamed_mistake and _respells_word(diagnosis.command, call.command))
+            or bool(find_setup(failing_call, diagnosis, call))
         )
     if not has_aim and not _takes_suggestion(failing_call, call, error):
         return False

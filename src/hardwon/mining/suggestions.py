@@ -8,8 +8,9 @@ from difflib import get_close_matches
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_working_commands
-from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing
@@ -33,13 +34,18 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
 
 
 def suggest_solution(
-    diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
+    call: Step, diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
 ) -> str:
     """Describe what to do instead: a person's words, or else what the working call has and the failing one lacks."""
     if person_words:
         return shorten_text(person_words, MAX_QUOTE_LENGTH)
     if cure is None:
         return ""
+    setup = find_setup(call, diagnosis, cure)
+    if diagnosis.command and setup.partition(" ")[0] in SETUP_PROGRAMS:
+        started = diagnosis.program if diagnosis.is_missing else _describe_command(diagnosis.command, call.cwd)
+        together = shorten_text(_shorten_path(f"{setup} && {started}", call.cwd), _MAX_CALL_CHARS)
+        return f"Use `{together}`, in one call."
     sentences = [_describe_cure(diagnosis, cure, added)]
     if reason and not _IS_PLAN.search(reason) and _names_word(reason, [diagnosis.word, *added]):
         sentences.append(reason)

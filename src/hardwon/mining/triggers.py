@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import pairwise
+from posixpath import join, normpath
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
@@ -12,6 +13,7 @@ from hardwon.mining.failed_commands import (
     EVERYDAY_SUBCOMMANDS,
     PROGRAM_NAME,
     SUBCOMMAND,
+    ZSH_COMMAND_SIGN,
     Diagnosis,
     build_ended_pattern,
     build_word_pattern,
@@ -20,10 +22,11 @@ from hardwon.mining.failed_commands import (
     list_literal_words,
 )
 from hardwon.shell.failures import get_command_code, list_simple_commands
-from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SETUP_PROGRAMS, SimpleCommand, list_source_texts
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, replace
 
 _MAX_NAME_CHARS = 160
+FOLDER_PROGRAMS = ("cd", "pushd")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 # Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
 _OPTIONS_BETWEEN = r" (?:-[^|;&\n]* )?"
@@ -59,7 +62,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
         pattern = rf"\b{escape_word(diagnosis.program)}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
     if cure:
-        choices += _list_assignment_triggers(command, diagnosis, cure)
+        choices += _list_setup_triggers(call, diagnosis, choices, cure)
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
             return triggers
@@ -85,6 +88,8 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
     pattern, rest = "", word
     word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else build_ended_pattern(word) if word else ""
+    if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
+        word_pattern = r"=\S"
     if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
         word_pattern = rf"https?://[^\s|;&]*{escape_word(word[-1])}"
     for item in words:  # in the order of the call
@@ -107,18 +112,61 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
 
 
-def _list_assignment_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
-    """Return triggers for a call that the fix runs with a variable: `PYTHONPATH=. python tools/fly.py`."""
+def _list_setup_triggers(
+    call: Step, diagnosis: Diagnosis, choices: list[dict[str, Any]], cure: Step
+) -> list[dict[str, Any]]:
+    """Return triggers for a call that the fix only prepares: `PYTHONPATH=. python fly.py`, `cd web && npm test`."""
+    command, setup = diagnosis.command, find_setup(call, diagnosis, cure)
+    if command is None or not setup:
+        return []
     bare_words = [word for word in list_literal_words(command) if not word.startswith("-")]
     names = diagnosis.subcommand.split() or bare_words[:1]
+    if not choices and names:
+        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
+        choices = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
+    return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in choices]
+
+
+def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
+    """Return what only the fix has in front of the command, `source .venv/bin/activate` or `PYTHONPATH=.`; else ""."""
+    failed = diagnosis.command
+    if failed is None or call.tool != SHELL_TOOL or cure.tool != SHELL_TOOL:
+        return ""
+    setup_before = {part.words for part in list_simple_commands(call.command) if part.program in SETUP_PROGRAMS}
+    setups: list[SimpleCommand] = []
     for part in list_simple_commands(cure.command):
-        new_words = [word for word in part.prefix_words if word not in command.prefix_words]
-        variables = [match[0] for word in new_words if (match := _ASSIGNMENT.match(word))]
-        if part.words == command.words and variables and names:
-            pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
-            triggers = _build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")
-            return [{**triggers, "unless": [rf"\b{variables[0]}"]}]
-    return []
+        is_new = part.words not in setup_before and len(part.words) > 1
+        if part.program in SETUP_PROGRAMS and is_new and not _leaves_folder(part, call.cwd):
+            setups.append(part)
+        if part.program != failed.program or not (part.words == failed.words or diagnosis.is_missing):
+            continue
+        assignments = [word for word in part.prefix_words if word not in failed.prefix_words]
+        assignments = [word for word in assignments if _ASSIGNMENT.match(word)]
+        if assignments:
+            return assignments[0]
+        return setups[-1].full_text if setups else ""
+    return ""
+
+
+def _leaves_folder(command: SimpleCommand, cwd: str) -> bool:
+    """Return whether a `cd` goes anywhere but below the folder: back to the project, say, which is no lesson."""
+    target = normpath(join(cwd, command.words[1]))
+    return command.program in FOLDER_PROGRAMS and not target.startswith(f"{normpath(cwd).rstrip('/')}/")
+
+
+def changes_folder(setup: str) -> bool:
+    return setup.startswith(FOLDER_PROGRAMS)
+
+
+def _build_setup_pattern(setup: str) -> str:
+    """Return the pattern of calls that are prepared like this: the variable, or the last name of a folder or script."""
+    program, _, target = setup.partition(" ")
+    if assignment := _ASSIGNMENT.match(target if program == "export" else setup):
+        return rf"\b{assignment[0]}"
+    name = target.strip("'\"").rstrip("/").rpartition("/")[2]
+    if not name:
+        return escape_word(setup)
+    return rf"\bcd [^|;&\n]*{build_ended_pattern(name)}" if changes_folder(setup) else build_word_pattern(name)
 
 
 def _find_empty_value(command: SimpleCommand, cure: Step) -> str:
@@ -160,9 +208,10 @@ def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
     """Return whether a trigger's pattern matches one of the simple commands of a call, or the whole."""
     is_full = triggers.get("commandMatchTarget") == "full"
     views = [(command if is_full else get_command_code(command), command)]
-    for part in list_simple_commands(command):
+    parts = list_simple_commands(command)
+    for part, source_text in zip(parts, list_source_texts(command, parts), strict=True):
         view = part.full_text if is_full else " ".join(part.code.split())
-        views.append((view, command[part.start : part.end]))
+        views.append((view, source_text))
     patterns, exceptions = triggers.get("commandPatterns", ()), triggers.get("unless", ())
     return any(
         any(re.search(pattern, view) for pattern in patterns)

@@ -65,6 +65,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"did not match any files?\b",
             r"not in the working tree",
             r"cannot find (?:the |main |path |module ['\"][./\\])",
+            r"(?:not|n't|unable to|failed to) (?:find|open|read|locate) ['\"`‘][\w/\\@-]*[./][\w./-]*['\"`’]",
         ),
     ),
     (

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hardwon.mining.episodes import NAMED_SCORE, Episode
+from hardwon import settings
+from hardwon.mining.episodes import NAMED_SCORE, UNNAMED_SCORE, Episode
+from hardwon.mining.proposals import Occurrences, build_suggested_record, mine_episode
 from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 
@@ -279,3 +281,71 @@ def test_every_pattern_stays_within_one_simple_command() -> None:
         found = tell((lesson.failing, lesson.error), (lesson.working, ""))
         for pattern in found.triggers["commandPatterns"]:
             assert ".*" not in pattern and not re.search(r"\*\.\w+$", pattern), pattern
+
+
+SETUP_LESSONS = (
+    (
+        "pytest -q",
+        "bash: line 1: pytest: command not found",
+        "source .venv/bin/activate && pytest -q",
+        "activate && pytest`",
+    ),
+    ("pytest -q", "zsh:1: command not found: pytest", ". .venv/bin/activate; pytest tests", "activate && pytest`"),
+    ("pytest -q", "zsh:1: command not found: pytest", "uv run pytest -q", "`uv run pytest`"),
+    ("npm run lint", 'npm error Missing script: "lint"', "cd web && npm run lint", "`cd web && npm run lint`"),
+    (
+        "go test ./...",
+        "go: go.mod file not found in current directory",
+        "cd src && go test ./...",
+        "`cd src && go test",
+    ),
+    (
+        "python fly.py",
+        "ModuleNotFoundError: No module named 'kite'",
+        "PYTHONPATH=. python fly.py",
+        "`PYTHONPATH=. python",
+    ),
+    (
+        "python fly.py",
+        "ModuleNotFoundError: No module named 'kite'",
+        "export PYTHONPATH=. && python fly.py",
+        "`export PYTH",
+    ),
+)
+
+
+def test_what_must_come_before_a_call_is_the_lesson() -> None:
+    for failing, error, working, said in SETUP_LESSONS:
+        episode = tell((failing, error), (working, ""))
+        assert episode.rejection == "" and said in episode.solution, working
+        assert matches_command(episode.triggers, failing), working
+        assert matches_command(episode.triggers, f"git pull && {failing} 2>&1 | tail -5"), working
+        assert not matches_command(episode.triggers, working), working
+        assert not matches_command(episode.triggers, f"git pull; {working} | head"), working
+
+
+def test_a_lesson_about_a_folder_waits_for_a_second_session_as_shells_may_stay_there() -> None:
+    episode = tell(("npm run lint", 'npm error Missing script: "lint"'), ("cd web && npm run lint", ""))
+    assert episode.score == UNNAMED_SCORE
+
+
+def test_going_back_to_the_project_is_no_lesson() -> None:
+    missing = "fatal: pathspec 'src/kite.go' did not match any files"
+    assert tell(("git add src/kite.go", missing), ("cd /home/dev/kite && git add src/kite.go", "")).rejection
+
+
+def test_a_single_equals_sign_is_not_the_word_that_zsh_expands() -> None:
+    triggers = tell(("echo === kite; ls", "(eval):1: == not found"), ("echo '=== kite'; ls", "")).triggers
+    assert matches_command(triggers, "ls; echo ==== boat")
+    assert not matches_command(triggers, "echo kite = boat")
+
+
+def test_a_file_that_two_worktrees_lack_makes_no_lesson_for_every_project() -> None:
+    worktrees = Occurrences(2, ("s2", "s1"), ("/home/dev/kite", "/home/dev/kite-two"))
+    values = settings.resolve_settings({})
+    for failing, error, working, scope in (
+        ("python fly.py", "python: can't open file 'fly.py': No such file", "python tools/fly.py", "project"),
+        ("pytest --parallel 4", PYTEST_USAGE, "pytest -n 4", "global"),
+    ):
+        mined = mine_episode(tell((failing, error), (working, "")), "claude-code", "/t.jsonl", "/home/dev/kite")
+        assert build_suggested_record([mined], worktrees, values)["scope"]["type"] == scope
