@@ -63,7 +63,7 @@ LESSONS = (
         "error: unrecognized subcommand 'kite'\n\nUsage: wrap [OPTIONS] <COMMAND>",
         "kite fly high",
         "`wrap kite` fails: error: unrecognized subcommand 'kite'",
-        "Use `kite fly high` instead.",
+        "Run `kite` without `wrap`.",
         "wrap -v kite land 2>&1 | tail",
         "wrap test && kite fly",
     ),
@@ -98,7 +98,7 @@ LESSONS = (
         "grep -rn gust --include=*.rs src",
         "(eval):1: no matches found: --include=*.rs",
         'grep -rn gust --include="*.rs" src',
-        "`grep --include=*` fails: no matches found: --include=*.rs",
+        "`grep --include=*.rs` fails: no matches found: --include=*.rs",
         "Put it in quotes, `'--include=*.rs'`: else the shell takes it for a file pattern.",
         "grep -l wind --include=*.py .",
         "grep -l wind '--include=*.py' .",
@@ -224,7 +224,7 @@ def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None
     assert (first.cure, first.solution, bool(first.rejection)) == (None, "", True)
     story.works("kite test -x")
     cured = next(episode for episode in story.find_episodes() if episode.errors == first.errors)
-    assert cured.cure is not None and cured.solution == "Use `kite test -x` instead."
+    assert cured.cure is not None and cured.solution == "Run `kite` without `wrap`."
 
 
 def test_the_word_makes_the_mistake() -> None:
@@ -238,7 +238,7 @@ def test_the_word_makes_the_mistake() -> None:
 def test_zsh_takes_a_word_with_an_equals_sign_for_a_command() -> None:
     found = tell(("kite list; echo ===; kite wind", "(eval):1: == not found"), ("kite list; echo '==='; kite wind", ""))
     assert found.problem == "`echo ===` fails: == not found"
-    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the path of a command."
+    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the name of a command."
     assert matches_command(found.triggers, "echo ==DIFF==") and not matches_command(found.triggers, "grep -n wind src")
 
 
@@ -249,8 +249,8 @@ def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() ->
     found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
     assert (found.problem, found.solution) == (
-        "Skill on commit fails: Unknown skill: commit",
-        "Use Skill on git:commit instead.",
+        "`Skill commit` fails: Unknown skill: commit",
+        "Use `Skill git:commit` instead.",
     )
 
 
@@ -261,7 +261,7 @@ def test_the_name_that_the_error_offers_is_a_cure() -> None:
     story.result(story.call("Read", path="/p/.gustlint.yaml"), "wind: 3")
     found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
-    assert found.solution == "Use Read on /p/.gustlint.yaml instead."
+    assert found.solution == "Use `Read /p/.gustlint.yaml` instead."
 
 
 def test_a_persons_words_count_if_they_name_a_word_of_the_call() -> None:
