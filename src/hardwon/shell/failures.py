@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from hardwon.shell.complaints import fold_name, is_blame, list_named_words
+from hardwon.shell.complaints import fold_name, is_blame, list_named_words, may_blame
 from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
 from hardwon.text.similarity import normalize_text
 from hardwon.types import frozen
@@ -341,7 +341,10 @@ def _has_complaint(command: str, text: str) -> bool:
     """
     if not ("|" in command or ";" in command):
         return False
-    lines = list(list_lines(cut_middle(text)))
+    ends = cut_middle(text)
+    if not may_blame(ends) and "sage" not in ends[:MAX_QUOTE_LENGTH] and "SAGE" not in ends[:MAX_QUOTE_LENGTH]:
+        return False
+    lines = list(list_lines(ends))
     if lines and _USAGE.match(lines[0]) and not asks_for_help(command):
         return any(len(part.words) > 1 for part in list_working_commands(command)) and not is_read_only(command)
     if len(lines) > _MAX_COMPLAINT_LINES:
