@@ -16,7 +16,7 @@ from __future__ import annotations
 from posixpath import join, normpath
 
 from hardwon.projects import is_in_scope
-from hardwon.shell.parsing import extract_code, parse_with_code, remove_spans
+from hardwon.shell.parsing import extract_code, list_source_texts, parse_with_code, remove_spans
 from hardwon.types import GLOB_TOOL, PROGRAM_NAME, SHELL_TOOL, Glob, Match, Pattern, frozen
 
 TYPE_CHECKING = False
@@ -62,7 +62,10 @@ def get_pattern_timeout(text: str) -> float:
 
 @frozen
 class CommandView:
-    """A command or simple command as patterns see it, with its source text, in which `unless` is searched."""
+    """A command or simple command as patterns see it, with its source text, in which `unless` is searched.
+
+    The source text has the assignments before the program, and the `cd`, `source` and `export` before the command.
+    """
 
     text: str
     source_text: str
@@ -202,8 +205,8 @@ def _build_parsed_views(
     # Simple commands come first: they are short, so a pattern that times out on the whole command was tried on them.
     executable: dict[CommandView, None] = {}
     full: dict[CommandView, None] = {}
-    for part in simple_commands:
-        source_text = span_source[part.start : part.end]
+    source_texts = list_source_texts(span_source, simple_commands)
+    for part, source_text in zip(simple_commands, source_texts, strict=True):
         executable[CommandView(" ".join(part.code.split()), source_text)] = None
         full[CommandView(part.full_text, source_text)] = None
     executable[CommandView(code, text)] = None

@@ -12,17 +12,19 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import (
+from hardwon.mining.failed_commands import (
     MIN_NAME_SIMILARITY,
     ZSH_COMMAND_SIGN,
     Diagnosis,
     find_wrapper,
     is_started_otherwise,
 )
+from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
     Failure,
+    asks_for_help,
     get_command_code,
     is_read_only,
     list_simple_commands,
@@ -45,7 +47,6 @@ _SKIPS_CHECK = re.compile(
 )
 # Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
-_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
 _NUMBER_OR_PATH = re.compile(r"^\d|/")
 # A person answers these with the next request; nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
@@ -80,8 +81,13 @@ def is_cure(
     counts. Reading the help does not count, nor a call whose failure would not show, nor one that skips a check.
     """
     has_aim = _avoids_named_word(diagnosis, call, error) or (is_same_aim and not diagnosis.is_pattern)
-    if diagnosis.command and not has_aim:
-        has_aim = call.tool == SHELL_TOOL and is_started_otherwise(diagnosis.command, call.command)
+    if diagnosis.command and not has_aim and call.tool == SHELL_TOOL:
+        is_unnamed_mistake = error.kind == "interface" and not diagnosis.word
+        has_aim = (
+            is_started_otherwise(diagnosis.command, call.command)
+            or (is_unnamed_mistake and _respells_word(diagnosis.command, call.command))
+            or bool(find_setup(failing_call, diagnosis, call))
+        )
     if not has_aim and not _takes_suggestion(failing_call, call, error):
         return False
     if (
@@ -93,7 +99,7 @@ def is_cure(
         or (call.tool == SHELL_TOOL and "|" in call.command and not result.strip())
     ):
         return False
-    return not (call.tool == SHELL_TOOL and _ASKS_FOR_HELP.search(get_command_code(call.command)))
+    return not (call.tool == SHELL_TOOL and asks_for_help(call.command))
 
 
 def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
@@ -148,6 +154,17 @@ def _is_respelled(wrong: str, right: str, text: str) -> bool:
     matcher = SequenceMatcher(None, wrong, right)
     is_similar = matcher.ratio() >= MIN_NAME_SIMILARITY or matcher.find_longest_match().size >= _MIN_SHARED_CHARS
     return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
+
+
+def _respells_word(failed: SimpleCommand, command: str) -> bool:
+    """Return whether a command has the failed one in it with a single word spelled otherwise."""
+    for part in list_simple_commands(command):
+        if part.program != failed.program or len(part.words) != len(failed.words):
+            continue
+        pairs = [(wrong, right) for wrong, right in zip(failed.words, part.words, strict=True) if wrong != right]
+        if len(pairs) == 1 and _is_respelled(*pairs[0], ""):
+            return True
+    return False
 
 
 def _list_aim_words(words: Iterable[str]) -> set[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import Diagnosis
+from hardwon.mining.failed_commands import Diagnosis
 from hardwon.shell.failures import Failure
 
 STATE_VERSION = 3  # increase it whenever Step, Failure or the format below changes

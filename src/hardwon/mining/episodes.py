@@ -12,16 +12,16 @@ from typing import Any, Literal
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining import corrections
-from hardwon.mining.diagnosis import (
+from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
+from hardwon.mining.failed_commands import (
     Diagnosis,
-    build_triggers,
     classify_blame,
     diagnose_failure,
     find_blaming_line,
     list_tags,
 )
-from hardwon.mining.episode_state import OpenEpisode, ThreadState, dump_threads, load_threads
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
+from hardwon.mining.triggers import build_triggers, changes_folder, find_setup
 from hardwon.shell import failures
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
 from hardwon.types import SHELL_TOOL, frozen
@@ -363,7 +363,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
         rejection=rejection,
         score=_score_episode(open_episode, diagnosis, rejection),
         problem=suggest_problem(failing_call, diagnosis, first.quote, refusal),
-        solution=suggest_solution(diagnosis, cure, added, reason, correction),
+        solution=suggest_solution(first_call, diagnosis, cure, added, reason, correction),
         triggers=triggers,
         tags=list_tags(diagnosis, failing_call, first.quote),
         signature=_build_signature(open_episode),
@@ -417,7 +417,9 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return PERSON_SCORE
     # A missing file or branch may exist tomorrow.
     is_lasting = episode.errors[0].kind == "interface" or diagnosis.is_argument
-    return NAMED_SCORE if diagnosis.word and is_lasting else UNNAMED_SCORE
+    # The shell of some agents stays in the folder, and then the call needs no `cd`.
+    setup = find_setup(episode.failing_call, diagnosis, episode.cure) if episode.cure else ""
+    return NAMED_SCORE if diagnosis.word and is_lasting and not changes_folder(setup) else UNNAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:

@@ -18,10 +18,10 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.lessons.call_replies import STOPPING_MODES
 from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
-from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode
 from hardwon.mining.gate import ReplayFigures
 from hardwon.mining.suggestions import suggest_summary
+from hardwon.mining.triggers import matches_command
 from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import map_strings
 from hardwon.store import candidates, rejections
@@ -405,7 +405,7 @@ def build_suggested_record(
         "solution": solution,
         "delivery": block_record.get("delivery") or "note",
         "triggers": triggers,
-        "scope": block_record.get("scope") or _choose_scope(occurrences),
+        "scope": block_record.get("scope") or _choose_scope(occurrences, str(episode_body.get("about", ""))),
         "priority": block_record.get("priority", compute_priority(best["tags"], person, occurrences, values)),
         "confidence": best["confidence"],
         "tags": list(best["tags"]),
@@ -426,11 +426,15 @@ def _get_pattern(triggers: Mapping[str, Any]) -> str:
     return next((str(triggers[key][0]) for key in keys if triggers.get(key)), "")
 
 
-def _choose_scope(occurrences: Occurrences) -> dict[str, str]:
-    """Limit a lesson to its project; one seen in two projects may apply to any."""
-    if len(occurrences.projects) != 1 or not os.path.isabs(occurrences.projects[0]):
+def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]:
+    """Limit a lesson to its project; one seen in two projects may apply to any, unless it is about a file.
+
+    Two worktrees of a repository have the same files, and once one is removed it counts as a project of its own.
+    """
+    folders = [project for project in occurrences.projects if os.path.isabs(project)]
+    if not folders or (len(occurrences.projects) > 1 and failure_kind != "path"):
         return {"type": "global"}
-    return {"type": "project", "path": occurrences.projects[0]}
+    return {"type": "project", "path": folders[0]}
 
 
 def clean_episodes(mined_episodes: Sequence[MinedEpisode]) -> Sequence[MinedEpisode]:

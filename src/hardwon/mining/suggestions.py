@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_working_commands
-from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing
@@ -33,13 +34,18 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
 
 
 def suggest_solution(
-    diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
+    call: Step, diagnosis: Diagnosis, cure: Step | None, added: Sequence[str], reason: str, person_words: str
 ) -> str:
     """Describe what to do instead: a person's words, or else what the working call has and the failing one lacks."""
     if person_words:
         return shorten_text(person_words, MAX_QUOTE_LENGTH)
     if cure is None:
         return ""
+    setup = find_setup(call, diagnosis, cure)
+    if diagnosis.command and setup.partition(" ")[0] in SETUP_PROGRAMS:
+        started = diagnosis.program if diagnosis.is_missing else _describe_command(diagnosis.command, call.cwd)
+        together = shorten_text(_shorten_path(f"{setup} && {started}", call.cwd), _MAX_CALL_CHARS)
+        return f"Use `{together}`, in one call."
     sentences = [_describe_cure(diagnosis, cure, added)]
     if reason and not _IS_PLAN.search(reason) and _names_word(reason, [diagnosis.word, *added]):
         sentences.append(reason)
@@ -57,7 +63,7 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     """Name the failed call by program, subcommand and wrong word: `git log --colour`."""
     if call.tool != SHELL_TOOL:
         target = diagnosis.word or _shorten_path(call.path, call.cwd)
-        return f"{call.tool} on {shorten_text(target)}" if target else call.tool
+        return f"`{call.tool} {shorten_text(target)}`" if target else call.tool
     command = diagnosis.command
     if command is None:
         return f"`{shorten_text(_shorten_path(call.command, call.cwd), _MAX_CALL_CHARS)}`"
@@ -70,7 +76,9 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
     if not position:
         return f"`{' '.join(words)}` with `{diagnosis.word}`"
-    word = call_words[position] if diagnosis.word == ZSH_COMMAND_SIGN else diagnosis.word
+    # Of what a shell expands, the error has only a part.
+    is_expanded = diagnosis.word == ZSH_COMMAND_SIGN or diagnosis.is_pattern
+    word = call_words[position] if is_expanded else diagnosis.word
     words_before = [diagnosis.program, *call_words[1:position]]
     # A name is clear only with what precedes it, as in `gh pr view --json stars`.
     is_readable = len(" ".join(words_before)) <= _MAX_WORD_CHARS and not any(map(_VALUE.search, words_before))
@@ -81,7 +89,7 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     if cure.tool != SHELL_TOOL:
         target = _shorten_path(cure.path, cure.cwd) or cure.content.strip().partition("\n")[0]
         target = shorten_text(target, _MAX_CALL_CHARS)
-        return f"Use {cure.tool} on {target} instead" if target else f"Use {cure.tool} instead"
+        return f"Use `{cure.tool} {target}` instead" if target else f"Use {cure.tool} instead"
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
@@ -91,10 +99,12 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         start = _shorten_path(_describe_start(command, diagnosis), cure.cwd)
         return f"`{diagnosis.program}` is not on the PATH here; use `{start}`"
     if diagnosis.word == ZSH_COMMAND_SIGN:
-        return "Put it in quotes: zsh takes a word that begins with `=` for the path of a command"
+        return "Put it in quotes: zsh takes a word that begins with `=` for the name of a command"
     if diagnosis.is_pattern:
         pattern = next((word for word in command.words if word.startswith(diagnosis.word)), diagnosis.word)
         return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
+    if command.program == diagnosis.word:
+        return f"Run `{command.program}` without `{diagnosis.program}`"
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"

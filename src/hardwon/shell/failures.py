@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from hardwon.shell.complaints import fold_name, is_blame, list_named_words, may_blame
 from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
 from hardwon.text.similarity import normalize_text
 from hardwon.types import frozen
@@ -64,6 +65,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"did not match any files?\b",
             r"not in the working tree",
             r"cannot find (?:the |main |path |module ['\"][./\\])",
+            r"(?:not|n't|unable to|failed to) (?:find|open|read|locate) ['\"`‘][\w/\\@-]*[./][\w./-]*['\"`’]",
         ),
     ),
     (
@@ -152,19 +154,14 @@ _MISUSE = re.compile(
     r"(?:argument|option|subcommand|command|flag|switch|field)s?\b|'[^']{1,80}' is not a \w+ command)",
     re.I,
 )
-# Anywhere in a result such a line counts if it also has a word of the call.
+# A complaint with the kind of word that it is about counts wherever the word stands in the line.
 _COMPLAINT = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|unexpected|invalid|illegal|bad|no such) (?:[\w-]+ ){0,2}"
     r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice)s?\b|\bis not a \S+ command"
-    r"|\bmissing script\b|\bno rule to make target|\bflag provided but not defined|\bno module named"
-    r"|\bcommand \S+ not found|\bwhich wasn't expected|\b(?:option|command) \S+ is unknown|: unknown command$",
+    r"|\bno module named",
     re.I,
 )
-# Every such line has one of these, which are found faster than the pattern.
-_COMPLAINT_MARKS = (
-    *("nknown", "nrecogni", "nexpected", "nvalid", "llegal", "bad ", "o such", " not ", "issing s", "o rule to"),
-    "o module",
-)
+_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -340,40 +337,50 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
 def _has_complaint(command: str, text: str) -> bool:
     """Return whether a program says in a result, whose exit status is hidden, that it does not know a word of the call.
 
-    Commands that show what others wrote may show such a line of anybody, so theirs must begin with their name.
+    Commands that show what others wrote may show such a line of anybody, so theirs must begin as an error of theirs.
     """
     if not ("|" in command or ";" in command):
         return False
     ends = cut_middle(text)
-    if not any(mark in ends for mark in _COMPLAINT_MARKS):
+    if not may_blame(ends) and "sage" not in ends[:MAX_QUOTE_LENGTH] and "SAGE" not in ends[:MAX_QUOTE_LENGTH]:
         return False
     lines = list(list_lines(ends))
+    if lines and _USAGE.match(lines[0]) and not asks_for_help(command):
+        return any(len(part.words) > 1 for part in list_working_commands(command)) and not is_read_only(command)
     if len(lines) > _MAX_COMPLAINT_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_FIRST_LINES:]
-    complaints = [number for number, line in enumerate(lines) if _is_complaint(line)]
+    complaints = [
+        number
+        for number, line in enumerate(lines)
+        # That a file is not there is often what the call wants to know.
+        if len(line) <= MAX_QUOTE_LENGTH
+        and " " in line
+        and is_blame(line)
+        and classify_line(line) not in ("path", "code")
+    ]
     if not complaints:  # as in most results, so the command need not be parsed
         return False
     working = list_working_commands(command)
     programs = {part.program for part in working}
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
-        speakers = tuple(f"{program}: " for program in programs)
-    call_words = _fold_call_words(" ".join(word for part in working for word in part.words[1:]))
+        speakers = ("error: ", *(f"{program}: " for program in programs))
+    names = [word.partition("=")[0] for part in working for word in part.words[1:]]
+    call_words = {fold_name(name) for name in names if _CALL_WORD.fullmatch(name)}
     return any(
-        lines[number].startswith(speakers) and call_words & _fold_call_words(" ".join(lines[number : number + 2]))
-        for number in complaints
+        lines[number].startswith(speakers) and call_words & _list_blamed_names(lines, number) for number in complaints
     )
 
 
-def _is_complaint(line: str) -> bool:
-    if len(line) > MAX_QUOTE_LENGTH or not any(mark in line for mark in _COMPLAINT_MARKS):
-        return False
-    return bool(_COMPLAINT.search(line)) and not _SOURCE_LOCATION.match(line)
-
-
-def _fold_call_words(text: str) -> set[str]:
-    """Return the names in a text, written as programs that turn `--reporter-json` into `reporterJson` compare them."""
-    return {word.strip(".:").replace("-", "").lower() for word in _CALL_WORD.findall(text)}
+def _list_blamed_names(lines: Sequence[str], number: int) -> set[str]:
+    """Return the names that a complaint is about; some programs write them into the next line."""
+    line = extract_message(lines[number])
+    if _COMPLAINT.search(line):
+        words = _CALL_WORD.findall(" ".join([line, *lines[number + 1 : number + 2]]))
+    else:
+        after_nouns, named = list_named_words(line)
+        words = [*after_nouns, *named]
+    return {fold_name(word.strip(".:")) for word in words}
 
 
 @lru_cache(maxsize=256)  # a call is compared with every open episode
@@ -392,6 +399,10 @@ def list_simple_commands(command: str) -> list[SimpleCommand]:
 def get_command_code(command: str) -> str:
     """Return the beginning of a command without comments and the text of quotes and heredocs."""
     return _parse_start(command)[1]
+
+
+def asks_for_help(command: str) -> bool:
+    return _ASKS_FOR_HELP.search(get_command_code(command)) is not None
 
 
 def list_working_commands(command: str) -> list[SimpleCommand]:

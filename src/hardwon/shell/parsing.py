@@ -37,6 +37,8 @@ _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", 
 _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
+# What these change lasts for the commands after them in the same call.
+SETUP_PROGRAMS = frozenset(("cd", "pushd", "source", ".", "export"))
 # The options that take a value, for what starts a program named among its arguments.
 _WRAPPERS = {
     "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot",
@@ -74,6 +76,18 @@ class SimpleCommand:
 def parse_simple_commands(command: str) -> list[SimpleCommand]:
     """Return every simple command in reading order, an enclosing one before those inside it."""
     return _scan_command(command, 0).simples
+
+
+def list_source_texts(command: str, simple_commands: Iterable[SimpleCommand]) -> list[str]:
+    """Return the text of each simple command, after that of `cd`, `source` and `export` commands before it."""
+    setup_texts: list[str] = []
+    source_texts: list[str] = []
+    for simple in simple_commands:
+        text = command[simple.start : simple.end]
+        source_texts.append("\n".join([*setup_texts, text]))
+        if simple.program in SETUP_PROGRAMS:
+            setup_texts.append(text)
+    return source_texts
 
 
 @frozen

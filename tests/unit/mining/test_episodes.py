@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.diagnosis import matches_command
 from hardwon.mining.episodes import CORRECTION_WINDOW, Episode, EpisodeTracker, find_episodes
+from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, UNKNOWN, StepBuilder, generate_noise
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from hardwon.mining.diagnosis import diagnose_failure, matches_command
 from hardwon.mining.episodes import NAMED_SCORE, UNNAMED_SCORE, Episode
+from hardwon.mining.failed_commands import diagnose_failure
+from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import StepBuilder
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from hardwon.mining.diagnosis import matches_command
-from hardwon.mining.episodes import NAMED_SCORE, Episode
+from hardwon import settings
+from hardwon.mining.episodes import NAMED_SCORE, UNNAMED_SCORE, Episode
+from hardwon.mining.proposals import Occurrences, build_suggested_record, mine_episode
+from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 
 
@@ -61,7 +63,7 @@ LESSONS = (
         "error: unrecognized subcommand 'kite'\n\nUsage: wrap [OPTIONS] <COMMAND>",
         "kite fly high",
         "`wrap kite` fails: error: unrecognized subcommand 'kite'",
-        "Use `kite fly high` instead.",
+        "Run `kite` without `wrap`.",
         "wrap -v kite land 2>&1 | tail",
         "wrap test && kite fly",
     ),
@@ -96,7 +98,7 @@ LESSONS = (
         "grep -rn gust --include=*.rs src",
         "(eval):1: no matches found: --include=*.rs",
         'grep -rn gust --include="*.rs" src',
-        "`grep --include=*` fails: no matches found: --include=*.rs",
+        "`grep --include=*.rs` fails: no matches found: --include=*.rs",
         "Put it in quotes, `'--include=*.rs'`: else the shell takes it for a file pattern.",
         "grep -l wind --include=*.py .",
         "grep -l wind '--include=*.py' .",
@@ -222,7 +224,7 @@ def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None
     assert (first.cure, first.solution, bool(first.rejection)) == (None, "", True)
     story.works("kite test -x")
     cured = next(episode for episode in story.find_episodes() if episode.errors == first.errors)
-    assert cured.cure is not None and cured.solution == "Use `kite test -x` instead."
+    assert cured.cure is not None and cured.solution == "Run `kite` without `wrap`."
 
 
 def test_the_word_makes_the_mistake() -> None:
@@ -236,7 +238,7 @@ def test_the_word_makes_the_mistake() -> None:
 def test_zsh_takes_a_word_with_an_equals_sign_for_a_command() -> None:
     found = tell(("kite list; echo ===; kite wind", "(eval):1: == not found"), ("kite list; echo '==='; kite wind", ""))
     assert found.problem == "`echo ===` fails: == not found"
-    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the path of a command."
+    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the name of a command."
     assert matches_command(found.triggers, "echo ==DIFF==") and not matches_command(found.triggers, "grep -n wind src")
 
 
@@ -247,8 +249,8 @@ def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() ->
     found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
     assert (found.problem, found.solution) == (
-        "Skill on commit fails: Unknown skill: commit",
-        "Use Skill on git:commit instead.",
+        "`Skill commit` fails: Unknown skill: commit",
+        "Use `Skill git:commit` instead.",
     )
 
 
@@ -259,7 +261,7 @@ def test_the_name_that_the_error_offers_is_a_cure() -> None:
     story.result(story.call("Read", path="/p/.gustlint.yaml"), "wind: 3")
     found = story.find_only_episode()
     assert found.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
-    assert found.solution == "Use Read on /p/.gustlint.yaml instead."
+    assert found.solution == "Use `Read /p/.gustlint.yaml` instead."
 
 
 def test_a_persons_words_count_if_they_name_a_word_of_the_call() -> None:
@@ -279,3 +281,71 @@ def test_every_pattern_stays_within_one_simple_command() -> None:
         found = tell((lesson.failing, lesson.error), (lesson.working, ""))
         for pattern in found.triggers["commandPatterns"]:
             assert ".*" not in pattern and not re.search(r"\*\.\w+$", pattern), pattern
+
+
+SETUP_LESSONS = (
+    (
+        "pytest -q",
+        "bash: line 1: pytest: command not found",
+        "source .venv/bin/activate && pytest -q",
+        "activate && pytest`",
+    ),
+    ("pytest -q", "zsh:1: command not found: pytest", ". .venv/bin/activate; pytest tests", "activate && pytest`"),
+    ("pytest -q", "zsh:1: command not found: pytest", "uv run pytest -q", "`uv run pytest`"),
+    ("npm run lint", 'npm error Missing script: "lint"', "cd web && npm run lint", "`cd web && npm run lint`"),
+    (
+        "go test ./...",
+        "go: go.mod file not found in current directory",
+        "cd src && go test ./...",
+        "`cd src && go test",
+    ),
+    (
+        "python fly.py",
+        "ModuleNotFoundError: No module named 'kite'",
+        "PYTHONPATH=. python fly.py",
+        "`PYTHONPATH=. python",
+    ),
+    (
+        "python fly.py",
+        "ModuleNotFoundError: No module named 'kite'",
+        "export PYTHONPATH=. && python fly.py",
+        "`export PYTH",
+    ),
+)
+
+
+def test_what_must_come_before_a_call_is_the_lesson() -> None:
+    for failing, error, working, said in SETUP_LESSONS:
+        episode = tell((failing, error), (working, ""))
+        assert episode.rejection == "" and said in episode.solution, working
+        assert matches_command(episode.triggers, failing), working
+        assert matches_command(episode.triggers, f"git pull && {failing} 2>&1 | tail -5"), working
+        assert not matches_command(episode.triggers, working), working
+        assert not matches_command(episode.triggers, f"git pull; {working} | head"), working
+
+
+def test_a_lesson_about_a_folder_waits_for_a_second_session_as_shells_may_stay_there() -> None:
+    episode = tell(("npm run lint", 'npm error Missing script: "lint"'), ("cd web && npm run lint", ""))
+    assert episode.score == UNNAMED_SCORE
+
+
+def test_going_back_to_the_project_is_no_lesson() -> None:
+    missing = "fatal: pathspec 'src/kite.go' did not match any files"
+    assert tell(("git add src/kite.go", missing), ("cd /home/dev/kite && git add src/kite.go", "")).rejection
+
+
+def test_a_single_equals_sign_is_not_the_word_that_zsh_expands() -> None:
+    triggers = tell(("echo === kite; ls", "(eval):1: == not found"), ("echo '=== kite'; ls", "")).triggers
+    assert matches_command(triggers, "ls; echo ==== boat")
+    assert not matches_command(triggers, "echo kite = boat")
+
+
+def test_a_file_that_two_worktrees_lack_makes_no_lesson_for_every_project() -> None:
+    worktrees = Occurrences(2, ("s2", "s1"), ("/home/dev/kite", "/home/dev/kite-two"))
+    values = settings.resolve_settings({})
+    for failing, error, working, scope in (
+        ("python fly.py", "python: can't open file 'fly.py': No such file", "python tools/fly.py", "project"),
+        ("pytest --parallel 4", PYTEST_USAGE, "pytest -n 4", "global"),
+    ):
+        mined = mine_episode(tell((failing, error), (working, "")), "claude-code", "/t.jsonl", "/home/dev/kite")
+        assert build_suggested_record([mined], worktrees, values)["scope"]["type"] == scope

@@ -23,8 +23,9 @@ from hardwon.lessons.matching import (
 from hardwon.lessons.pattern_check import find_pattern_fault
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.validation import find_lesson_faults
-from hardwon.mining.diagnosis import build_triggers, diagnose_failure, list_tags
 from hardwon.mining.episodes import find_episodes
+from hardwon.mining.failed_commands import diagnose_failure, list_tags
+from hardwon.mining.triggers import build_triggers
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS
 from hardwon.types import Event, Pattern

@@ -1,0 +1,220 @@
+"""Build triggers for a mistake: patterns that match the call that failed, and not the one that worked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from posixpath import join, normpath
+from typing import Any
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.mining.failed_commands import (
+    EVERYDAY_SUBCOMMANDS,
+    PROGRAM_NAME,
+    SUBCOMMAND,
+    ZSH_COMMAND_SIGN,
+    Diagnosis,
+    build_ended_pattern,
+    build_word_pattern,
+    escape_word,
+    is_started_otherwise,
+    list_literal_words,
+)
+from hardwon.shell.failures import get_command_code, list_simple_commands
+from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SETUP_PROGRAMS, SimpleCommand, list_source_texts
+from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, replace
+
+_MAX_NAME_CHARS = 160
+FOLDER_PROGRAMS = ("cd", "pushd")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+# Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
+_OPTIONS_BETWEEN = r" (?:-[^|;&\n]* )?"
+_ANYTHING_BETWEEN, _REST_BETWEEN = r" (?:[^|;&\n]* )?", r"[^|;&\n]* "
+_GLOB_CHARS = re.compile(r"([\\*?\[ ])")
+
+
+def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    """Build triggers that match the failing call but not successful ones; empty if nothing distinguishes them.
+
+    They combine the program, its subcommand, and the word that the error names or else one that the working call left
+    out. A fix that starts the same program in another way, such as `uv run pytest`, must not match.
+    """
+    if call.tool != SHELL_TOOL:
+        return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
+    command = diagnosis.command
+    # Patterns see a longer command only in pieces.
+    is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
+    if command is None or not is_seen_whole or not PROGRAM_NAME.fullmatch(diagnosis.program):
+        return {}
+    if diagnosis.is_missing:
+        program = build_ended_pattern(diagnosis.program)
+        is_wrapper = all(part.program != diagnosis.program for part in list_simple_commands(call.command))
+        # Patterns see a wrapper such as `timeout` only in the whole command.
+        choices = [_build_command_triggers((r"(?:^|[|;&(\n]\s*)" if is_wrapper else "^") + program)]
+    else:
+        choices = _list_command_triggers(command, diagnosis, cure)
+        # If the fix has the same option, its value was wrong: `--std=c99x`.
+        for word in list_literal_words(command):
+            if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
+                choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
+    if cure and (option := _find_empty_value(command, cure)):
+        pattern = rf"\b{escape_word(diagnosis.program)}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
+        choices.append(_build_command_triggers(pattern, target="full"))
+    if cure:
+        choices += _list_setup_triggers(call, diagnosis, choices, cure)
+    for triggers in choices:
+        if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
+            return triggers
+    return {}
+
+
+def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
+    words = list_literal_words(command)
+    word, program = diagnosis.word, escape_word(diagnosis.program)
+    if not word and cure:
+        cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
+        word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
+    subcommand_words = diagnosis.subcommand.split()
+    if word != diagnosis.word:  # the one that the fix left out
+        diagnosis = replace(diagnosis, word=word)
+    if word and not any(map(diagnosis.is_named, words)):
+        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
+        pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
+        targets = ("", "full")
+        choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
+        # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
+        start = escape_word(command.words[0])
+        return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
+    pattern, rest = "", word
+    word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else build_ended_pattern(word) if word else ""
+    if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
+        word_pattern = r"=\S"
+    if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
+        word_pattern = rf"https?://[^\s|;&]*{escape_word(word[-1])}"
+    for item in words:  # in the order of the call
+        if item in subcommand_words:
+            is_after_word = bool(word) and not rest  # it may have a value: `--colour=always`
+            pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + build_ended_pattern(item)
+            subcommand_words.remove(item)
+        elif rest and diagnosis.is_named(item):
+            pattern += _ANYTHING_BETWEEN + word_pattern
+            rest = ""
+    anchored = _build_command_triggers(f"^{program}{pattern}")
+    if word:
+        return [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
+        start, first_argument = escape_word(command.words[0]), command.words[1]
+        if not pattern and SUBCOMMAND.fullmatch(first_argument):
+            pattern = _OPTIONS_BETWEEN + build_ended_pattern(first_argument)
+        return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
+    is_everyday = set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS
+    return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def _list_setup_triggers(
+    call: Step, diagnosis: Diagnosis, choices: list[dict[str, Any]], cure: Step
+) -> list[dict[str, Any]]:
+    """Return triggers for a call that the fix only prepares: `PYTHONPATH=. python fly.py`, `cd web && npm test`."""
+    command, setup = diagnosis.command, find_setup(call, diagnosis, cure)
+    if command is None or not setup:
+        return []
+    bare_words = [word for word in list_literal_words(command) if not word.startswith("-")]
+    names = diagnosis.subcommand.split() or bare_words[:1]
+    if not choices and names:
+        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
+        choices = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
+    return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in choices]
+
+
+def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
+    """Return what only the fix has in front of the command, `source .venv/bin/activate` or `PYTHONPATH=.`; else ""."""
+    failed = diagnosis.command
+    if failed is None or call.tool != SHELL_TOOL or cure.tool != SHELL_TOOL:
+        return ""
+    setup_before = {part.words for part in list_simple_commands(call.command) if part.program in SETUP_PROGRAMS}
+    setups: list[SimpleCommand] = []
+    for part in list_simple_commands(cure.command):
+        is_new = part.words not in setup_before and len(part.words) > 1
+        if part.program in SETUP_PROGRAMS and is_new and not _leaves_folder(part, call.cwd):
+            setups.append(part)
+        if part.program != failed.program or not (part.words == failed.words or diagnosis.is_missing):
+            continue
+        assignments = [word for word in part.prefix_words if word not in failed.prefix_words]
+        assignments = [word for word in assignments if _ASSIGNMENT.match(word)]
+        if assignments:
+            return assignments[0]
+        return setups[-1].full_text if setups else ""
+    return ""
+
+
+def _leaves_folder(command: SimpleCommand, cwd: str) -> bool:
+    """Return whether a `cd` goes anywhere but below the folder: back to the project, say, which is no lesson."""
+    target = normpath(join(cwd, command.words[1]))
+    return command.program in FOLDER_PROGRAMS and not target.startswith(f"{normpath(cwd).rstrip('/')}/")
+
+
+def changes_folder(setup: str) -> bool:
+    return setup.startswith(FOLDER_PROGRAMS)
+
+
+def _build_setup_pattern(setup: str) -> str:
+    """Return the pattern of calls that are prepared like this: the variable, or the last name of a folder or script."""
+    program, _, target = setup.partition(" ")
+    if assignment := _ASSIGNMENT.match(target if program == "export" else setup):
+        return rf"\b{assignment[0]}"
+    name = target.strip("'\"").rstrip("/").rpartition("/")[2]
+    if not name:
+        return escape_word(setup)
+    return rf"\bcd [^|;&\n]*{build_ended_pattern(name)}" if changes_folder(setup) else build_word_pattern(name)
+
+
+def _find_empty_value(command: SimpleCommand, cure: Step) -> str:
+    """Return an option that the fix gives an empty value: BSD's `sed -i ''`."""
+    for part in list_simple_commands(cure.command):
+        if part.program != command.program:
+            continue
+        for option, value in pairwise(part.words):
+            if option.startswith("-") and not value and (option, value) not in pairwise(command.words):
+                return option if option in command.words else ""
+    return ""
+
+
+def _build_command_triggers(pattern: str, *, target: str = "") -> dict[str, Any]:
+    triggers: dict[str, Any] = {"toolNames": [SHELL_TOOL], "commandPatterns": [pattern]}
+    return {**triggers, "commandMatchTarget": target} if target else triggers
+
+
+def _is_telling(word: str) -> bool:
+    """Return whether a word that the working call lacks can be the mistake: an option or name, no path or number."""
+    return word.startswith("-") or bool(SUBCOMMAND.fullmatch(word) and word not in EVERYDAY_SUBCOMMANDS)
+
+
+def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    if call.tool in FILE_TOOLS:
+        name = call.path.replace("\\", "/").rpartition("/")[2]
+        is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
+        escaped_name = _GLOB_CHARS.sub(r"\\\1", name)
+        return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
+    if not word:
+        return {}
+    pattern = rf"^{escape_word(word)}(?:\n|$)" if call.content.partition("\n")[0] == word else build_word_pattern(word)
+    if cure and cure.tool == call.tool and re.search(pattern, cure.content):
+        return {}
+    return {"toolNames": [call.tool], "contentPatterns": [pattern]}
+
+
+def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
+    """Return whether a trigger's pattern matches one of the simple commands of a call, or the whole."""
+    is_full = triggers.get("commandMatchTarget") == "full"
+    views = [(command if is_full else get_command_code(command), command)]
+    parts = list_simple_commands(command)
+    for part, source_text in zip(parts, list_source_texts(command, parts), strict=True):
+        view = part.full_text if is_full else " ".join(part.code.split())
+        views.append((view, source_text))
+    patterns, exceptions = triggers.get("commandPatterns", ()), triggers.get("unless", ())
+    return any(
+        any(re.search(pattern, view) for pattern in patterns)
+        and not any(re.search(exception, source_text) for exception in exceptions)
+        for view, source_text in views
+    )

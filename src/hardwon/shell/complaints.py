@@ -1,0 +1,94 @@
+"""Read the lines in which programs say that they do not know a word of the call.
+
+Every program has its own words for it, but few forms: the line has a word such as "unknown" or "not found", and names
+the word of the call in quotes, as an option, after a noun such as "command", or after a colon. No program has a rule of
+its own here.
+"""
+
+from __future__ import annotations
+
+import re
+
+# How programs call a word unknown. It counts only together with a word of the call.
+_BLAME = re.compile(
+    r"\b(?:un(?:known|recogni[sz]ed|expected|supported|defined|registered|available)|in(?:valid|correct)|illegal|ambiguous"
+    r"|malformed|bad|missing)\b"
+    r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
+    r"|(?:\bnot|\bcannot|n't) (?:be )?(?:an?|found|find|defined|recogni[sz]ed|registered|supported?|valid|allowed"
+    r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|load|take|understand|part of)\b"
+    r"|\b(?:failed|unable) to (?:spawn|find|locate|resolve|load)|\breplaced (?:by|with)\b|\bdid you mean\b"
+    r"|\bnot running\b",
+    re.I,
+)
+# Every such line has one of these, which are found faster than the pattern; without the letters that may be capitals.
+_BLAME_MARKS = (
+    *("nknown", "nrecogni", "nexpected", "nsupported", "ndefined", "nregistered", "navailable", "nvalid", "ncorrect"),
+    *("llegal", "mbiguous", "alformed", "bad ", "Bad ", "issing", "o such", "o longer", "o rule", "o idea", "o task"),
+    *(
+        "o option",
+        " named",
+        " found",
+        "one of",
+        "as no",
+        "not ",
+        "n't ",
+        "iled to",
+        "nable to",
+        "eplaced",
+        "id you mean",
+    ),
+)
+# A complaint about the code under work, also if it calls a name unknown.
+_ABOUT_CODE = re.compile(
+    r"^\S*\w\.\w{1,5}[:(]\d+|^\s*\d+:\d+\s|^E\s{2,}|\berror\[E\d+\]"
+    r"|\b(?:Name|Type|Attribute|Import|Syntax|Reference|Assertion|Key|Value|Index)Error\b"
+)
+_NOUNS = (
+    r"(?:option|flag|argument|(?:sub)?command|parameter|switch|script|task|target|recipe|skill|agent|tool|column)s?"
+)
+_NOUN = re.compile(_NOUNS, re.I)
+# The text of a quote begins and ends with a letter or sign, which a stray quote before a sentence does not.
+QUOTED = r"['\"`‘“](?P<quoted>[^\s'\"`’”](?:[^'\"`’”\n]{0,78}[^\s'\"`’”])?)['\"`’”]"
+_NAMED = re.compile(rf"{QUOTED}|(?P<option>(?<![^\s'\"`(:,=\[])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
+# The word after one of these is at fault, whatever else the error quotes.
+_AFTER_NOUN = re.compile(
+    rf"\b(?:{_NOUNS}|named):? +(?:-- +)?\(?"
+    rf"(?:{QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=-- )|(?<=named ))(?P<last>\S+))",
+    re.I,
+)
+
+
+def may_blame(text: str) -> bool:
+    """Return whether a text can have a line that calls something unknown, which a quick search tells."""
+    return any(mark in text for mark in _BLAME_MARKS)
+
+
+def is_blame(line: str) -> bool:
+    """Return whether a line calls something unknown, and is not about the code under work."""
+    if not may_blame(line):
+        return False
+    return _BLAME.search(line) is not None and not _ABOUT_CODE.search(line)
+
+
+def is_noun(word: str) -> bool:
+    """Return whether a word only says what was not known, such as "command"."""
+    return _NOUN.fullmatch(word) is not None
+
+
+def list_named_words(line: str) -> tuple[list[str], list[str]]:
+    """Return the words that a line names: those after a noun such as "option", and all others."""
+    return _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
+
+
+def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
+    """Return the names that a pattern finds in a line; options without their values."""
+    tokens: list[str] = []
+    for match in pattern.finditer(line):
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,.()")
+        tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
+    return list(filter(None, tokens))
+
+
+def fold_name(name: str) -> str:
+    """Return a name as programs compare it that turn `--reporter-json` into `reporterJson`."""
+    return name.replace("-", "").replace("_", "").lower()
