@@ -23,7 +23,7 @@ from hardwon.store import db
 from hardwon.team import postgres
 from hardwon.team.client import ServerRefusal, TeamClient
 from hardwon.team.postgres import ConnectionPool
-from hardwon.team.record import create_key, encode_body, load_key, sign_token, to_wire, write_record
+from hardwon.team.record import create_key, encode_body, load_key, sign_token, to_wire, sign_record
 from hardwon.team.replica import Replica
 from tests.stories.test_the_viewer import opened
 from tests.support import postgresql
@@ -364,7 +364,7 @@ def test_codes_work_once_and_a_token_needs_the_machines_own_signature(machines: 
     config = json.loads((tmp_path / "bob" / "team.json").read_text())
     with db.open(bob.home) as connection:
         replica = Replica(connection, config["team"])
-        own = replica.select_missing({}, [load_key(config["key"]).machine])
+        own = replica.select_after({load_key(config["key"]).machine: 0})
     join = {"records": [to_wire(own.records[0])], "bodies": dict(own.bodies)}
     stolen_token = f"{config['team']}.stolen"
     client = TeamClient(config["url"])
@@ -407,7 +407,7 @@ def test_a_malformed_record_of_a_member_harms_nobody(machines: Machines, kind: s
         records = [
             record for record in Replica(connection, config["team"]).list_records() if record.writer == key.machine
         ]
-    evil = write_record(key, config["team"], records[-1], kind, subject, (), body)
+    evil = sign_record(key, config["team"], records[-1], kind, subject, (), body)
     payload = {"records": [to_wire(evil)], "bodies": {evil.body_hash: body}}
     answer = TeamClient(config["url"], config["token"]).call("/v1/sync", payload)
     assert "refused" not in answer
@@ -432,7 +432,7 @@ def test_a_tampered_body_and_a_spoilt_signature_are_not_taken(machines: Machines
         records = Replica(connection, config["team"]).list_records()
     own = [record for record in records if record.writer == key.machine]
     body = encode_body({"text": "what was written"})
-    record = write_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
+    record = sign_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
     spoilt = replace(record, signature="00" * 64)
     answer = client.call("/v1/sync", {"records": [to_wire(spoilt)], "bodies": {record.body_hash: body}})
     assert "wrong signature" in answer["refused"][key.machine]

@@ -7,6 +7,7 @@ security shows only the rows of the team that the transaction is set to, none if
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -166,12 +167,10 @@ class ConnectionPool:
                 connection = self._idle.get_nowait()
             except Empty:
                 break
-            try:
-                connection.execute("select 1")  # it may have been idle while the server was restarted
-            except psycopg.OperationalError:
-                connection.close()
-            else:
+            # Nothing arrives on an idle connection unless PostgreSQL closed it, such as for a restart.
+            if not select.select([connection], [], [], 0)[0]:
                 return connection
+            connection.close()
         connection = psycopg.connect(self._database, autocommit=True, connect_timeout=CONNECT_SECONDS)
         connection.execute(f"set role {SERVER_ROLE}")
         return connection
