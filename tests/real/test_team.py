@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,13 +18,13 @@ from typing import Any
 
 import psycopg
 import pytest
+import yaml  # type: ignore[import-untyped]  # comes with mkdocs
 
-from hardwon.cli.team import serve
 from hardwon.store import db
 from hardwon.team import postgres
 from hardwon.team.client import ServerRefusal, TeamClient
 from hardwon.team.postgres import ConnectionPool
-from hardwon.team.record import create_key, encode_body, load_key, sign_token, to_wire, sign_record
+from hardwon.team.record import create_key, encode_body, load_key, sign_record, sign_token, to_wire
 from hardwon.team.replica import Replica
 from tests.stories.test_the_viewer import opened
 from tests.support import postgresql
@@ -266,7 +267,7 @@ def test_memories_and_handoffs_are_taken_over_and_go_when_the_team_retires_them(
     founder.ok("memory", "add", "user", "Deploys happen on Tuesdays, never on Fridays")
     handoff_page = "## Resume Prompt\n\nFirst: rerun the migration on staging\n"
     founder.ok("handoff", "write", stdin=handoff_page, cwd=str(tmp_path))
-    for name in ("M:1", "H:1"):
+    for name in ("M1", "H:1"):
         founder.ok("team", "share", name, "--yes")
     bob.ok("team", "sync")
     subjects = [entry["subject"] for entry in bob.ok("team", "list", "--json").json()]
@@ -281,7 +282,7 @@ def test_memories_and_handoffs_are_taken_over_and_go_when_the_team_retires_them(
     assert bob.cli("handoff", "show", "1").code == 1 or "rerun" not in bob.cli("handoff", "show", "1").out
 
 
-@pytest.mark.parametrize("name", ["M:1", "H:1"])
+@pytest.mark.parametrize("name", ["M1", "H:1"])
 def test_a_secret_in_a_memory_or_handoff_does_not_leave(
     machines: Machines, server: RunningServer, tmp_path: Path, name: str
 ) -> None:
@@ -555,11 +556,40 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_compose_file_uses_options_that_there_are() -> None:
-    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text()
-    options = re.findall(r" (--[a-z-]+)", text.partition("exec hardwon team serve")[2].partition("environment")[0])
-    known_options = {name for parameter in serve.params for name in parameter.opts}
-    assert options and set(options) <= known_options
+def test_the_commands_of_the_compose_file_start_a_team(server: RunningServer, tmp_path: Path) -> None:
+    """Run what the containers run, with this machine's folders, addresses and PostgreSQL instead of the containers'."""
+    compose = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())
+    database, team = compose["services"]["postgres"], compose["services"]["team"]
+    assert team["depends_on"]["postgres"]["condition"] == "service_healthy"
+    user, name = database["environment"]["POSTGRES_USER"], database["environment"]["POSTGRES_DB"]
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute(f"create role {user} superuser login")
+        connection.execute(f"create database {name} owner {user}")
+    healthy = server.cluster.run_program(*database["healthcheck"]["test"].split())
+    assert "accepting connections" in healthy
+    port, ada = find_free_port(), House(str(tmp_path / "ada"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "pip").write_text('#!/bin/sh\ntest "$*" = "install --quiet hardwon[team]"\n')
+    (programs / "pip").chmod(0o755)
+    path = os.pathsep.join([str(programs), os.path.dirname(sys.executable), os.environ["PATH"]])
+    url = team["environment"]["HARDWON_TEAM_DATABASE"].replace("${POSTGRES_PASSWORD}", "secret")
+    host, mounted_folder = "@postgres/", team["volumes"][0].split(":")[1]
+    assert host in url
+    url = url.replace(host, "@/") + f"?host={server.cluster.folder}"
+    environment = {**ada.environment(), "PATH": path, "HARDWON_TEAM_DATABASE": url, "TEAM_HOST": "localhost"}
+    command = team["command"].replace("$$", "$").replace("0.0.0.0", f"127.0.0.1 --port {port}")
+    command = command.replace(mounted_folder, str(tmp_path / "certificates"))
+    process = subprocess.Popen(shlex.split(command), env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        words = process.stdout.readline().partition("hardwon ")[2].split()
+        wait_for(lambda: is_listening(port))
+        assert "joined team as admin" in ada.ok(*words).out
+    finally:
+        process.terminate()
+        process.communicate()
+    ada.leave()
 
 
 def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:

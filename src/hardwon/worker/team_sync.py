@@ -39,7 +39,7 @@ class TeamSync:
 
     def _exchange(self) -> None:
         # Imported here because only machines in a team need cryptography and the network.
-        from hardwon.actions.team import Team, apply_state, report_counts
+        from hardwon.actions.team_decisions import Team, apply_state, report_counts
         from hardwon.team import client
 
         try:
