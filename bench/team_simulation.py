@@ -26,7 +26,8 @@ from hardwon.team import client
 from hardwon.team.client import ServerAway, ServerRefusal, TeamConfig
 from hardwon.team.record import MEMBERS, MachineKey, Record
 from hardwon.team.replica import Replica
-from hardwon.team.state import compute_manifest_hash, hash_code
+from hardwon.team.state import hash_code
+from tests.support.team_manifest import compute_manifest_hash
 
 SUBJECTS = [f"lesson:{number}" for number in range(20)]
 DAY_SECONDS = 86_400

@@ -174,16 +174,6 @@ def compute_state(
     )
 
 
-def compute_manifest_hash(state: TeamState) -> str:
-    """Return a hash of everything that replicas must agree on."""
-    lines = [f"{machine.id} {machine.role} {machine.last_sequence}" for machine in state.machines.values()]
-    for subject in state.subjects.values():
-        counts = sorted(subject.counts.items())
-        lines.append(f"{subject.name} {subject.status} {subject.in_force} {sorted(subject.rivals)} {counts}")
-        lines.append(f"{subject.name} {sorted(subject.heads)} {sorted(subject.muted_by)}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-
-
 @dataclass(slots=True)
 class _Members:
     name: str = ""

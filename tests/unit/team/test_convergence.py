@@ -17,7 +17,8 @@ from hardwon.store import db
 from hardwon.team import record as team_record
 from hardwon.team.record import MEMBERS, MachineKey, Record, create_key, derive_team_id
 from hardwon.team.replica import Message, Replica
-from hardwon.team.state import ADMIN, ERASED, PROPOSER, READER, REVIEWER, compute_manifest_hash, hash_code
+from hardwon.team.state import ADMIN, ERASED, PROPOSER, READER, REVIEWER, hash_code
+from tests.support.team_manifest import compute_manifest_hash
 
 SUBJECTS = ("lesson:use-pnpm", "lesson:stage-by-name", "memory:deploy-friday")
 
