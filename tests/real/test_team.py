@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import psycopg
 import pytest
@@ -590,6 +592,35 @@ def test_the_commands_of_the_compose_file_start_a_team(server: RunningServer, tm
         process.terminate()
         process.communicate()
     ada.leave()
+
+
+def test_the_check_and_the_health_of_a_server(server: RunningServer, tmp_path: Path) -> None:
+    house = House(str(tmp_path / "ada"))
+    assert house.ok("team", "serve", "--database", server.cluster.dsn, "--check").out == "database  ok\n"
+    with urlopen(f"{server.url}/health") as answer:
+        assert json.load(answer)["ok"] is True
+    server.cluster.kill()
+    try:
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{server.url}/health")
+    finally:
+        server.cluster.start()
+    house.leave()
+
+
+def test_one_person_has_the_same_lessons_on_all_machines_until_one_leaves(machines: Machines, tmp_path: Path) -> None:
+    machines.founder.ok("team", "policy", "hold")
+    desktop = House(str(tmp_path / "desktop"))
+    invite = machines.founder.ok("team", "invite", "--role", "admin", "--member", "ada").out.split()
+    desktop.ok(*invite[1:])
+    desktop.ok("team", "share", desktop.add(STASH), "--yes")
+    machines.founder.ok("team", "sync")
+    assert "git stash -u" in machines.founder.ask("s1", bash("git stash")).denied
+    assert {machine["member"] for machine in desktop.ok("team", "members", "--json").json()} == {"ada"}
+    desktop.ok("team", "leave", "--yes")
+    assert desktop.cli("team", "status").code == 1
+    assert "git stash -u" in desktop.ask("s1", bash("git stash")).denied
+    desktop.leave()
 
 
 def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:
