@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,16 +15,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import psycopg
 import pytest
+import yaml  # type: ignore[import-untyped]  # comes with mkdocs
 
-from hardwon.cli.team import serve
 from hardwon.store import db
 from hardwon.team import postgres
 from hardwon.team.client import ServerRefusal, TeamClient
 from hardwon.team.postgres import ConnectionPool
-from hardwon.team.record import create_key, encode_body, load_key, sign_token, to_wire, write_record
+from hardwon.team.record import create_key, encode_body, load_key, sign_record, sign_token, to_wire
 from hardwon.team.replica import Replica
 from tests.stories.test_the_viewer import opened
 from tests.support import postgresql
@@ -266,7 +269,7 @@ def test_memories_and_handoffs_are_taken_over_and_go_when_the_team_retires_them(
     founder.ok("memory", "add", "user", "Deploys happen on Tuesdays, never on Fridays")
     handoff_page = "## Resume Prompt\n\nFirst: rerun the migration on staging\n"
     founder.ok("handoff", "write", stdin=handoff_page, cwd=str(tmp_path))
-    for name in ("M:1", "H:1"):
+    for name in ("M1", "H:1"):
         founder.ok("team", "share", name, "--yes")
     bob.ok("team", "sync")
     subjects = [entry["subject"] for entry in bob.ok("team", "list", "--json").json()]
@@ -281,7 +284,7 @@ def test_memories_and_handoffs_are_taken_over_and_go_when_the_team_retires_them(
     assert bob.cli("handoff", "show", "1").code == 1 or "rerun" not in bob.cli("handoff", "show", "1").out
 
 
-@pytest.mark.parametrize("name", ["M:1", "H:1"])
+@pytest.mark.parametrize("name", ["M1", "H:1"])
 def test_a_secret_in_a_memory_or_handoff_does_not_leave(
     machines: Machines, server: RunningServer, tmp_path: Path, name: str
 ) -> None:
@@ -364,7 +367,7 @@ def test_codes_work_once_and_a_token_needs_the_machines_own_signature(machines: 
     config = json.loads((tmp_path / "bob" / "team.json").read_text())
     with db.open(bob.home) as connection:
         replica = Replica(connection, config["team"])
-        own = replica.select_missing({}, [load_key(config["key"]).machine])
+        own = replica.select_after({load_key(config["key"]).machine: 0})
     join = {"records": [to_wire(own.records[0])], "bodies": dict(own.bodies)}
     stolen_token = f"{config['team']}.stolen"
     client = TeamClient(config["url"])
@@ -407,7 +410,7 @@ def test_a_malformed_record_of_a_member_harms_nobody(machines: Machines, kind: s
         records = [
             record for record in Replica(connection, config["team"]).list_records() if record.writer == key.machine
         ]
-    evil = write_record(key, config["team"], records[-1], kind, subject, (), body)
+    evil = sign_record(key, config["team"], records[-1], kind, subject, (), body)
     payload = {"records": [to_wire(evil)], "bodies": {evil.body_hash: body}}
     answer = TeamClient(config["url"], config["token"]).call("/v1/sync", payload)
     assert "refused" not in answer
@@ -432,7 +435,7 @@ def test_a_tampered_body_and_a_spoilt_signature_are_not_taken(machines: Machines
         records = Replica(connection, config["team"]).list_records()
     own = [record for record in records if record.writer == key.machine]
     body = encode_body({"text": "what was written"})
-    record = write_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
+    record = sign_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
     spoilt = replace(record, signature="00" * 64)
     answer = client.call("/v1/sync", {"records": [to_wire(spoilt)], "bodies": {record.body_hash: body}})
     assert "wrong signature" in answer["refused"][key.machine]
@@ -555,11 +558,69 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_compose_file_uses_options_that_there_are() -> None:
-    text = (Path(__file__).parents[2] / "docker-compose.yml").read_text()
-    options = re.findall(r" (--[a-z-]+)", text.partition("exec hardwon team serve")[2].partition("environment")[0])
-    known_options = {name for parameter in serve.params for name in parameter.opts}
-    assert options and set(options) <= known_options
+def test_the_commands_of_the_compose_file_start_a_team(server: RunningServer, tmp_path: Path) -> None:
+    """Run what the containers run, with this machine's folders, addresses and PostgreSQL instead of the containers'."""
+    compose = yaml.safe_load((Path(__file__).parents[2] / "docker-compose.yml").read_text())
+    database, team = compose["services"]["postgres"], compose["services"]["team"]
+    assert team["depends_on"]["postgres"]["condition"] == "service_healthy"
+    user, name = database["environment"]["POSTGRES_USER"], database["environment"]["POSTGRES_DB"]
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute(f"create role {user} superuser login")
+        connection.execute(f"create database {name} owner {user}")
+    healthy = server.cluster.run_program(*database["healthcheck"]["test"].split())
+    assert "accepting connections" in healthy
+    port, ada = find_free_port(), House(str(tmp_path / "ada"))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "pip").write_text('#!/bin/sh\ntest "$*" = "install --quiet hardwon[team]"\n')
+    (programs / "pip").chmod(0o755)
+    path = os.pathsep.join([str(programs), os.path.dirname(sys.executable), os.environ["PATH"]])
+    url = team["environment"]["HARDWON_TEAM_DATABASE"].replace("${POSTGRES_PASSWORD}", "secret")
+    host, mounted_folder = "@postgres/", team["volumes"][0].split(":")[1]
+    assert host in url
+    url = url.replace(host, "@/") + f"?host={server.cluster.folder}"
+    environment = {**ada.environment(), "PATH": path, "HARDWON_TEAM_DATABASE": url, "TEAM_HOST": "localhost"}
+    command = team["command"].replace("$$", "$").replace("0.0.0.0", f"127.0.0.1 --port {port}")
+    command = command.replace(mounted_folder, str(tmp_path / "certificates"))
+    process = subprocess.Popen(shlex.split(command), env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        words = process.stdout.readline().partition("hardwon ")[2].split()
+        wait_for(lambda: is_listening(port))
+        assert "joined team as admin" in ada.ok(*words).out
+    finally:
+        process.terminate()
+        process.communicate()
+    ada.leave()
+
+
+def test_the_check_and_the_health_of_a_server(server: RunningServer, tmp_path: Path) -> None:
+    house = House(str(tmp_path / "ada"))
+    assert house.ok("team", "serve", "--database", server.cluster.dsn, "--check").out == "database  ok\n"
+    with urlopen(f"{server.url}/health") as answer:
+        assert json.load(answer)["ok"] is True
+    server.cluster.kill()
+    try:
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{server.url}/health")
+    finally:
+        server.cluster.start()
+    house.leave()
+
+
+def test_one_person_has_the_same_lessons_on_all_machines_until_one_leaves(machines: Machines, tmp_path: Path) -> None:
+    machines.founder.ok("team", "policy", "hold")
+    desktop = House(str(tmp_path / "desktop"))
+    invite = machines.founder.ok("team", "invite", "--role", "admin", "--member", "ada").out.split()
+    desktop.ok(*invite[1:])
+    desktop.ok("team", "share", desktop.add(STASH), "--yes")
+    machines.founder.ok("team", "sync")
+    assert "git stash -u" in machines.founder.ask("s1", bash("git stash")).denied
+    assert {machine["member"] for machine in desktop.ok("team", "members", "--json").json()} == {"ada"}
+    desktop.ok("team", "leave", "--yes")
+    assert desktop.cli("team", "status").code == 1
+    assert "git stash -u" in desktop.ask("s1", bash("git stash")).denied
+    desktop.leave()
 
 
 def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:

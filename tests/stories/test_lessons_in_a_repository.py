@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # comes with mkdocs
 
 from tests.support.house import GIT_STASH, House, bash
 
@@ -144,8 +146,59 @@ def test_a_proposal_with_a_secret_reaches_no_branch(clones: Clones) -> None:
     assert git(clones.ada_clone, "branch", "--list", "hardwon/*") == ""
 
 
-def test_the_action_and_the_workflow_are_what_github_reads(clones: Clones) -> None:
+def test_five_people_propose_check_merge_and_trust(clones: Clones) -> None:
+    """Each of five proposes a lesson on a branch; what the action passes is merged, and holds the calls of all five."""
     clones.ada.ok("team", "init", "--git", cwd=str(clones.ada_clone))
-    workflow = (clones.ada_clone / ".github" / "workflows" / "hardwon-lessons.yml").read_text()
-    (used,) = re.findall(r"uses: hardwon/hardwon/(.+)@main", workflow)
-    assert "hardwon team check ." in (Path(__file__).parents[2] / used / "action.yml").read_text()
+    git(clones.ada_clone, "add", "-A")
+    git(clones.ada_clone, "commit", "-qm", "Lay out lessons")
+    git(clones.ada_clone, "push", "-q", "origin", "HEAD:main")
+    people = [(clones.ada, clones.ada_clone), (clones.bob, clones.bob_clone), *map(clones.add, ("cy", "dan", "eve"))]
+    for number, (house, clone) in enumerate(people):
+        git(clone, "pull", "-q", "origin", "main")
+        slug = house.add(build_hold(number))
+        house.ok("team", "propose", slug, "--yes", cwd=str(clone))
+        git(clone, "push", "-q", "origin", f"hardwon/{slug}")
+        checked_out = clones.folder / f"job-{number}"
+        git(clones.folder, "clone", "-q", "-b", f"hardwon/{slug}", str(clones.origin), str(checked_out))
+        assert run_action(checked_out).stdout == "lessons   ok\n"
+        (path,) = (checked_out / ".hardwon" / "lessons").glob(f"{slug}.json")
+        path.write_text(path.read_text().replace("removes what it finds", "removes everything"))
+        spoilt = run_action(checked_out)
+        assert spoilt.returncode == 1 and f"hardwon team propose {slug}" in spoilt.stdout
+        git(clone, "merge", "-q", "--no-edit", f"hardwon/{slug}")
+        git(clone, "push", "-q", "origin", "HEAD:main")
+    for house, clone in people:
+        git(clone, "pull", "-q", "origin", "main")
+        house.ok("trust", "--yes", cwd=str(clone))
+        for number in range(len(people)):
+            assert f"flag --safe{number}" in house.ask(f"s{number}", bash(f"tool{number} run", cwd=str(clone))).denied
+    for house, _ in people[2:]:
+        house.leave()
+
+
+def build_hold(number: int) -> dict[str, object]:
+    return {
+        "summary": f"tool{number} needs its safe flag",
+        "problem": f"tool{number} removes what it finds when it is run without a flag",
+        "solution": f"run tool{number} with the flag --safe{number} instead",
+        "delivery": "hold",
+        "triggers": {"toolNames": ["Bash"], "commandPatterns": [rf"\btool{number} run\b"]},
+    }
+
+
+def run_action(checked_out: Path) -> subprocess.CompletedProcess[str]:
+    """Run the commands of the action that the workflow names, as GitHub does; hardwon is installed already."""
+    workflow = yaml.safe_load((checked_out / ".github" / "workflows" / "hardwon-lessons.yml").read_text())
+    (used,) = [step["uses"] for step in workflow["jobs"]["check"]["steps"] if "hardwon/" in step["uses"]]
+    folder = used.removeprefix("hardwon/hardwon/").removesuffix("@main")
+    action = yaml.safe_load((Path(__file__).parents[2] / folder / "action.yml").read_text())
+    programs = checked_out.with_name(f"{checked_out.name}-programs")
+    programs.mkdir(exist_ok=True)
+    (programs / "python").write_text('#!/bin/sh\ntest "$*" = "-m pip install --quiet hardwon"\n')
+    (programs / "python").chmod(0o755)
+    path = os.pathsep.join([str(programs), os.path.dirname(sys.executable), os.environ["PATH"]])
+    environment = {"PATH": path, "HOME": str(programs), "HARDWON": action["inputs"]["hardwon"]["default"]}
+    commands = [step["run"] for step in action["runs"]["steps"] if "run" in step]
+    assert len(commands) == 2
+    bash_command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", "\n".join(commands)]
+    return subprocess.run(bash_command, cwd=checked_out, env=environment, capture_output=True, text=True)

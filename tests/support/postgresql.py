@@ -71,7 +71,11 @@ class Postgresql:
 
     def dump(self) -> str:
         """Return the database as `pg_dump` writes it, as docs/teams.md tells to back it up."""
-        return _run("pg_dump", "--clean", "--if-exists", "-h", str(self.folder), "-U", "postgres", "postgres")
+        return self.run_program("pg_dump", "--clean", "--if-exists", "-U", "postgres", "postgres")
+
+    def run_program(self, name: str, *arguments: str) -> str:
+        """Run one of PostgreSQL's programs against this cluster; return what it prints."""
+        return _run(name, "-h", str(self.folder), *arguments)
 
     def restore(self, backup: str) -> None:
         _run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-U", "postgres", "postgres", stdin=backup)

@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import platform
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +15,8 @@ from typing import Any
 import click
 
 from hardwon import paths, projects
-from hardwon.actions import repository_lessons
-from hardwon.actions import team as team_actions
-from hardwon.actions.team import Arrival, Team
+from hardwon.actions import repository_lessons, team_decisions
+from hardwon.actions.team_decisions import Arrival, Team
 from hardwon.cli.command_group import CommandGroup
 from hardwon.cli.context import confirm, is_interactive, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_field, echo_json, echo_table, echo_text
@@ -29,7 +29,7 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
-from hardwon.team.state import ERASED, ROLES
+from hardwon.team.state import ERASED, ROLES, Machine, Subject
 from hardwon.text.characters import to_printable_line
 from hardwon.text.excerpts import pluralize
 
@@ -56,10 +56,17 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
     with open_store() as connection:
         if must_sync:
             _exchange(connection, config)
-        opened_team = Team(paths.get_home(), connection, config)
-        yield opened_team
+        yield Team(paths.get_home(), connection, config)
         if must_sync:
             _exchange(connection, config)
+
+
+@contextmanager
+def _open_subject(name: str, deed: str) -> Iterator[tuple[Team, Subject]]:
+    """Open something that the team shares, for a person who decides about it for everybody."""
+    require_person(deed)
+    with _open_team(must_sync=True) as opened_team:
+        yield opened_team, opened_team.find_subject(name)
 
 
 def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
@@ -201,7 +208,7 @@ def join(url: str, code: str, name: str, member: str, team_name: str, authority:
         client.write_config(home, config)
         _exchange(connection, config)
         joined_team = Team(home, connection, config)
-        messages = team_actions.apply_state(joined_team)
+        messages = team_decisions.apply_state(joined_team)
         click.echo(f"joined {joined_team.state.name or config.team} as {joined_team.machine.role}")
         for message in messages:
             echo_text(message)
@@ -231,7 +238,7 @@ def status(as_json: bool) -> None:
     """Show the team, this machine's role, and whether anything waits."""
     with _open_team() as opened_team:
         state, config = opened_team.state, opened_team.config
-        arrivals, proposals = team_actions.list_arrivals(opened_team), team_actions.list_proposals(opened_team)
+        arrivals, proposals = team_decisions.list_arrivals(opened_team), team_decisions.list_proposals(opened_team)
         machine = state.machines.get(config.load_key().machine) if config.key else None
         report: dict[str, Any] = {
             "team": state.name,
@@ -262,23 +269,18 @@ def members(as_json: bool) -> None:
     with _open_team() as opened_team:
         machines = list(opened_team.state.machines.values())
     if as_json:
-        echo_json(
-            [
-                {
-                    "id": entry.id,
-                    "name": entry.name,
-                    "member": entry.member,
-                    "role": entry.role,
-                    "revoked": entry.is_revoked,
-                }
-                for entry in machines
-            ]
-        )
+        echo_json([_describe_machine(machine) for machine in machines])
         return
-    rows = [
-        [entry.id[:12], entry.member, entry.name, "revoked" if entry.is_revoked else entry.role] for entry in machines
-    ]
+    rows = []
+    for machine in machines:
+        role = "revoked" if machine.is_revoked else machine.role
+        rows.append([machine.id[:12], machine.member, machine.name, role])
     echo_table(["machine", "member", "name", "role"], rows)
+
+
+def _describe_machine(machine: Machine) -> dict[str, Any]:
+    fields = {name: getattr(machine, name) for name in ("id", "name", "member", "role")}
+    return {**fields, "revoked": machine.is_revoked}
 
 
 @team.command()
@@ -288,7 +290,7 @@ def invite(role: str, member: str) -> None:
     """Print the command with which another machine joins; it works once."""
     require_person("inviting a machine")
     with _open_team(must_sync=True) as opened_team:
-        code = team_actions.invite(opened_team, role, member)
+        code = team_decisions.invite(opened_team, role, member)
         url = opened_team.config.url
     click.echo(f"hardwon team join {url} {code}")
 
@@ -300,8 +302,8 @@ def change_role(machine: str, role: str) -> None:
     """Give a machine another role."""
     require_person("changing a role")
     with _open_team(must_sync=True) as opened_team:
-        target = team_actions.find_machine(opened_team, machine)
-        team_actions.change_role(opened_team, target, role)
+        target = team_decisions.find_machine(opened_team, machine)
+        team_decisions.change_role(opened_team, target, role)
     echo_text(f"{target.name} of {target.member} is a {role} now")
 
 
@@ -312,10 +314,10 @@ def revoke(machine: str, yes: bool) -> None:
     """Exclude a machine at once; what it shared stays."""
     require_person("revoking a machine")
     with _open_team(must_sync=True) as opened_team:
-        target = team_actions.find_machine(opened_team, machine)
+        target = team_decisions.find_machine(opened_team, machine)
         if not confirm(yes, f"Revoke {target.name} of {target.member}?"):
             raise click.Abort
-        team_actions.revoke_machine(opened_team, target)
+        team_decisions.revoke_machine(opened_team, target)
     echo_text(f"revoked {target.name} of {target.member}")
 
 
@@ -325,7 +327,7 @@ def policy(deliveries: tuple[str, ...]) -> None:
     """Let approved lessons with these deliveries arrive in force; without any, each machine decides."""
     require_person("changing the team's policy")
     with _open_team(must_sync=True) as opened_team:
-        team_actions.set_policy(opened_team, deliveries)
+        team_decisions.set_policy(opened_team, deliveries)
     if deliveries:
         click.echo(f"approved lessons arrive in force: {', '.join(deliveries)}; blocks always ask")
     else:
@@ -333,10 +335,10 @@ def policy(deliveries: tuple[str, ...]) -> None:
 
 
 @team.command()
-@click.argument("name", metavar="SLUG|M:ID|H:ID")
+@click.argument("name", metavar="SLUG|M1|H1")
 @yes_option
 def share(name: str, yes: bool) -> None:
-    """Share a lesson by its slug, a memory as M:3, or a handoff as H:3.
+    """Share a lesson by its slug, a memory such as M1, or a handoff such as H1.
 
     Shows what leaves this machine, and asks.
     """
@@ -347,20 +349,21 @@ def share(name: str, yes: bool) -> None:
         echo_text(json.dumps(content, indent=2, ensure_ascii=False))
         if not confirm(yes, "Share it with the team?"):
             raise click.Abort
-        record = team_actions.share(opened_team, content)
+        record = team_decisions.share(opened_team, content)
         subject = opened_team.state.subjects[record.subject]
     outcome = "shared; it waits for a reviewer" if subject.in_force != record.hash else "shared and approved"
     echo_text(f"{outcome}: {sharing.describe_content(content)}")
 
 
 def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
-    kind, _, number = name.partition(":")
-    if kind == "M" and number.isdigit():
+    listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # lists print M1, search prints M:1
+    kind, number = listed_id.groups() if listed_id else ("", "")
+    if kind == "M":
         memory = memories.get_memory(opened_team.connection, int(number))
         if memory is None or memory.status != "active":
             raise UserError(f"there is no approved memory {number}", "hardwon memory list")
         return sharing.build_memory_content(memory)
-    if kind == "H" and number.isdigit():
+    if kind == "H":
         reflection = find_handoff(opened_team.connection, number)
         page = read_page(reflection)
         if page is None:
@@ -438,13 +441,13 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
         if not names and not is_interactive():
             _print_waiting(opened_team)
             return
-        for proposal in team_actions.list_proposals(opened_team) if opened_team.is_reviewer else ():
+        for proposal in team_decisions.list_proposals(opened_team) if opened_team.is_reviewer else ():
             if not names:
                 _print_arrival(opened_team, proposal)
             if names.get(proposal.subject.name) or (not names and click.confirm("Approve it for the team?")):
-                team_actions.approve_version(opened_team, proposal.subject, proposal.version.hash)
+                team_decisions.approve_version(opened_team, proposal.subject, proposal.version.hash)
                 echo_text(f"approved for the team: {proposal.title}")
-        for arrival in team_actions.list_arrivals(opened_team):
+        for arrival in team_decisions.list_arrivals(opened_team):
             _decide_arrival(opened_team, arrival, names)
 
 
@@ -454,15 +457,15 @@ def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool])
         return
     is_accepted = names.get(arrival.subject.name) if names else click.confirm("Accept it here?", default=False)
     if is_accepted:
-        echo_text(team_actions.accept_arrival(opened_team, arrival, COMMAND_LINE))
+        echo_text(team_decisions.accept_arrival(opened_team, arrival, COMMAND_LINE))
     else:
-        team_actions.reject_arrival(opened_team, arrival)
+        team_decisions.reject_arrival(opened_team, arrival)
 
 
 def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
-    arrival = team_actions.replay_arrival(opened_team, arrival)
+    arrival = team_decisions.replay_arrival(opened_team, arrival)
     echo_text(f"{arrival.subject.name} by {arrival.author}: {arrival.title}")
-    for name, text in team_actions.describe_arrival(arrival):
+    for name, text in team_decisions.describe_arrival(arrival):
         echo_field(name, text)
     if arrival.objection:
         echo_field("but", arrival.objection)
@@ -471,7 +474,7 @@ def _print_arrival(opened_team: Team, arrival: Arrival) -> None:
 
 
 def _print_waiting(opened_team: Team) -> None:
-    waiting = team_actions.list_waiting(opened_team)
+    waiting = team_decisions.list_waiting(opened_team)
     for arrival in waiting:
         _print_arrival(opened_team, arrival)
     if waiting:
@@ -496,7 +499,7 @@ def _change_mute(name: str, *, is_muted: bool) -> None:
     require_person("muting")
     with _open_team() as opened_team:
         subject = opened_team.find_subject(name)
-        team_actions.set_mute(opened_team, subject, is_muted=is_muted)
+        team_decisions.set_mute(opened_team, subject, is_muted=is_muted)
         with suppress(UserError):  # the others learn of it with the next exchange
             _exchange(opened_team.connection, opened_team.config)
     click.echo(f"{'muted' if is_muted else 'unmuted'} {subject.name}")
@@ -506,10 +509,8 @@ def _change_mute(name: str, *, is_muted: bool) -> None:
 @click.argument("name", metavar="SUBJECT")
 def retire(name: str) -> None:
     """Take something out of force everywhere."""
-    require_person("retiring for the team")
-    with _open_team(must_sync=True) as opened_team:
-        subject = opened_team.find_subject(name)
-        team_actions.retire_subject(opened_team, subject)
+    with _open_subject(name, "retiring for the team") as (opened_team, subject):
+        team_decisions.retire_subject(opened_team, subject)
     click.echo(f"retired {subject.name} for the team")
 
 
@@ -518,12 +519,10 @@ def retire(name: str) -> None:
 @yes_option
 def erase(name: str, yes: bool) -> None:
     """Erase a text on every machine and on the server, for good."""
-    require_person("erasing for the team")
-    with _open_team(must_sync=True) as opened_team:
-        subject = opened_team.find_subject(name)
+    with _open_subject(name, "erasing for the team") as (opened_team, subject):
         if not confirm(yes, f"Erase {subject.name} everywhere, for good?"):
             raise click.Abort
-        team_actions.erase_subject(opened_team, subject)
+        team_decisions.erase_subject(opened_team, subject)
     click.echo(f"erased {subject.name}; backups of the server's database may still have it")
 
 
@@ -531,10 +530,8 @@ def erase(name: str, yes: bool) -> None:
 @click.argument("name", metavar="SUBJECT")
 def rollback(name: str) -> None:
     """Put the version approved before back in force everywhere."""
-    require_person("rolling back for the team")
-    with _open_team(must_sync=True) as opened_team:
-        subject = opened_team.find_subject(name)
-        echo_text(team_actions.roll_back_subject(opened_team, subject))
+    with _open_subject(name, "rolling back for the team") as (opened_team, subject):
+        echo_text(team_decisions.roll_back_subject(opened_team, subject))
 
 
 @team.command()
@@ -543,8 +540,8 @@ def sync() -> None:
     with _open_team() as opened_team:
         report = _exchange(opened_team.connection, opened_team.config)
         refreshed_team = Team(opened_team.home, opened_team.connection, opened_team.config)
-        messages = team_actions.apply_state(refreshed_team)
-        if team_actions.report_counts(refreshed_team):
+        messages = team_decisions.apply_state(refreshed_team)
+        if team_decisions.report_counts(refreshed_team):
             _exchange(opened_team.connection, opened_team.config)
     click.echo(f"received {pluralize(report.received, 'record')}, sent {report.sent}")
     for message in messages:
@@ -564,7 +561,7 @@ def pull(once: bool, url: str, token: str, authority: str, blocks: bool) -> None
     with open_store() as connection:
         _exchange(connection, config)
         pulled_team = Team(home, connection, config)
-        messages = team_actions.accept_everything(pulled_team, os.getcwd(), with_blocks=blocks)
+        messages = team_decisions.accept_everything(pulled_team, os.getcwd(), with_blocks=blocks)
     for message in messages:
         echo_text(message)
     click.echo(f"{pluralize(len(messages), 'lesson')} of {pulled_team.state.name} here")

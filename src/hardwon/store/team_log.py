@@ -62,13 +62,28 @@ def read_vector(connection: Connection, team: str) -> dict[str, tuple[int, str]]
     return {row[0]: (row[1], row[2]) for row in rows}
 
 
-def read_hashes(connection: Connection, team: str, writer: str, first: int, last: int) -> dict[int, str]:
-    """Return the hashes of a machine's records between two numbers, both included."""
-    rows = connection.execute(
-        "select sequence, hash from team_records where team = ? and writer = ? and sequence between ? and ?",
-        (team, writer, first, last),
-    )
-    return {row[0]: row[1] for row in rows}
+def find_head(connection: Connection, team: str, writer: str) -> tuple[int, str] | None:
+    """Return the number and hash of a machine's last record."""
+    row = connection.execute(
+        "select sequence, hash from team_records where team = ? and writer = ? order by sequence desc limit 1",
+        (team, writer),
+    ).fetchone()
+    return (row[0], row[1]) if row else None
+
+
+def find_hash(connection: Connection, team: str, writer: str, sequence: int) -> str:
+    """Return the hash of a machine's record under a number; empty if there is none."""
+    query = "select hash from team_records where team = ? and writer = ? and sequence = ?"
+    return str(fetch_value(connection, query, team, writer, sequence) or "")
+
+
+def find_first_body(connection: Connection, team: str, writer: str) -> str:
+    """Return the text of a machine's first record; empty if it is not here."""
+    query = """
+        select body from team_records join team_bodies on team_bodies.hash = body_hash
+        where team = ? and writer = ? and sequence = 1
+    """
+    return str(fetch_value(connection, query, team, writer) or "")
 
 
 def has_kind(connection: Connection, team: str, kind: str) -> bool:

@@ -28,16 +28,19 @@ Position = tuple[str, int]  # a machine and the number of one of its records
 
 @dataclass(frozen=True, slots=True)
 class KnownChains:
-    """What the receiver has of the chains in question: their last records, hashes by position, and public keys."""
+    """What the receiver has of the chains in question.
 
-    heads: Mapping[str, Record]
+    `hashes` has those of records that arrive again, and of the ones before them; `public_keys` is by machine.
+    """
+
+    vector: Vector
     hashes: Mapping[Position, str]
     public_keys: Mapping[str, str]
 
 
 @dataclass(slots=True)
 class CheckedBatch:
-    """The outcome of a check: records to store, forked machines, what is refused and why, and gaps."""
+    """The outcome of a check: records to store, forked machines, what is refused and why."""
 
     new_records: list[Record] = field(default_factory=list)
     forks: dict[str, Record] = field(default_factory=dict)  # the first record of the other branch
@@ -60,7 +63,7 @@ def check_batch(
     others it checks one by one, since whoever passes them on could have spoilt a signature.
     """
     batch = CheckedBatch(public_keys=dict(known.public_keys))
-    heads, hashes = dict(known.heads), dict(known.hashes)
+    vector, hashes = dict(known.vector), dict(known.hashes)
     skipped_machines = set(quarantined)
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
         if record.writer in skipped_machines:
@@ -76,7 +79,7 @@ def check_batch(
                 batch.forks[record.writer] = record
                 skipped_machines.add(record.writer)
                 continue
-            check_link(record, heads.get(record.writer), team)
+            check_link(record, *vector.get(record.writer, (0, "")), team)
             public_key = batch.public_keys.get(record.writer) or _read_public_key(record, bodies)
             if record.writer not in senders and not is_signed_by(record, public_key):
                 raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong signature")
@@ -85,7 +88,7 @@ def check_batch(
             skipped_machines.add(record.writer)
             continue
         batch.public_keys[record.writer] = public_key
-        heads[record.writer] = record
+        vector[record.writer] = (record.sequence, record.hash)
         hashes[position] = record.hash
         batch.new_records.append(record)
     last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
@@ -121,6 +124,16 @@ def _read_public_key(record: Record, bodies: Mapping[str, str]) -> str:
     raise BadRecord(f"the first record of {record.writer} does not carry its key")
 
 
+def find_known_positions(records: Iterable[Record], vector: Mapping[str, tuple[int, str]]) -> set[Position]:
+    """Return the positions of records that arrive again, and those before them, whose hashes a check needs."""
+    positions: set[Position] = set()
+    for record in records:
+        last_sequence, _ = vector.get(record.writer, (0, ""))
+        if record.sequence <= last_sequence:
+            positions |= {(record.writer, record.sequence - 1), (record.writer, record.sequence)}
+    return {(writer, sequence) for writer, sequence in positions if sequence}
+
+
 def select_bodies(records: Iterable[Record], bodies: Mapping[str, str]) -> dict[str, str]:
     """Return the bodies that belong to these records and match their hashes."""
     selected = {}
@@ -145,3 +158,35 @@ def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterab
 def shorten_vector(vector: Mapping[str, tuple[int, str]]) -> dict[str, list[Any]]:
     """Return a vector as it travels."""
     return {writer: [sequence, record_hash[:HASH_PREFIX_CHARS]] for writer, (sequence, record_hash) in vector.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two vectors differ: after which numbers the peer, and this side, need records; chains with two branches."""
+
+    peer_needs: dict[str, int]
+    needed_here: dict[str, int]
+    divergent: set[str]
+
+
+def compare_vectors(vector: Mapping[str, tuple[int, str]], peer_vector: Mapping[str, Any]) -> Difference:
+    """Compare this side's vector with one that arrived."""
+    peer_needs: dict[str, int] = {}
+    needed_here: dict[str, int] = {}
+    divergent: set[str] = set()
+    for writer in vector.keys() | peer_vector.keys():
+        sequence, record_hash = vector.get(writer, (0, ""))
+        peer_sequence, hash_prefix = _parse_entry(peer_vector.get(writer))
+        if peer_sequence < sequence:
+            peer_needs[writer] = peer_sequence
+        elif peer_sequence > sequence:
+            needed_here[writer] = sequence
+        elif hash_prefix != record_hash[:HASH_PREFIX_CHARS]:
+            divergent.add(writer)
+    return Difference(peer_needs, needed_here, divergent)
+
+
+def _parse_entry(entry: Any) -> tuple[int, str]:
+    if isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and isinstance(entry[1], str):
+        return max(entry[0], 0), entry[1]
+    return 0, ""

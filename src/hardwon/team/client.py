@@ -16,14 +16,14 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.request import BaseHandler, HTTPRedirectHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 import orjson
 
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.team.chains import compute_digest, shorten_vector
+from hardwon.team.chains import compare_vectors, compute_digest
 from hardwon.team.record import (
     FOUND,
     JOIN,
@@ -38,7 +38,7 @@ from hardwon.team.record import (
     sign_token,
     to_wire,
 )
-from hardwon.team.replica import Message, Replica
+from hardwon.team.replica import MAX_RECORDS_PER_MESSAGE, Message, Replica
 
 TIMEOUT_SECONDS = 15.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -114,9 +114,11 @@ class TeamClient:
         parts = urlsplit(self._url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK_HOSTS:
             raise UserError(f"{url} is not encrypted", "use https://, or http:// on this machine only")
-        context = ssl.create_default_context(cafile=authority or None)
         # No proxy and no redirect: the token must reach this server and no other.
-        self._opener = build_opener(ProxyHandler({}), _NoRedirect(), HTTPSHandler(context=context))
+        handlers: list[BaseHandler] = [ProxyHandler({}), _NoRedirect()]
+        if parts.scheme == "https":  # reading the system's authorities takes 40 ms
+            handlers.append(HTTPSHandler(context=ssl.create_default_context(cafile=authority or None)))
+        self._opener = build_opener(*handlers)
 
     def call(self, path: str, payload: Mapping[str, Any], *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         """Post JSON and return the answer; ServerRefusal or ServerAway if there is none."""
@@ -164,7 +166,7 @@ def found_team(
     content = {"public_key": key.public_key, "team_name": team_name, "member": member, "name": name}
     replica.append(key, FOUND, MEMBERS, content)
     answer = TeamClient(url, authority=authority).call(
-        "/v1/found", {"code": code, **_to_wire(replica.select_missing({}))}
+        "/v1/found", {"code": code, **_to_wire(replica.select_after({key.machine: 0}))}
     )
     return TeamConfig(url, team, str(answer["token"]), dump_key(key), authority)
 
@@ -188,7 +190,7 @@ def join_team(
 def _present_join(replica: Replica, config: TeamConfig, client: TeamClient) -> None:
     """Show the server this machine's join record, and prove with its key that the token is its own."""
     key = config.load_key()
-    message = replica.select_missing({}, [key.machine])
+    message = replica.select_after({key.machine: 0})
     first = Message(message.records[:1], message.bodies)
     client.call("/v1/join", {"token": config.token, "signature": sign_token(key, config.token), **_to_wire(first)})
 
@@ -213,49 +215,44 @@ def exchange_records(connection: Connection, config: TeamConfig, client: TeamCli
 def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClient) -> SyncReport:
     received = sent = 0
     refused: dict[str, str] = {}
-    outgoing = Message((), {})
-    resent_writers: set[str] = set()
-    is_vector_wanted = False
+    suspected_writers: set[str] = set()  # of records that did not continue the other side's chain
+    resent_until: dict[str, int] = {}
     for _ in range(MAX_ROUNDS):
-        vector, forks = replica.read_vector(), sorted(replica.read_forks())
-        request = {"digest": compute_digest(vector, forks), "forks": forks, **_to_wire(outgoing)}
-        if is_vector_wanted:
-            request["vector"] = shorten_vector(vector)
+        vector, forks = replica.read_vector(), replica.read_forks()
+        request = {"digest": compute_digest(vector, forks), "forks": sorted(forks)}
         answer = client.call("/v1/sync", request)
-        sent += len(outgoing.records)
-        refused |= {str(writer): str(reason) for writer, reason in (answer.get("refused") or {}).items()}
         if answer.get("in_sync"):
             break
-        if not is_vector_wanted:
-            outgoing, is_vector_wanted = Message((), {}), True
-            continue
-        batch = replica.receive(parse_message(answer))
-        received += len(batch.new_records)
+        difference = compare_vectors(vector, answer.get("vector") or {})
+        unknown_forks = set(map(str, answer.get("unknown_forks") or ()))  # a restored server has forgotten them
         outgoing = Message((), {})
         if config.key:
-            outgoing = _choose_outgoing(replica, answer, {*refused, *batch.refused}, resent_writers)
+            divergent = (difference.divergent | suspected_writers | unknown_forks) - (forks.keys() - unknown_forks)
+            starts = {writer: start for writer, start in difference.peer_needs.items() if writer not in forks}
+            # A chain with two branches is sent from its start, because the fork shows where they part.
+            starts |= {writer: resent_until.get(writer, 0) for writer in divergent}
+            outgoing = _select_outgoing(replica, starts, unknown_forks)
+            resent_until |= {record.writer: record.sequence for record in outgoing.records}
+        wanted = {"after": difference.needed_here, "forks": sorted(forks), **_to_wire(outgoing)}
+        answer = client.call("/v1/sync", wanted)
+        batch = replica.receive(parse_message(answer))
+        sent += len(outgoing.records)
+        received += len(batch.new_records)
+        refused |= {str(writer): str(reason) for writer, reason in (answer.get("refused") or {}).items()}
+        suspected_writers = {*refused, *batch.refused}
         if not outgoing.records and not batch.new_records and not batch.forks:
             break  # what is still different cannot be settled now
+        is_cut = max(len(outgoing.records), len(batch.new_records)) >= MAX_RECORDS_PER_MESSAGE
+        if not is_cut and not suspected_writers and not batch.forks and not difference.divergent:
+            break
     return SyncReport(received, sent, refused, tuple(sorted(replica.read_forks())))
 
 
-def _choose_outgoing(
-    replica: Replica, answer: Mapping[str, Any], refused_writers: set[str], resent_writers: set[str]
-) -> Message:
-    """Return what the server lacks.
-
-    A chain that does not continue the other side's has two branches. It is sent from the start, once, because the fork
-    shows where they part; with it goes the evidence of forks that a restored server has forgotten.
-    """
-    unknown_forks = set(map(str, answer.get("unknown_forks") or ()))
-    settled_forks = replica.read_forks().keys() - unknown_forks
-    divergent = {*map(str, answer.get("resend") or ()), *refused_writers, *unknown_forks} - settled_forks
-    starts = {str(writer): (int(start), "") for writer, start in (answer.get("behind") or {}).items()}
-    starts = {writer: start for writer, start in starts.items() if writer not in divergent | settled_forks}
-    starts |= dict.fromkeys(divergent - resent_writers, (0, ""))
-    resent_writers |= divergent
-    message = replica.select_missing(starts, starts) if starts else Message((), {})
-    evidence = [record for record in replica.list_fork_evidence() if record.writer in unknown_forks & starts.keys()]
+def _select_outgoing(replica: Replica, starts: Mapping[str, int], unknown_forks: set[str]) -> Message:
+    """Return what the server lacks, and the evidence of forks that it has forgotten."""
+    message = replica.select_after(starts)
+    forked_writers = unknown_forks & {record.writer for record in message.records}
+    evidence = [record for record in replica.list_fork_evidence() if record.writer in forked_writers]
     return Message((*message.records, *evidence), message.bodies)
 
 

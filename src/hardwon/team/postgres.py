@@ -7,6 +7,7 @@ security shows only the rows of the team that the transaction is set to, none if
 
 from __future__ import annotations
 
+import select
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -166,12 +167,10 @@ class ConnectionPool:
                 connection = self._idle.get_nowait()
             except Empty:
                 break
-            try:
-                connection.execute("select 1")  # it may have been idle while the server was restarted
-            except psycopg.OperationalError:
-                connection.close()
-            else:
+            # Nothing arrives on an idle connection unless PostgreSQL closed it, such as for a restart.
+            if not select.select([connection], [], [], 0)[0]:
                 return connection
+            connection.close()
         connection = psycopg.connect(self._database, autocommit=True, connect_timeout=CONNECT_SECONDS)
         connection.execute(f"set role {SERVER_ROLE}")
         return connection
@@ -215,11 +214,12 @@ def insert_records(connection: Connection[Any], records: Sequence[Record]) -> in
     """Add records; return how many were new. Fewer than given means that another request was faster."""
     if not records:
         return 0
+    # Lists travel in binary (%b), because psycopg escapes each text of a list in Python otherwise.
     cursor = connection.execute(
         f"""
         insert into team_records ({_COLUMNS})
-        select * from unnest(%s::text[], %s::text[], %s::bigint[], %s::text[], %s::integer[], %s::text[], %s::text[],
-                    %s::text[], %s::text[], %s::text[])
+        select * from unnest(%b::text[], %b::text[], %b::bigint[], %b::text[], %b::integer[], %b::text[], %b::text[],
+                    %b::text[], %b::text[], %b::text[])
              as arriving ({_COLUMNS})
         on conflict do nothing
         """,
@@ -244,7 +244,7 @@ def insert_bodies(connection: Connection[Any], team: str, bodies: Mapping[str, s
         connection.execute(
             """
             insert into team_bodies (team, hash, body)
-            select %s, hash, body from unnest(%s::text[], %s::text[]) as arriving (hash, body)
+            select %s, hash, body from unnest(%b::text[], %b::text[]) as arriving (hash, body)
             on conflict do nothing
             """,
             (team, list(bodies), list(bodies.values())),

@@ -24,6 +24,7 @@ FORMAT = 1
 FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY = "found", "invite", "join", "role", "revoke", "policy"
 PUBLISH, REVISE, APPROVE, RETIRE, ERASE = "publish", "revise", "approve", "retire", "erase"
 MUTE, UNMUTE, COUNTS = "mute", "unmute", "counts"
+OWN_KINDS = (COUNTS, MUTE, UNMUTE)  # what a machine says about itself alone: its last one counts, whatever it had seen
 MEMBER_KINDS = (FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY)
 KINDS = (*MEMBER_KINDS, PUBLISH, REVISE, APPROVE, RETIRE, ERASE, MUTE, UNMUTE, COUNTS)
 MEMBERS = "members"
@@ -123,7 +124,7 @@ def hash_body(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-def write_record(
+def sign_record(
     key: MachineKey,
     team: str,
     previous: Record | None,
@@ -191,8 +192,8 @@ def is_token_of(token: str, signature: str, public_key: str) -> bool:
     return _is_signed(_TOKEN_PREFIX + token.encode(), signature, public_key)
 
 
-def check_link(record: Record, previous: Record | None, team: str) -> None:
-    """Raise BadRecord unless a record continues its writer's chain in this team."""
+def check_link(record: Record, last_sequence: int, last_hash: str, team: str) -> None:
+    """Raise BadRecord unless a record continues its writer's chain in this team, whose last record has this hash."""
     if record.team != team:
         raise BadRecord("the record belongs to another team")
     if record.kind not in KINDS or record.format != FORMAT:
@@ -201,10 +202,9 @@ def check_link(record: Record, previous: Record | None, team: str) -> None:
         raise BadRecord("the record has too many parents, or no usable subject")
     if (record.subject == MEMBERS) != (record.kind in MEMBER_KINDS):
         raise BadRecord(f"a record of kind {record.kind} cannot be about {record.subject[:40]}")
-    expected_sequence = previous.sequence + 1 if previous else 1
-    if record.sequence != expected_sequence or (previous and previous.writer != record.writer):
-        raise BadRecord(f"record {record.sequence} of {record.writer} does not follow {expected_sequence - 1}")
-    if compute_hash(record, previous.hash if previous else "") != record.hash:
+    if record.sequence != last_sequence + 1:
+        raise BadRecord(f"record {record.sequence} of {record.writer} does not follow {last_sequence}")
+    if compute_hash(record, last_hash) != record.hash:
         raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong hash")
 
 

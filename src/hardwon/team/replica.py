@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,19 +10,26 @@ import orjson
 
 from hardwon.store import team_log
 from hardwon.store.db import Connection, transaction
-from hardwon.team.chains import CheckedBatch, KnownChains, Vector, check_batch, select_bodies
+from hardwon.team.chains import (
+    CheckedBatch,
+    KnownChains,
+    Position,
+    Vector,
+    check_batch,
+    find_known_positions,
+    select_bodies,
+)
 from hardwon.team.record import (
     COUNTS,
     ERASE,
-    FOUND,
-    JOIN,
+    OWN_KINDS,
     MachineKey,
     Record,
     encode_body,
     from_wire,
     parse_body,
+    sign_record,
     to_wire,
-    write_record,
 )
 from hardwon.team.state import ERASED, TeamState, compute_state
 
@@ -67,8 +74,8 @@ class Replica:
             last_row = team_log.find_last_record(self._connection, self._team, key.machine)
             previous = Record(*last_row) if last_row else None
             if parents is None:
-                parents = self.read_state().find_heads(subject)
-            record = write_record(key, self._team, previous, kind, subject, tuple(parents), body)
+                parents = () if kind in OWN_KINDS else self.read_state().find_heads(subject)
+            record = sign_record(key, self._team, previous, kind, subject, tuple(parents), body)
             self._insert([record], {record.body_hash: body})
         return record
 
@@ -94,30 +101,21 @@ class Replica:
         return batch
 
     def _read_known_chains(self, message: Message) -> KnownChains:
-        writers = {record.writer for record in message.records}
-        vector = self.read_vector()
-        heads = {}
+        vector: Vector = {}
         public_keys = {}
-        for writer in writers & vector.keys():
-            last_row = team_log.find_last_record(self._connection, self._team, writer)
-            if last_row:
-                heads[writer] = Record(*last_row)
-            first_rows = team_log.list_records_after(self._connection, self._team, writer, 0, 1)
-            if public_key := self._read_public_key(Record(*first_rows[0])):
-                public_keys[writer] = public_key
-        hashes: dict[tuple[str, int], str] = {}
-        for writer in writers:
-            sequences = [record.sequence for record in message.records if record.writer == writer]
-            known_hashes = team_log.read_hashes(
-                self._connection, self._team, writer, min(sequences) - 1, max(sequences)
-            )
-            hashes |= {(writer, sequence): known_hash for sequence, known_hash in known_hashes.items()}
-        return KnownChains(heads, hashes, public_keys)
-
-    def _read_public_key(self, first_record: Record) -> str:
-        bodies = team_log.read_bodies(self._connection, [first_record.body_hash])
-        content = parse_body(bodies.get(first_record.body_hash, ""))
-        return str(content.get("public_key", "")) if first_record.kind in (FOUND, JOIN) else ""
+        for writer in {record.writer for record in message.records}:
+            head = team_log.find_head(self._connection, self._team, writer)
+            if head is None:
+                continue
+            vector[writer] = head
+            first_body = team_log.find_first_body(self._connection, self._team, writer)
+            if public_key := parse_body(first_body).get("public_key"):
+                public_keys[writer] = str(public_key)
+        hashes: dict[Position, str] = {}
+        for writer, sequence in find_known_positions(message.records, vector):
+            if known_hash := team_log.find_hash(self._connection, self._team, writer, sequence):
+                hashes[writer, sequence] = known_hash
+        return KnownChains(vector, hashes, public_keys)
 
     def _insert(self, records: Sequence[Record], bodies: Mapping[str, str]) -> None:
         team_log.insert_records(self._connection, [to_row(record) for record in records])
@@ -145,11 +143,10 @@ class Replica:
         evidence = team_log.list_fork_evidence(self._connection, self._team)
         return [from_wire(orjson.loads(text)) for text in evidence]
 
-    def select_missing(self, vector: Mapping[str, tuple[int, str]], writers: Iterable[str] = ()) -> Message:
-        """Return the records that a peer with this vector lacks, of every machine or of some, up to a limit."""
+    def select_after(self, starts: Mapping[str, int]) -> Message:
+        """Return the records of these machines, of each after its number, up to a limit."""
         records: list[Record] = []
-        for writer in sorted(writers or self.read_vector()):
-            start, _ = vector.get(writer, (0, ""))
+        for writer, start in sorted(starts.items()):
             room = MAX_RECORDS_PER_MESSAGE - len(records)
             if room <= 0:
                 break

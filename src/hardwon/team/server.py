@@ -27,13 +27,14 @@ from starlette.routing import Route
 from hardwon import __version__
 from hardwon.team import postgres
 from hardwon.team.chains import (
-    HASH_PREFIX_CHARS,
     CheckedBatch,
     KnownChains,
     Vector,
     check_batch,
     compute_digest,
+    find_known_positions,
     select_bodies,
+    shorten_vector,
 )
 from hardwon.team.record import (
     ERASE,
@@ -47,10 +48,10 @@ from hardwon.team.record import (
     parse_body,
     to_wire,
 )
-from hardwon.team.state import ADMIN, ERASED, Machine, TeamState, compute_state, hash_code
+from hardwon.team.state import ADMIN, ERASED, Machine, TeamState, admit_machine, compute_state, hash_code
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-MAX_RECORDS_PER_REQUEST = 500
+MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of forks
 MAX_RECORDS_PER_ANSWER = 500
 VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
 _TRIES = 4
@@ -71,8 +72,11 @@ class _LostRace(Exception):
 
 @dataclass(slots=True)
 class _TeamCache:
+    """What was committed of a team; `lock` keeps a thread from replacing newer values by what it read before."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
     member_count: int = -1
-    state: TeamState | None = None
+    state: TeamState = field(default_factory=lambda: compute_state((), {}, {}))
     vector: Vector = field(default_factory=dict)
     read_at: float = float("-inf")
 
@@ -118,11 +122,10 @@ class TeamServer:
         if len(records) != 1 or records[0].kind != FOUND:
             raise Refused(400, "a team is founded with one record")
         team = records[0].team
-        with self._pool.open_transaction() as connection:
+        with self._open_team(team) as connection:
             if not postgres.use_setup_code(connection, hash_code(str(payload.get("code", ""))), team):
                 raise self._refuse_code(caller)
-            postgres.enter_team(connection, team)
-            self._store(connection, team, records, bodies, _TeamCache())
+            self._store(connection, team, records, bodies)
             return {"team": team, "token": _issue_token(connection, team, records[0].writer, "")}
 
     def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,10 +134,10 @@ class TeamServer:
         code = str(payload.get("code", ""))
         team, _, _ = code.partition(".")
         with self._open_team(team) as connection:
-            cache = self._refresh_cache(connection, team)
-            if cache.state is None or hash_code(code) not in cache.state.open_invites:
+            state = self._read_members(connection, team)
+            if hash_code(code) not in state.open_invites:
                 raise self._refuse_code(caller)
-            return {"team": team, "parents": cache.state.member_heads}
+            return {"team": team, "parents": state.member_heads}
 
     def join_team(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Admit the machine that wrote this join record, if its code is open or it was admitted before.
@@ -147,15 +150,24 @@ class TeamServer:
             raise Refused(400, "a machine joins with one record")
         team, token, signature = records[0].team, str(payload.get("token", "")), str(payload.get("signature", ""))
         with self._open_team(team) as connection:
-            self._store(connection, team, records, bodies, self._refresh_cache(connection, team))
-            state = self._refresh_cache(connection, team).state
-            machine = state.machines.get(records[0].writer) if state else None
+            state = self._read_members(connection, team)
+            batch = self._store(connection, team, records, bodies)
+            new_state = state
+            if batch.new_records:
+                content = parse_body(bodies.get(records[0].body_hash, ""))
+                new_state = admit_machine(state, records[0], content) or _read_state(connection, team, [MEMBERS])
+            machine = new_state.machines.get(records[0].writer)
             if machine is None or machine.is_revoked:
                 raise self._refuse_code(caller)
             if not token.startswith(f"{team}.") or not is_token_of(token, signature, machine.public_key):
                 raise Refused(403, "this token is not signed by the machine")
             postgres.insert_token(connection, team, _hash_token(token), machine.id, "")
-            return {"team": team}
+        self._extend_cache(team, batch.new_records)
+        cache = self._get_cache(team)
+        with cache.lock:
+            if cache.state is state:
+                cache.state, cache.member_count = new_state, cache.member_count + len(batch.new_records)
+        return {"team": team}
 
     @contextmanager
     def _open_team(self, team: str) -> Iterator[psycopg.Connection[Any]]:
@@ -164,9 +176,12 @@ class TeamServer:
             with self._pool.open_transaction() as connection:
                 postgres.enter_team(connection, team)
                 yield connection
-        except Exception:
+        except Exception as error:
             with self._cache_lock:
-                self._caches.pop(team, None)
+                cache = self._caches.get(team)
+                # A refused request changes nothing, but a team that a stranger made up must not stay either.
+                if cache and (not isinstance(error, Refused) or not cache.state.machines):
+                    del self._caches[team]
             raise
 
     def _refuse_code(self, caller: str) -> Refused:
@@ -176,95 +191,78 @@ class TeamServer:
 
     def create_reader_token(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Create a token that can only read, for machines that live as long as a job."""
-        team, machine = self._authenticate(caller, token)
-        if machine is None or machine.role != ADMIN:
-            raise Refused(403, "only an admin creates tokens")
-        name = str(payload.get("name", ""))[:80]
-        if not name:
-            raise Refused(400, "a token needs a name, by which it can be revoked")
+        team, _, _ = token.partition(".")
         with self._open_team(team) as connection:
+            machine = self._authenticate(connection, caller, team, token)
+            if machine is None or machine.role != ADMIN:
+                raise Refused(403, "only an admin creates tokens")
+            name = str(payload.get("name", ""))[:80]
+            if not name:
+                raise Refused(400, "a token needs a name, by which it can be revoked")
             if payload.get("revoke"):
                 return {"revoked": postgres.revoke_tokens_named(connection, team, name)}
             return {"token": _issue_token(connection, team, "", name)}
 
     def sync(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Store the records of a request and answer with those that the machine lacks."""
-        team, machine = self._authenticate(caller, token)
+        """Store the records of a request and answer with what the machine asked for.
+
+        A machine asks twice: with the digest of its vector, which is answered with this side's vector if they differ,
+        and then with the records that are missing here and the numbers after which it needs some.
+        """
         records, bodies = _parse_records(payload)
-        if records and machine is None:
-            raise Refused(403, "this token can only read")
-        caller_id = machine.id if machine else f"{team} readers"
-        self._requests.spend(caller_id, 1)
-        self._records.spend(caller_id, len(records))
+        team, _, _ = token.partition(".")
         for _ in range(_TRIES):
             try:
                 with self._open_team(team) as connection:
-                    sender = machine.id if machine else ""
-                    return self._sync_once(connection, team, records, bodies, payload, sender)
+                    machine = self._authenticate(connection, caller, team, token)
+                    if records and machine is None:
+                        raise Refused(403, "this token can only read")
+                    caller_id = machine.id if machine else f"{team} readers"
+                    self._requests.spend(caller_id, 1)
+                    self._records.spend(caller_id, len(records))
+                    batch = self._store(connection, team, records, bodies, caller_id)
+                    answer = self._answer_sync(connection, team, payload)
+                self._extend_cache(team, batch.new_records)
+                return {**answer, "refused": batch.refused} if batch.refused else answer
             except _LostRace:
                 continue
-        raise Refused(503, "the server is busy; try again later")
+        raise _LostRace
 
-    def _authenticate(self, caller: str, token: str) -> tuple[str, Machine | None]:
-        """Return the team and machine of a token; no machine for one that can only read."""
-        team, _, _ = token.partition(".")
-        with self._open_team(team) as connection:
-            stored_token = postgres.find_token(connection, team, _hash_token(token))
-            if stored_token is None:
-                self._strangers.spend(caller, 1)
-                raise Refused(401, "this token is unknown or was revoked")
-            if not stored_token.machine:
-                return team, None
-            cache = self._refresh_cache(connection, team)
-        machine = cache.state.machines.get(stored_token.machine) if cache.state else None
+    def _authenticate(self, connection: psycopg.Connection[Any], caller: str, team: str, token: str) -> Machine | None:
+        """Return the machine of a token; None for one that can only read."""
+        stored_token = postgres.find_token(connection, team, _hash_token(token))
+        if stored_token is None:
+            self._strangers.spend(caller, 1)
+            raise Refused(401, "this token is unknown or was revoked")
+        if not stored_token.machine:
+            return None
+        machine = self._read_members(connection, team).machines.get(stored_token.machine)
         if machine is None or machine.is_revoked:
             raise Refused(403, "this machine was revoked")
-        return team, machine
+        return machine
 
-    def _sync_once(
-        self,
-        connection: psycopg.Connection[Any],
-        team: str,
-        records: Sequence[Record],
-        bodies: Mapping[str, str],
-        payload: Mapping[str, Any],
-        sender: str,
+    def _answer_sync(
+        self, connection: psycopg.Connection[Any], team: str, payload: Mapping[str, Any]
     ) -> dict[str, Any]:
-        cache = self._refresh_cache(connection, team)
-        answer: dict[str, Any] = {}
-        if records:
-            batch = self._store(connection, team, records, bodies, cache, sender)
-            if batch.refused:
-                answer["refused"] = batch.refused
-            if any(record.subject == MEMBERS for record in batch.new_records):
-                cache = self._refresh_cache(connection, team)
         forks = postgres.read_forks(connection, team)
         client_forks = set(map(str, payload.get("forks") or ()))
-        unseen_forks, unknown_forks = set(forks) - client_forks, client_forks - set(forks)
-        own_digest = compute_digest(cache.vector, forks)
-        if payload.get("digest") == own_digest and not unseen_forks and not unknown_forks:
-            return {**answer, "in_sync": True}
-        client_vector = payload.get("vector")
-        if not isinstance(client_vector, dict):
-            return {**answer, "in_sync": False}
-        starts, behind, divergent = _compare_vectors(cache.vector, client_vector)
-        missing_records = (
-            postgres.list_records_after(connection, team, starts, MAX_RECORDS_PER_ANSWER) if starts else []
-        )
-        answer |= _write_records(connection, team, missing_records)
+        starts = payload.get("after")
+        if not isinstance(starts, dict):
+            vector = self._read_vector(connection, team)
+            if client_forks == set(forks) and payload.get("digest") == compute_digest(vector, forks):
+                return {"in_sync": True}
+            # After a restored backup the machines know forks that are unknown here.
+            return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
+        wanted = {str(writer): start for writer, start in starts.items() if type(start) is int}
+        records = postgres.list_records_after(connection, team, wanted, MAX_RECORDS_PER_ANSWER) if wanted else []
         # Both records under the number in question: the machine may have either.
-        fork_positions = [(writer, forks[writer][0]) for writer in sorted(unseen_forks)]
-        first_records = postgres.find_records_at(connection, team, fork_positions)
+        unseen_forks = sorted(set(forks) - client_forks)
+        fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
+        if fork_positions:
+            records += postgres.find_records_at(connection, team, fork_positions)
         second_records = [orjson.loads(forks[writer][1]) for writer in unseen_forks]
-        answer["evidence"] = [*map(to_wire, first_records), *second_records]
-        return {
-            **answer,
-            "in_sync": False,
-            "more": len(missing_records) >= MAX_RECORDS_PER_ANSWER,
-            "behind": behind,
-            "resend": sorted(set(divergent) - set(forks)),
-            "unknown_forks": sorted(unknown_forks),  # after a restored backup the machines know more
-        }
+        bodies = postgres.read_bodies(connection, team, [record.body_hash for record in records]) if records else {}
+        return {"records": [*map(to_wire, records), *second_records], "bodies": bodies}
 
     def _store(
         self,
@@ -272,15 +270,25 @@ class TeamServer:
         team: str,
         records: Sequence[Record],
         bodies: Mapping[str, str],
-        cache: _TeamCache,
         sender: str = "",
     ) -> CheckedBatch:
         """Check and store records in the caller's transaction."""
-        quarantined = postgres.read_forks(connection, team)
-        known = self._read_known_chains(connection, team, records, cache)
-        batch = check_batch(team, records, bodies, known, quarantined, [sender])
-        if cache.state is not None:
-            batch.new_records = _drop_revoked(batch, cache.state)
+        if not records:
+            return CheckedBatch()
+        vector = self._read_vector(connection, team)
+        state = self._read_members(connection, team)
+        positions = find_known_positions(records, vector)
+        known_records = postgres.find_records_at(connection, team, sorted(positions)) if positions else []
+        if len(known_records) < len(positions):  # the database was restored since the vector was read
+            vector = self._read_vector(connection, team, max_age=0)
+        members = {record.writer for record in records} & state.machines.keys()
+        known = KnownChains(
+            vector,
+            {(record.writer, record.sequence): record.hash for record in known_records},
+            {writer: state.machines[writer].public_key for writer in members},
+        )
+        batch = check_batch(team, records, bodies, known, postgres.read_forks(connection, team), [sender])
+        batch.new_records = _drop_revoked(batch, state)
         if postgres.insert_records(connection, batch.new_records) < len(batch.new_records):
             raise _LostRace
         for writer, record in batch.forks.items():
@@ -288,34 +296,13 @@ class TeamServer:
             postgres.insert_fork(connection, team, writer, record.sequence, evidence)
             log.warning("machine %s of team %s wrote two records under number %d", writer, team, record.sequence)
         # Records that came earlier may have come without their bodies.
-        known_hashes = {record.hash for record in batch.new_records} | set(known.hashes.values())
+        known_hashes = {record.hash for record in (*batch.new_records, *known_records)}
         stored_records = [record for record in records if record.hash in known_hashes]
         new_bodies = select_bodies(stored_records, bodies)
         postgres.insert_bodies(connection, team, new_bodies)
-        _extend_vector(cache, batch.new_records)
-        subjects = {record.subject for record in stored_records}
         if new_bodies or any(record.kind == ERASE for record in batch.new_records):
-            self._delete_erased_bodies(connection, team, subjects)
+            self._delete_erased_bodies(connection, team, {record.subject for record in stored_records})
         return batch
-
-    def _read_known_chains(
-        self, connection: psycopg.Connection[Any], team: str, records: Sequence[Record], cache: _TeamCache
-    ) -> KnownChains:
-        positions = {(record.writer, record.sequence) for record in records}
-        positions |= {(writer, sequence - 1) for writer, sequence in positions}
-        writers = {record.writer for record in records}
-        positions |= {(writer, cache.vector[writer][0]) for writer in writers if writer in cache.vector}
-        known_records = postgres.find_records_at(connection, team, sorted(positions))
-        heads: dict[str, Record] = {}
-        for record in known_records:
-            if record.writer not in heads or record.sequence > heads[record.writer].sequence:
-                heads[record.writer] = record
-        machines = cache.state.machines if cache.state else {}
-        return KnownChains(
-            heads,
-            {(record.writer, record.sequence): record.hash for record in known_records},
-            {writer: machines[writer].public_key for writer in writers if writer in machines},
-        )
 
     def _delete_erased_bodies(self, connection: psycopg.Connection[Any], team: str, subjects: set[str]) -> None:
         erased_subjects = postgres.find_erased_subjects(connection, team, subjects - {MEMBERS})
@@ -327,53 +314,38 @@ class TeamServer:
                 records = postgres.list_records_of_subjects(connection, team, [subject])
                 postgres.delete_bodies(connection, team, [record.body_hash for record in records])
 
-    def _refresh_cache(self, connection: psycopg.Connection[Any], team: str) -> _TeamCache:
-        """Return what is known of a team; read again what changed or is older than a second."""
+    def _get_cache(self, team: str) -> _TeamCache:
         with self._cache_lock:
-            cache = self._caches.setdefault(team, _TeamCache())
+            return self._caches.setdefault(team, _TeamCache())
+
+    def _read_members(self, connection: psycopg.Connection[Any], team: str) -> TeamState:
+        """Return who belongs to a team; evaluated again as soon as there is a new record about members."""
+        cache = self._get_cache(team)
         member_count = postgres.count_member_records(connection, team)
-        if member_count != cache.member_count:
-            cache.state = _read_state(connection, team, [MEMBERS])
-            cache.member_count = member_count
-        if monotonic() - cache.read_at > VECTOR_SECONDS:
-            cache.read_at = monotonic()
-            cache.vector = postgres.read_vector(connection, team)
-        return cache
+        with cache.lock:
+            if member_count != cache.member_count:
+                cache.state, cache.member_count = _read_state(connection, team, [MEMBERS]), member_count
+            return cache.state
 
+    def _read_vector(self, connection: psycopg.Connection[Any], team: str, max_age: float = VECTOR_SECONDS) -> Vector:
+        """Return every machine's last record; another server's records may be missing for `max_age` seconds."""
+        cache = self._get_cache(team)
+        with cache.lock:
+            if monotonic() - cache.read_at >= max_age:
+                cache.vector, cache.read_at = postgres.read_vector(connection, team), monotonic()
+            return cache.vector
 
-def _extend_vector(cache: _TeamCache, new_records: Sequence[Record]) -> None:
-    """Add stored records to the cached vector, which is cheaper than to read it anew."""
-    vector = dict(cache.vector)  # other threads compare the old one meanwhile
-    for record in new_records:
-        if record.sequence > vector.get(record.writer, (0, ""))[0]:
-            vector[record.writer] = (record.sequence, record.hash)
-    cache.vector = vector
-
-
-def _compare_vectors(
-    own_vector: Mapping[str, tuple[int, str]], client_vector: Mapping[str, Any]
-) -> tuple[dict[str, int], dict[str, int], list[str]]:
-    """Return after which numbers the client needs records, which the server needs, and which chains differ."""
-    starts: dict[str, int] = {}
-    behind: dict[str, int] = {}
-    divergent: list[str] = []
-    for writer, (sequence, record_hash) in own_vector.items():
-        client_sequence, hash_prefix = _parse_entry(client_vector.get(writer))
-        if client_sequence < sequence:
-            starts[writer] = client_sequence
-        elif client_sequence > sequence:
-            behind[writer] = sequence
-        elif hash_prefix != record_hash[:HASH_PREFIX_CHARS]:
-            divergent.append(writer)
-    for writer in client_vector.keys() - own_vector.keys():
-        behind[writer] = 0
-    return starts, behind, divergent
-
-
-def _parse_entry(entry: Any) -> tuple[int, str]:
-    if isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int and isinstance(entry[1], str):
-        return max(entry[0], 0), entry[1]
-    return 0, ""
+    def _extend_cache(self, team: str, new_records: Sequence[Record]) -> None:
+        """Add committed records to what is cached, which is cheaper than to read it anew."""
+        if not new_records:
+            return
+        cache = self._get_cache(team)
+        with cache.lock:
+            vector = dict(cache.vector)  # other threads compare the old one meanwhile
+            for record in new_records:
+                if record.sequence > vector.get(record.writer, (0, ""))[0]:
+                    vector[record.writer] = (record.sequence, record.hash)
+            cache.vector = vector
 
 
 def _drop_revoked(batch: CheckedBatch, state: TeamState) -> list[Record]:
@@ -394,11 +366,6 @@ def _read_state(connection: psycopg.Connection[Any], team: str, subjects: Sequen
     contents = {body_hash: parse_body(body) for body_hash, body in bodies.items()}
     forks = {writer: sequence for writer, (sequence, _) in postgres.read_forks(connection, team).items()}
     return compute_state(records, contents, forks)
-
-
-def _write_records(connection: psycopg.Connection[Any], team: str, records: Sequence[Record]) -> dict[str, Any]:
-    bodies = postgres.read_bodies(connection, team, [record.body_hash for record in records]) if records else {}
-    return {"records": [to_wire(record) for record in records], "bodies": bodies}
 
 
 def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, str]]:
@@ -437,6 +404,8 @@ def build_app(server: TeamServer) -> Starlette:
                 return _respond(200, await run_in_threadpool(handler, *arguments))
             except Refused as refusal:
                 return _respond(refusal.status, {"error": refusal.reason})
+            except _LostRace:
+                return _respond(503, {"error": "the server is busy; try again later"})
             except psycopg.OperationalError as error:
                 return _report_database(error)
 

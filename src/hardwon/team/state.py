@@ -10,7 +10,7 @@ import hashlib
 import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hardwon.team.record import (
@@ -23,6 +23,7 @@ from hardwon.team.record import (
     MAX_PARENTS,
     MEMBERS,
     MUTE,
+    OWN_KINDS,
     POLICY,
     PUBLISH,
     RETIRE,
@@ -38,7 +39,6 @@ from hardwon.team.record import (
 READER, PROPOSER, REVIEWER, ADMIN = "reader", "proposer", "reviewer", "admin"
 ROLES = (READER, PROPOSER, REVIEWER, ADMIN)  # each may do what those before it may
 PROPOSED, IN_FORCE, RETIRED, ERASED = "proposed", "in force", "retired", "erased"
-_OWN_KINDS = (COUNTS, MUTE, UNMUTE)  # what a machine says about itself alone
 _NEEDED_ROLE = {
     INVITE: ADMIN,
     ROLE: ADMIN,
@@ -174,16 +174,6 @@ def compute_state(
     )
 
 
-def compute_manifest_hash(state: TeamState) -> str:
-    """Return a hash of everything that replicas must agree on."""
-    lines = [f"{machine.id} {machine.role} {machine.last_sequence}" for machine in state.machines.values()]
-    for subject in state.subjects.values():
-        counts = sorted(subject.counts.items())
-        lines.append(f"{subject.name} {subject.status} {subject.in_force} {sorted(subject.rivals)} {counts}")
-        lines.append(f"{subject.name} {sorted(subject.heads)} {sorted(subject.muted_by)}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-
-
 @dataclass(slots=True)
 class _Members:
     name: str = ""
@@ -202,7 +192,7 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
     without that.
     """
     ordered_records = _order_by_parents(records)
-    members = _apply_member_records(ordered_records, contents)
+    members = _apply_member_records(ordered_records, contents, _Members())
     cut_offs = {
         machine.id: machine.last_sequence for machine in members.machines.values() if machine.last_sequence is not None
     }
@@ -211,14 +201,16 @@ def _evaluate_members(records: Sequence[Record], contents: Mapping[str, Mapping[
             record for record in ordered_records if record.sequence <= cut_offs.get(record.writer, record.sequence)
         ]
         late_records = set(ordered_records) - set(remaining_records)
-        members = _apply_member_records(remaining_records, contents)
+        members = _apply_member_records(remaining_records, contents, _Members())
         members.ignored |= {record.hash: "its machine was revoked" for record in late_records}
     members.heads = _find_heads([record for record in ordered_records if record.hash not in members.ignored])
     return members
 
 
-def _apply_member_records(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> _Members:
-    members = _Members()
+def _apply_member_records(
+    records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]], members: _Members
+) -> _Members:
+    """Apply decisions about members in their order; return the members, which have the ignored ones with reasons."""
     for record in records:
         content = contents.get(record.body_hash)
         if content is None:
@@ -254,12 +246,12 @@ def _apply_member_record(members: _Members, record: Record, content: Mapping[str
         if content.get("role") not in ROLES:
             return "there is no such role"
         grant = (int(content.get("after_sequence", 0)), str(content["role"]))
-        members.machines[target.id] = _replace_machine(target, roles=(*target.roles, grant))
+        members.machines[target.id] = replace(target, roles=(*target.roles, grant))
     elif record.kind == REVOKE:
         last_sequence = int(content.get("last_sequence", 0))
         if target.last_sequence is not None:
             last_sequence = min(last_sequence, target.last_sequence)
-        members.machines[target.id] = _replace_machine(target, last_sequence=last_sequence)
+        members.machines[target.id] = replace(target, last_sequence=last_sequence)
     return ""
 
 
@@ -284,6 +276,21 @@ def _apply_join(members: _Members, record: Record, content: Mapping[str, Any]) -
     return ""
 
 
+def admit_machine(state: TeamState, join: Record, content: Mapping[str, Any]) -> TeamState | None:
+    """Return the state with one more machine; None if only an evaluation of all records can tell it.
+
+    A join that follows every other record about members comes last in their order, so it is enough to apply it. In a
+    team of a thousand machines that spares the evaluation of two thousand records for each that joins.
+    """
+    follows_all = len(state.member_heads) < MAX_PARENTS and set(state.member_heads) <= set(join.parents)
+    if state.ignored or not follows_all:
+        return None  # another order might make an ignored record count
+    members = _Members(machines=dict(state.machines), open_invites=dict(state.open_invites))
+    if _apply_member_records([join], {join.body_hash: content}, members).ignored:
+        return None
+    return replace(state, machines=members.machines, open_invites=members.open_invites, member_heads=(join.hash,))
+
+
 def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Machine:
     return Machine(
         id=record.writer,
@@ -292,11 +299,6 @@ def _build_machine(record: Record, content: Mapping[str, Any], role: str) -> Mac
         public_key=str(content["public_key"]),
         roles=((0, role),),
     )
-
-
-def _replace_machine(machine: Machine, **changes: Any) -> Machine:
-    fields = {name: getattr(machine, name) for name in Machine.__dataclass_fields__}
-    return Machine(**{**fields, **changes})
 
 
 def _find_objection(record: Record, machines: Mapping[str, Machine]) -> str:
@@ -348,9 +350,9 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
 def _find_heads(records: Sequence[Record]) -> tuple[str, ...]:
     """Return the records that no other record names as a parent, decisions before texts, as many as a record may name.
 
-    Counts and mutes are left out: each machine's last one counts, whatever it had seen.
+    What a machine says about itself alone is left out.
     """
-    decisions = [record for record in records if record.kind not in _OWN_KINDS]
+    decisions = [record for record in records if record.kind not in OWN_KINDS]
     named_parents = {parent for record in decisions for parent in record.parents}
     heads = [record for record in decisions if record.hash not in named_parents]
     heads.sort(key=lambda record: (record.kind in (PUBLISH, REVISE, JOIN), record.hash))

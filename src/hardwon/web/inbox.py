@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hardwon.actions.team import list_waiting, open_team
+from hardwon.actions.team_decisions import list_waiting, open_team
 from hardwon.handoff.handoffs import read_page
 from hardwon.lessons import manifest, review_queue
 from hardwon.store.memories import list_memories

@@ -5,8 +5,8 @@ A decision is written to this machine's log; the worker exchanges it with the se
 
 from __future__ import annotations
 
-from hardwon.actions import team as team_actions
-from hardwon.actions.team import Arrival, Team
+from hardwon.actions import team_decisions
+from hardwon.actions.team_decisions import Arrival, Team
 from hardwon.errors import UserError
 from hardwon.lessons.replay import describe_replay
 from hardwon.store.approvals import VIEWER
@@ -22,7 +22,7 @@ def show_version(request: PageRequest) -> PageContent:
         "arrival": arrival,
         "path": path,
         "place": find_place(request, path),
-        "fields": team_actions.describe_arrival(arrival),
+        "fields": team_decisions.describe_arrival(arrival),
         "replay": describe_replay(arrival.replay) if arrival.replay else "",
     }
     return PageContent("team.html", values)
@@ -33,9 +33,9 @@ def accept(request: PageRequest) -> Redirect:
     team, arrival = _find_waiting(request)
     location = find_next_path(request, f"/team/{arrival.version.hash}")
     if not arrival.is_approved:
-        team_actions.approve_version(team, arrival.subject, arrival.version.hash)
+        team_decisions.approve_version(team, arrival.subject, arrival.version.hash)
         return Redirect(f"/team/{arrival.version.hash}", f"Approved for the team: {arrival.title}")
-    return Redirect(location, team_actions.accept_arrival(team, arrival, VIEWER))
+    return Redirect(location, team_decisions.accept_arrival(team, arrival, VIEWER))
 
 
 def reject(request: PageRequest) -> Redirect:
@@ -43,14 +43,14 @@ def reject(request: PageRequest) -> Redirect:
     if not arrival.is_approved:
         raise UserError("a proposal waits until a reviewer approves or retires it", "")
     location = find_next_path(request, f"/team/{arrival.version.hash}")
-    team_actions.reject_arrival(team, arrival)
+    team_decisions.reject_arrival(team, arrival)
     return Redirect(location, f"Rejected here: {arrival.title}")
 
 
 def _find_waiting(request: PageRequest) -> tuple[Team, Arrival]:
     """Return what waits under the hash in the path, which names exactly what the person saw."""
-    team = team_actions.open_team(request.home, request.connection)
-    for arrival in team_actions.list_waiting(team) if team else ():
+    team = team_decisions.open_team(request.home, request.connection)
+    for arrival in team_decisions.list_waiting(team) if team else ():
         if team and arrival.version.hash == request.path_params["version"]:
-            return team, team_actions.replay_arrival(team, arrival)
+            return team, team_decisions.replay_arrival(team, arrival)
     raise PageNotFound

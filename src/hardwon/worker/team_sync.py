@@ -14,7 +14,7 @@ from hardwon.store import db
 
 INTERVAL_SECONDS = 60.0
 COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
-MAX_INTERVAL_SECONDS = 900.0  # while the server is away
+MAX_INTERVAL_SECONDS = 300.0  # while the server is away: how late a machine may notice that it is back
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +39,7 @@ class TeamSync:
 
     def _exchange(self) -> None:
         # Imported here because only machines in a team need cryptography and the network.
-        from hardwon.actions.team import Team, apply_state, report_counts
+        from hardwon.actions.team_decisions import Team, apply_state, report_counts
         from hardwon.team import client
 
         try:

@@ -17,7 +17,8 @@ from hardwon.store import db
 from hardwon.team import record as team_record
 from hardwon.team.record import MEMBERS, MachineKey, Record, create_key, derive_team_id
 from hardwon.team.replica import Message, Replica
-from hardwon.team.state import ADMIN, ERASED, PROPOSER, READER, REVIEWER, compute_manifest_hash, hash_code
+from hardwon.team.state import ADMIN, ERASED, PROPOSER, READER, REVIEWER, hash_code
+from tests.support.team_manifest import compute_manifest_hash
 
 SUBJECTS = ("lesson:use-pnpm", "lesson:stage-by-name", "memory:deploy-friday")
 
@@ -34,7 +35,7 @@ class Peer:
         return self.replica.append(self.key, kind, subject, content)
 
     def send_everything(self) -> Message:
-        message = self.replica.select_missing({})
+        message = self.replica.select_after(dict.fromkeys(self.replica.read_vector(), 0))
         return Message((*message.records, *self.replica.list_fork_evidence()), message.bodies)
 
     def hash_state(self) -> str:
@@ -121,7 +122,7 @@ class FiveMachines(RuleBasedStateMachine):
         body = team_record.encode_body({"text": "the other branch"})
         if previous is None:
             return
-        second = team_record.write_record(peer.key, previous.team, previous, "mute", subject, (), body)
+        second = team_record.sign_record(peer.key, previous.team, previous, "mute", subject, (), body)
         receiver = self.random.choice(self.peers)
         receiver.replica.receive(Message((second,), {second.body_hash: body}))
 

@@ -1,0 +1,65 @@
+"""What a machine alone feels of its team: `team pull --once` in a job, and hooks while the server is down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+from hook import PROGRAM, denied, environment, hook, lesson, run_hardwon, start
+from measure import Case, interleaved, once
+
+PULLS = 10
+HOOK_ROUNDS = 40
+WARM_UP = 5
+
+
+def measure_local_costs(folder: Path, url: str, setup_code: str, stop_server: Callable[[], None]) -> dict[str, float]:
+    """Return the seconds of a pull into an empty home, beside the bare program, and hooks with and without a team."""
+    member, alone = str(folder / "member"), str(folder / "alone")
+    for home in (member, alone):
+        os.makedirs(home, 0o700)
+        record = lesson(0, r"\bgit push --force\b", "hold")
+        Path(home, "lessons.json").write_text(json.dumps({"lessons": [record]}))
+        run_hardwon(home, "lessons", "build", "--yes")
+    run_hardwon(member, "team", "join", url, setup_code)
+    run_hardwon(member, "team", "share", str(record["slug"]), "--yes")
+    token = subprocess.run(
+        [PROGRAM, "team", "token", "ci"], env=environment(member), capture_output=True, text=True, check=True
+    ).stdout.strip()
+    pull_seconds, program_seconds = measure_pulls(folder, url, token)
+    for home in (member, alone):
+        start(home, 1)
+    stop_server()
+    cases = [
+        hook("without a team", alone, "git push --force", denied),
+        hook("server down", member, "git push --force", denied),
+    ]
+    costs = interleaved(cases, rounds=HOOK_ROUNDS, warm_up=WARM_UP, environment=environment(alone))
+    for home in (member, alone):
+        run_hardwon(home, "stop")
+    if any(cost.wrong for cost in costs.values()):
+        raise SystemExit("error: a hook did not hold the call")
+    with_team, without_team = costs["server down"], costs["without a team"]
+    return {
+        "pull_seconds": round(pull_seconds, 2),
+        "pull_x_program": round(pull_seconds / program_seconds, 2),
+        "hook_cpu_ratio": round(with_team.cpu / without_team.cpu, 2),
+        "hook_wall_ratio": round(with_team.wall / without_team.wall, 2),
+    }
+
+
+def measure_pulls(folder: Path, url: str, token: str) -> tuple[float, float]:
+    """Return the median seconds of `team pull --once` and of `--version`; after each pull a call must be held."""
+    pull_samples, program_samples = [], []
+    for number in range(PULLS):
+        home = str(folder / f"job-{number}")
+        pull = Case("pull", (PROGRAM, "team", "pull", "--once", "--url", url, "--token", token))
+        pull_samples.append(once(pull, number, environment(home)).wall)
+        program_samples.append(once(Case("version", (PROGRAM, "--version")), number, environment(home)).wall)
+        if not once(hook("job", home, "git push --force", denied), number, environment(home)).right:
+            raise SystemExit("error: the call was not held after a pull")
+    return median(pull_samples) / 1000, median(program_samples) / 1000
