@@ -41,7 +41,7 @@ def test_hits_are_shown_best_first_with_their_passages_and_what_they_cost_to_rea
     lines = shown.splitlines()
     assert lines[0] == "2 results, best first. Read one in full: hardwon show ID"
     assert lines[2] == "O1 · bugfix · 2026-11-12 12:00 · ~19 tokens · src/auth/token.py"
-    assert lines[3].startswith("  *token refresh* raced with logout ")
+    assert lines[3].startswith("  token refresh raced with logout ")
     assert shown.index("O1 ·") < shown.index("S1 ·") and "getUserById" not in shown
     assert max(map(cell_len, lines)) <= 80
 
@@ -97,6 +97,11 @@ def test_the_output_for_machines_has_reasons_and_readable_times(house: House, ki
     (hit,) = found["hits"]
     assert (hit["id"], hit["at"], hit["kind"]) == ("O2", "2026-11-12T12:01:00Z", "observation")
     assert hit["why"] and hit["files"] == ["src/users.py"] and hit["session"] == "first"
+
+
+def test_a_flag_is_a_word_to_search_for(house: House, kite: str) -> None:
+    found = house.ok("search", "--refresh", "token", cwd=kite, env=WIDE).out
+    assert "O1 · bugfix" in found and "*token" not in found
 
 
 def test_a_timeline_marks_what_it_lies_around(house: House, kite: str) -> None:

@@ -61,7 +61,8 @@ class _Line:
     cost: str
 
 
-@click.command()
+# An option that search does not have is a word to search for: people look for flags.
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1)
 @project_option
 @all_option
@@ -90,8 +91,8 @@ def search(
 ) -> None:
     """Search this project's history for WORDS, best first.
 
-    WORDS may be a question, an identifier, a path or an id. Words such as "yesterday" or "in October" are a filter.
-    The exit code is 1 if nothing is found.
+    WORDS may be a question, an identifier, a flag, a path or an id. Words such as "yesterday" or "in October" are a
+    filter. The exit code is 1 if nothing is found.
     """
     home, now, query = paths.get_home(), clock.now(), " ".join(words)
     if not query.strip() and not any((kinds, type_, concept, file, host, since, until)):
@@ -245,10 +246,11 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
         echo_styled(f"  asked: {to_printable_line(hit.asked, get_width() - 9)}", dim=True)
     elif not hit.text.lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
         echo_styled(f"  {to_printable_line(hit.title, get_width() - 2)}")
-    begin, end = "*", "*"
+    text = make_printable(hit.text)
+    # Only colours mark words: signs around them would change the code that a reader copies.
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-        begin, end = "\x01", "\x02"  # take no column, and cannot be in printable text
-    for line in wrap_cells(mark_text(make_printable(hit.text), hit.marks, begin, end), get_width() - 2):
+        text = mark_text(text, hit.marks, "\x01", "\x02")  # take no column, and cannot be in printable text
+    for line in wrap_cells(text, get_width() - 2):
         coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
         click.echo(f"  {coloured}")
 

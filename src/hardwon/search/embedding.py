@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
+from hardwon.search.matches import STEM_ENDINGS, stem_word
+
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
@@ -35,6 +37,7 @@ _IDEOGRAPH = (
 )
 _WORD_PATTERN = regex.compile(rf"[{_IDEOGRAPH}]|[^\s\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}}{_IDEOGRAPH}]+")
 _INVISIBLE_PATTERN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
+_PREFIX = regex.compile(r"^(?:un|re|non|pre)(?=\w{4})")
 _CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
 
 
@@ -64,6 +67,17 @@ class Model:
             lengths = numpy.sqrt((sums * sums).sum(axis=1, keepdims=True))
             vectors[positions] = numpy.divide(sums, lengths, out=numpy.zeros_like(sums), where=lengths > 0)
         return vectors
+
+    def has_word(self, word: str) -> bool:
+        """Return whether the table has a word as a whole, perhaps with another ending or prefix.
+
+        Of the words of a question it lacks names: `deno`, `goreleaser`.
+        """
+        stem = stem_word(word)
+        if word in self._row_by_piece or any(stem + ending in self._row_by_piece for ending in STEM_ENDINGS):
+            return True
+        unprefixed = _PREFIX.sub("", word)
+        return stem in self._row_by_piece or (unprefixed != word and self.has_word(unprefixed))
 
     def find_rows(self, text: str) -> list[int]:
         """Return the rows of the table for a text's words and pieces of words, in order."""

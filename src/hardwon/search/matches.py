@@ -26,6 +26,7 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,400}\)")
 _MARKUP = re.compile(
     r"^[ \t]*(?:```|~~~)\w*[ \t]*$|^[ \t]*#{1,6}[ \t]+|\*\*|^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[-: \t]*$", re.M
 )
+_SENTENCE_START = re.compile(r"\n+|[.!?:] +(?=\W*[A-Z0-9])")
 _GAP = re.compile(r"\s+|[-_./]")
 _PLURAL_ABBREVIATION = re.compile(r"[A-Z]{2,}s")  # URLs
 _CONTRACTION = re.compile(r"\b\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b")
@@ -36,8 +37,8 @@ _QUESTION_WORD_TEXT = (
 )
 _QUESTION_WORDS = frozenset(_QUESTION_WORD_TEXT.split())
 _STEM_ENDING_TEXT = "ations ation ings ing ions ion ies ied ers er ed es ly s e y"  # the longest first
-_STEM_ENDINGS = tuple(_STEM_ENDING_TEXT.split())
-_WORD_ENDINGS = frozenset(["", "d", "r", "rs", "ment", "ments", "able", "al", "or", "ors", "ity", *_STEM_ENDINGS])
+STEM_ENDINGS = tuple(_STEM_ENDING_TEXT.split())
+_WORD_ENDINGS = frozenset(["", "d", "r", "rs", "ment", "ments", "able", "al", "or", "ors", "ity", *STEM_ENDINGS])
 _SHORT_WORD_ENDINGS = frozenset(["", "d", "s", "es", "ed", "er", "ing"])  # of words such as `go`, that begin many
 _MIN_STEM, _MAX_ENDING = 3, 7
 
@@ -169,13 +170,13 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
 
 
 def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
-    """Return part of a text on one line, from a little before `start`, cut between words."""
-    begin = max(start - max_chars // 6, 0)
+    """Return part of a text on one line, from the beginning of the sentence that `start` is in, cut between words."""
+    begin = max(start - max_chars // 3, 0)
     if begin:
-        # Begin at a line or sentence if there is one nearby, else at a word.
-        lead = text[begin:start]
-        breaks = [match.end() for match in re.finditer(r"\n+|[.!?:] +", lead)]
-        begin += breaks[0] if breaks else (lead.find(" ") + 1)
+        # Begin at the nearest line or sentence before, else at a word a little before.
+        breaks = [match.end() for match in _SENTENCE_START.finditer(text, begin, start)]
+        begin = max(start - max_chars // 6, 0)
+        begin = breaks[-1] if breaks else begin + text[begin:start].find(" ") + 1
         for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
             if link.start() < begin < link.end():
                 begin = link.start()
@@ -239,7 +240,7 @@ def _find_word(text: str, lowered: str, word: str) -> Iterator[tuple[int, int]]:
     `str.find` looks for the stem, which is ten times as fast as a pattern for all words.
     """
     is_plain = word.isascii()
-    stem, count = _stem_word(word) if is_plain else word, 0
+    stem, count = stem_word(word) if is_plain else word, 0
     start = lowered.find(stem)
     while start >= 0 and count < MAX_POSITIONS:
         end = start + len(stem)
@@ -283,10 +284,11 @@ def _find_word_end(text: str, position: int, stem: str, endings: frozenset[str])
 
 
 @lru_cache(maxsize=1_000)
-def _stem_word(word: str) -> str:
+def stem_word(word: str) -> str:
+    """Return a word without its ending; not a stem of the language, but the same for most forms of a word."""
     if not word.isalpha():
         return word
-    for ending in _STEM_ENDINGS:
+    for ending in STEM_ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM:
             return word[: -len(ending)]
     return word

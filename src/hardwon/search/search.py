@@ -189,6 +189,7 @@ class _Search:
     ) -> None:
         self._connection, self._home, self._model, self._filters = connection, home, model, filters
         self._query, self._words, self._files = query, split_query(query), _extract_files(query)
+        self._marked_words = [*self._words, *dict.fromkeys(find_whole_names(query).values())]
         self._projects = documents.find_project_numbers(connection, project)
         self._scope = documents.build_scope(self._projects) if project else documents.FULL_SCOPE
         if filters.since or filters.until:
@@ -220,13 +221,32 @@ class _Search:
         return [item for item in ranked if item.score >= min_score and _has_evidence(item)]
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
-        names = [name for name in list_names(self._query) if not records.parse_id(name)]
-        has_names = all(any(_has_name(item, name) for item in ranked) for name in names)
-        min_strength = MIN_STRENGTH if has_names else MIN_STRENGTH_WITHOUT_NAME
-        if any(item.strength >= min_strength for item in ranked):
+        if self._lacks_name(ranked):
+            return any(item.strength >= MIN_STRENGTH_WITHOUT_NAME for item in ranked)
+        if any(item.strength >= MIN_STRENGTH for item in ranked):
             return True
         has_words = any(item.match.coverage >= NO_WORDS_COVERAGE for item in ranked)
         return not has_words and any(item.meaning >= MIN_MEANING for item in ranked)
+
+    def _lacks_name(self, ranked: Sequence[RankedRecord]) -> bool:
+        """Return whether the query has a name that no candidate has, or a word that the model and they do not have."""
+        if self._model is not None:
+            found_words = {word for item in ranked for word in item.match.words}
+            missing_words = [word for word in self._words if word.isascii() and word.isalpha()]
+            missing_words = [word for word in missing_words if word not in found_words]
+            if not all(map(self._model.has_word, missing_words)):
+                return True
+        for name in list_names(self._query):
+            if records.parse_id(name):
+                continue
+            if not any(_has_name(item, name) for item in ranked):
+                return True
+            if len(split_query(name)) > 1:
+                # Records may have `session`, `state` and `dir`, but not `getSessionStateDir`.
+                match = documents.build_match_query([squeeze_identifier(name)])
+                if not documents.find_matches(self._connection, match, self._scope, 1):
+                    return True
+        return False
 
     def _apply_priors(self, item: RankedRecord, now: float, current_projects: Sequence[int]) -> float:
         """Return the score: higher for a new record, the current project and a named file, lower if it says nothing."""
@@ -345,7 +365,7 @@ class _Search:
             concepts=tuple(record["concepts"]),
             score=round(result.score, 4),
             why=tuple(self._explain(result, neighbour)),
-            marks=tuple(find_marks(excerpt, [*self._words, *find_whole_names(self._query).values()])),
+            marks=tuple(find_marks(excerpt, self._marked_words)),
             alike=alike_count,
             coverage=round(result.match.coverage, 3),
         )

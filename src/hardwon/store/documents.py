@@ -481,21 +481,6 @@ def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
     return " AND ".join("(" + " OR ".join(f'"{word}"{suffix}' for word in group) + ")" for group in groups if group)
 
 
-def count_matches(connection: Connection, match: str, scope: Scope, limit: int) -> int:
-    """Return how many documents of the scope match, counted up to a limit."""
-    total = 0
-    for low, high in scope:
-        total += fetch_value(
-            connection,
-            """
-            select count(*) from (
-                select 1 from document_words where document_words match ? and rowid between ? and ? limit ?)
-            """,
-            *(match, low, high, limit - total),
-        )
-    return total
-
-
 def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -> list[int]:
     """Return the documents of the scope that match, so many at most, in each range the latest first."""
     document_ids: list[int] = []

@@ -68,6 +68,9 @@ def test_a_name_that_no_record_has_is_not_answered_by_the_words_around_it(librar
     assert library.ids("how are packfiles streaming") == [answer]
     assert library.ids("how are packfiles streaming from GitHub") == [answer]
     assert library.ids("did we try Kafka for streaming packfiles") == []
+    # The parts of a name do not make the name.
+    assert library.ids("which streaming source and target are slow") == [answer]
+    assert library.ids("which streamingSource and target are slow") == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
         == "Fix Use run.py: make up"
     )
     linked = "Some words. " * 20 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
-    assert cut_excerpt(linked, linked.index(", line")) == "…policy.py, line 19."
+    assert cut_excerpt(linked, linked.index(", line")) == "…See policy.py, line 19."
     assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
         "getToken",
         "TOKEN_x",

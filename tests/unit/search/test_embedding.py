@@ -128,3 +128,8 @@ def test_numpy_is_imported_only_with_a_model() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "False True\n"
+
+
+def test_names_of_tools_are_no_words_of_the_model(model: embedding.Model) -> None:
+    assert all(map(model.has_word, ["worker", "workers", "reworded", "lookups"]))
+    assert not any(map(model.has_word, ["deno", "goreleaser"]))

@@ -488,7 +488,7 @@ def test_every_word_of_a_scope_is_counted_in_that_scope_alone(library: Library) 
         library.observe("rare there", project=BOAT, session=f"b{number}")
     library.refresh()
     scope = documents.build_scope(documents.find_project_numbers(library.connection, KITE))
-    assert documents.count_matches(library.connection, documents.build_match_query(["rare"]), scope, 100) == 1
+    assert len(documents.find_matches(library.connection, documents.build_match_query(["rare"]), scope, 100)) == 1
 
 
 def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Library) -> None:
