@@ -14,7 +14,8 @@ from hardwon.store.reflection_types import Evidence
 
 def list_statements(draft: Draft) -> list[Statement]:
     statements = [*draft.summary, *draft.decisions, *draft.failed, *draft.open_ends, *draft.resume]
-    statements += [Statement(entry.text, entry.evidence) for entry in (*draft.findings, *draft.memories)]
+    statements += [Statement(finding.text, finding.evidence) for finding in draft.findings]
+    statements += [Statement(memory.text, memory.evidence) for memory in draft.memories]
     return statements + [Statement(entry.problem, entry.evidence) for entry in draft.lessons]
 
 

@@ -166,11 +166,11 @@ def test_a_sub_agents_transcript_is_no_session(desk: Desk) -> None:
 @pytest.mark.parametrize("is_subagent", [True, False])
 def test_the_work_of_a_sub_agent_of_codex_is_no_session_that_was_left(desk: Desk, is_subagent: bool) -> None:
     parent, thread = "019f5500-0feb-79c0-a61c-f45ef5610725", "019f5500-c2a3-7ab3-b156-31d8a92b0204"
-    meta = {"id": thread, "cwd": "/home/dev/kite", "source": "cli"}
+    meta: dict[str, Any] = {"id": thread, "cwd": "/home/dev/kite", "source": "cli"}
     if is_subagent:
         meta |= {"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent}}}, "session_id": parent}
     call = {"type": "function_call", "name": "shell", "call_id": "c1", "arguments": '{"command": ["make", "tail"]}'}
-    items = [call, {"type": "function_call_output", "call_id": "c1", "output": "ok"}]
+    items: list[dict[str, Any]] = [call, {"type": "function_call_output", "call_id": "c1", "output": "ok"}]
     for prompt, answer in (("Sew the tail of the kite.", "The tail is sewn."), ("Now the string.", "It is tied.")):
         items += [
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]},
