@@ -105,7 +105,7 @@ _TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
-    r"(?:(?:scope|context|background):|here(?:'s|’s| is| are)"
+    r"(?:(?:scope|context|background):|(?:this|that|these|those) (?:can|could|may|would)\b|here(?:'s|’s| is| are)"
     r"|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
     re.I,
 )
