@@ -35,5 +35,5 @@ def _below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
 def _steps(path: str, host: str) -> list[Step]:
     reader = load_transcript_module(host).Reader()
     with open(path, "rb") as file:
-        lines = [file.read()] if host in ("opencode", "kilo") else list(file)
+        lines = [file.read()] if host in ("opencode", "kilo", "cline") else list(file)
     return [step for number, line in enumerate(lines, 1) for step in reader.read_line(number, line)]
