@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardwon.agents.transcript_steps import Step
 from hardwon.shell.failures import (
@@ -24,6 +24,7 @@ from hardwon.shell.failures import (
     list_working_commands,
 )
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SimpleCommand
+from hardwon.text.characters import fold_case
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, frozen, replace
 
 ZSH_COMMAND_SIGN = "="  # zsh expands a word that starts with it to the path of a command, as in `echo ===`
@@ -38,15 +39,14 @@ _MISSING_PROGRAM = re.compile(
     r"|exec: \"(?P<go>[^\"]+)\": executable file not found"
     r"|'?(?P<cmd>[^\s']+)'? is not recognized as (?:an internal|the name)"
 )
-# How programs call a word unknown. It counts only together with a word of the call.
+# How programs call a word unknown, in lower case. It counts only together with a word of the call.
 _BLAMES = re.compile(
     r"\bun(?:known|recogni[sz]ed|expected|supported|defined)\b|\b(?:invalid|illegal|ambiguous|malformed|bad|missing)\b"
     r"|\bno (?:such|longer|rule|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
     r"|\bnot (?:an?|found|defined|recogni[sz]ed|supported|valid|allowed|available|exist|have|contain|match|accept)\b"
     r"|\b(?:could|can|was|did|does) ?n[o']t (?:be )?(?:find|found|create|open|exist|have|contain|match|support|accept)"
     r"|n't (?:find|have|exist|support|accept|expected|valid)|\bfailed to (?:spawn|find)|\breplaced by\b"
-    r"|\bdid you mean\b|\bnot running\b",
-    re.I,
+    r"|\bdid you mean\b|\bnot running\b"
 )
 # Every such line has one of these, which are found faster than the pattern.
 _BLAME_MARKS = (
@@ -188,7 +188,7 @@ def find_blaming_line(command: str, text: str) -> str:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
     names = {_fold_option(word.partition("=")[0]) for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])}
     for index, raw_line in enumerate(lines):
-        start = raw_line[:MAX_QUOTE_LENGTH].lower()
+        start = fold_case(raw_line[:MAX_QUOTE_LENGTH])
         if not any(mark in start for mark in _BLAME_MARKS) or not _BLAMES.search(start):
             continue
         if " " not in start:  # a value that a script printed: `undefined`
@@ -281,14 +281,13 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "") -> str:
 def find_named_word(command: SimpleCommand, line: str) -> str:
     """Return the word of a command that the error names, an option without its value; "" if none."""
     words = [word for word in _list_literal_words(command) if word != command.program]
-    if letter_option := _LETTER_OPTION.search(line):
-        letter = letter_option[1] or letter_option[2]
-        return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
-    for match in _WRONG_VALUE.finditer(line):
-        if any(match["quoted"] in word.partition("=") for word in words):
-            return match["quoted"]
-    after_nouns, named = _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
-    is_blame = bool(_BLAMES.search(line)) and not _ABOUT_CODE.search(line)
+    names = _find_line_names(line)
+    if names.letter:
+        return next((f"-{names.letter}" for word in words if re.match(rf"-\w*{names.letter}", word)), "")
+    for value in names.wrong_values:
+        if any(value in word.partition("=") for word in words):
+            return value
+    after_nouns, named, is_blame = names.after_nouns, names.named, names.is_blame
     between_colons = line.split(": ")[1:-1] if is_blame else []  # `cat: notes.txt: No such file or directory`
     for token in (*after_nouns, *named, *between_colons):
         if word := _find_word(words, token):
@@ -310,6 +309,28 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
         if len(options) == 1 and not after_nouns and not named and _UNNAMED_OPTION.search(line):
             return options[0].partition("=")[0]
     return ""
+
+
+class _LineNames(NamedTuple):
+    """What an error line says, whatever the command: the names in it, and whether it calls one of them unknown."""
+
+    letter: str
+    wrong_values: list[str]
+    after_nouns: list[str]
+    named: list[str]
+    is_blame: bool
+
+
+@lru_cache(maxsize=64)  # a line is compared with each command of a call
+def _find_line_names(line: str) -> _LineNames:
+    letter_option = _LETTER_OPTION.search(line)
+    return _LineNames(
+        letter=(letter_option[1] or letter_option[2]) if letter_option else "",
+        wrong_values=[match["quoted"] for match in _WRONG_VALUE.finditer(line)],
+        after_nouns=_list_tokens(_AFTER_NOUN, line),
+        named=_list_tokens(_NAMED, line),
+        is_blame=bool(_BLAMES.search(fold_case(line))) and not _ABOUT_CODE.search(line),
+    )
 
 
 def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:

@@ -139,8 +139,7 @@ def iter_ended_calls(connection: Connection, tools: Iterable[str]) -> Iterator[S
         f"select {', '.join(_CALL_COLUMNS)} from calls where tool in ({qmarks}) and outcome != '' order by id desc",
         tool_names,
     )
-    for row in rows:
-        yield ScannedCall(*row)
+    yield from map(ScannedCall._make, rows)
 
 
 def read_scan_progress(connection: Connection) -> tuple[dict[str, int], int]:
