@@ -164,8 +164,19 @@ _COMPLAINT = re.compile(
 )
 # Every such line has one of these, which are found faster than the pattern.
 _COMPLAINT_MARKS = (
-    *("nknown", "nrecogni", "nexpected", "nvalid", "llegal", "bad ", "o such", " not ", "issing s", "o rule to"),
-    "o module",
+    *(
+        "nknown",
+        "nrecogni",
+        "nexpected",
+        "nvalid ",
+        "llegal ",
+        "bad ",
+        "o such ",
+        "s not a ",
+        " not found",
+        " not defined",
+    ),
+    *("issing script", "o rule to make", "o module named", "n't expected"),
 )
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
