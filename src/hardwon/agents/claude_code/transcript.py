@@ -64,20 +64,15 @@ _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook block
 _NotObject = str | int | float | bool | list[Any] | None
 
 
-class _Provenance(msgspec.Struct):
-    """The fields that tell whether a person typed something."""
-
+class _Attachment(msgspec.Struct):
+    type: Any = None
+    commandMode: Any = "prompt"
+    prompt: Any = None
     isMeta: Any = None
     isSidechain: Any = None
     planContent: Any = None
     sourceToolUseID: Any = None
     origin: Any = None
-
-
-class _Attachment(_Provenance):
-    type: Any = None
-    commandMode: Any = "prompt"
-    prompt: Any = None
 
 
 class _Message(msgspec.Struct):
@@ -95,7 +90,7 @@ class _ResultDetail(msgspec.Struct):
     stderr: Any = None
 
 
-class _Line(_Provenance):
+class _Line(msgspec.Struct):
     """The fields that are used: the others, half of a transcript, are skipped without creating objects for them."""
 
     type: Any = None
@@ -111,6 +106,11 @@ class _Line(_Provenance):
     message: _Message | _NotObject = None
     attachment: _Attachment | _NotObject = None
     toolUseResult: _ResultDetail | _NotObject = None
+    isMeta: Any = None
+    isSidechain: Any = None
+    planContent: Any = None
+    sourceToolUseID: Any = None
+    origin: Any = None
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
@@ -192,7 +192,7 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_transcript_head(head: bytes) -> bool:
-    # Qwen Code writes lines of the same form, each with its provenance.
+    # Qwen Code writes lines of the same form, each with its wire.
     wires = [wire for wire in parse_opening_objects(head) if "provenance" not in wire]
     return any(keys <= wire.keys() for wire in wires for keys in _OPENING_KEYS)
 
@@ -272,11 +272,11 @@ def _extract_command(text: str) -> str:
     return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
 
 
-def _can_be_typed(provenance: _Provenance) -> bool:
+def _can_be_typed(wire: _Line | _Attachment) -> bool:
     """Return False for a sub-agent's task, a skill's body, an accepted plan and what else the program says as user."""
-    if provenance.isMeta or provenance.isSidechain or provenance.planContent or provenance.sourceToolUseID:
+    if wire.isMeta or wire.isSidechain or wire.planContent or wire.sourceToolUseID:
         return False
-    origin = provenance.origin
+    origin = wire.origin
     return not isinstance(origin, dict) or bool(origin.get("kind", "human") == "human")
 
 
