@@ -176,7 +176,7 @@ _COMPLAINT_MARKS = (
         " not found",
         " not defined",
     ),
-    *("issing script", "o rule to make", "o module named", "n't expected"),
+    *("issing script", "o rule to make", "o module named"),
 )
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
