@@ -89,17 +89,20 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
             text = f"{call.cwd}/{call.file}\n{call.content}"
         text = fold_case(text)
         present = [entry for literal, group in entries_by_literal.items() if literal in text for entry in group]
+        # A denied call did not run, so it says nothing about the trigger.
+        if not present or call.outcome == "denied":
+            continue
+        folders = list_folders(call.cwd)
         possible = [
             entry
             for entry in present
             if call.tool in entry.tools
+            and is_in_scope(entry.project, folders)  # most candidates are limited to their project
             and all(literal in text for literal in literals_by_entry[entry.id])
             and _has_rough_match(rough_patterns[entry.id], call.command)
         ]
-        # A denied call did not run, so it says nothing about the trigger.
-        if not possible or call.outcome == "denied":
+        if not possible:
             continue
-        folders = list_folders(call.cwd)
         matchable_call = prepare_call(to_event(call), project_root=find_root(call.cwd), equivalent_folders=folders)
         for entry in possible:
             if match_entry(entry, matchable_call, search):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from hardwon import clock
@@ -437,10 +437,11 @@ def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]
     return {"type": "project", "path": folders[0]}
 
 
-def clean_episodes(mined_episodes: Sequence[MinedEpisode]) -> Sequence[MinedEpisode]:
-    """Redact the episodes; one check of all texts suffices for most batches."""
+def clean_episodes(mined_episodes: Sequence[MinedEpisode], clean: Set[str] = frozenset()) -> Sequence[MinedEpisode]:
+    """Redact the episodes; one check of all texts suffices for most batches. Texts in `clean` were redacted before."""
     # A command stands several times in a body.
-    texts = list({text: None for episode in mined_episodes for text in collect_strings(episode.body)})
+    body_texts = {text: None for episode in mined_episodes for text in collect_strings(episode.body)}
+    texts = [text for text in body_texts if text not in clean]
     return (
         mined_episodes
         if clean_texts(texts) == texts

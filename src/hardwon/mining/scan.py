@@ -414,9 +414,13 @@ class _PortionBuilder:
                 self._build_call(step, self._call_outcomes.get(call_id, "")) for call_id, step in self._calls.items()
             ),
             outcomes=tuple(self._earlier_outcomes.items()),
-            episodes=tuple(proposals.clean_episodes(list(self._episodes.values()))),
+            episodes=tuple(proposals.clean_episodes(list(self._episodes.values()), self._list_clean_texts())),
             withdrawn_tags=tuple(self._cancellations),
         )
+
+    def _list_clean_texts(self) -> set[str]:
+        """Return the calls' commands: most of an episode's text, and `_clean_steps` has redacted them."""
+        return {step.command for step in self._calls.values()} if self._episodes else set()
 
     def _build_pending_key(self, call: str) -> str:
         return f"{self._file.path} {call}"

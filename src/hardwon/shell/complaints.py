@@ -8,8 +8,11 @@ its own here.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-# How programs call a word unknown. It counts only together with a word of the call.
+from hardwon.text.characters import fold_case
+
+# How programs call a word unknown, in lower case. It counts only together with a word of the call.
 _BLAME = re.compile(
     r"\b(?:un(?:known|recogni[sz]ed|expected|supported|defined|registered|available)|in(?:valid|correct)|illegal|ambiguous"
     r"|malformed|bad|missing)\b"
@@ -17,8 +20,7 @@ _BLAME = re.compile(
     r"|(?:\bnot|\bcannot|n't) (?:be )?(?:an?|found|find|defined|recogni[sz]ed|registered|supported?|valid|allowed"
     r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|load|take|understand|part of)\b"
     r"|\b(?:failed|unable) to (?:spawn|find|locate|resolve|load)|\breplaced (?:by|with)\b|\bdid you mean\b"
-    r"|\bnot running\b",
-    re.I,
+    r"|\bnot running\b"
 )
 # Every such line has one of these, which are found faster than the pattern; without the letters that may be capitals.
 _BLAME_MARKS = (
@@ -63,11 +65,12 @@ def may_blame(text: str) -> bool:
     return any(mark in text for mark in _BLAME_MARKS)
 
 
+@lru_cache(maxsize=64)
 def is_blame(line: str) -> bool:
     """Return whether a line calls something unknown, and is not about the code under work."""
     if not may_blame(line):
         return False
-    return _BLAME.search(line) is not None and not _ABOUT_CODE.search(line)
+    return _BLAME.search(fold_case(line)) is not None and not _ABOUT_CODE.search(line)
 
 
 def is_noun(word: str) -> bool:
@@ -75,6 +78,7 @@ def is_noun(word: str) -> bool:
     return _NOUN.fullmatch(word) is not None
 
 
+@lru_cache(maxsize=64)  # a line is compared with each command of a call
 def list_named_words(line: str) -> tuple[list[str], list[str]]:
     """Return the words that a line names: those after a noun such as "option", and all others."""
     return _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)

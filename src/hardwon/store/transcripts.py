@@ -80,7 +80,8 @@ def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
     )
     if portion.outcomes:
         connection.executemany(
-            "update calls set outcome = ?, waits = '' where waits = ?",
+            # The second condition lets SQLite use the partial index; without it every row of the table is read.
+            "update calls set outcome = ?, waits = '' where waits = ? and waits != ''",
             [(outcome, waits) for waits, outcome in portion.outcomes],
         )
     new_count = sum(candidates.store_episode(connection, episode) for episode in portion.episodes)
@@ -138,8 +139,7 @@ def iter_ended_calls(connection: Connection, tools: Iterable[str]) -> Iterator[S
         f"select {', '.join(_CALL_COLUMNS)} from calls where tool in ({qmarks}) and outcome != '' order by id desc",
         tool_names,
     )
-    for row in rows:
-        yield ScannedCall(*row)
+    yield from map(ScannedCall._make, rows)
 
 
 def read_scan_progress(connection: Connection) -> tuple[dict[str, int], int]:

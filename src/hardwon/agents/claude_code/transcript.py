@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-import orjson
+import msgspec
 
 from hardwon.agents.claude_code.payload import TOOL_ALIASES
 from hardwon.agents.fields import get_call_fields, get_list, get_object, get_text
@@ -60,6 +60,62 @@ _REASON_END = "Note: The user's next message may contain a correction or prefere
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 
 
+# A value of any other type than the one expected is ignored; it does not spoil the line.
+_NotObject = str | int | float | bool | list[Any] | None
+
+
+class _Attachment(msgspec.Struct):
+    type: Any = None
+    commandMode: Any = "prompt"
+    prompt: Any = None
+    isMeta: Any = None
+    isSidechain: Any = None
+    planContent: Any = None
+    sourceToolUseID: Any = None
+    origin: Any = None
+
+
+class _Message(msgspec.Struct):
+    id: Any = None
+    model: Any = None
+    content: Any = None
+    usage: Any = None
+
+
+class _ResultDetail(msgspec.Struct):
+    """The program's own record of a result, which repeats most of it."""
+
+    exitCode: Any = None
+    stdout: Any = None
+    stderr: Any = None
+
+
+class _Line(msgspec.Struct):
+    """The fields that are used: the others, half of a transcript, are skipped without creating objects for them."""
+
+    type: Any = None
+    subtype: Any = None
+    sessionId: Any = None
+    cwd: Any = None
+    uuid: Any = None
+    agentId: Any = None
+    promptId: Any = None
+    timestamp: Any = None
+    isApiErrorMessage: Any = None
+    isCompactSummary: Any = None
+    message: _Message | _NotObject = None
+    attachment: _Attachment | _NotObject = None
+    toolUseResult: _ResultDetail | _NotObject = None
+    isMeta: Any = None
+    isSidechain: Any = None
+    planContent: Any = None
+    sourceToolUseID: Any = None
+    origin: Any = None
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
 class Reader:
     """Reads lines, and remembers the last session and folder."""
 
@@ -74,38 +130,50 @@ class Reader:
         if _is_progress(line):
             return ()
         try:
-            wire = orjson.loads(line)
-        except ValueError:
-            wire, malformed = parse_line(line)
-            self.malformed += malformed
-        kind = wire.get("type") if isinstance(wire, dict) else None
-        if kind not in ("assistant", "user", "attachment", "system"):
+            wire = _decode_line(line)
+        except (ValueError, RecursionError):
+            wire = self._decode_leniently(line)
+        if wire.type not in ("assistant", "user", "attachment", "system"):
             return ()
-        if wire.get("sessionId") != self.session:
-            self.session = shorten_id(get_text(wire, "sessionId")) or self.session
-        if wire.get("cwd") != self.cwd:
-            self.cwd = truncate_path(get_text(wire, "cwd")) or self.cwd
+        if wire.sessionId != self.session:
+            self.session = shorten_id(_as_text(wire.sessionId)) or self.session
+        if wire.cwd != self.cwd:
+            self.cwd = truncate_path(_as_text(wire.cwd)) or self.cwd
         # A line without a uuid is known by what it says.
-        line_id = get_text(wire, "uuid") or blake2b(line.strip(), digest_size=12).hexdigest()
+        line_id = _as_text(wire.uuid) or blake2b(line.strip(), digest_size=12).hexdigest()
         # 1.0.x wrote sub-agents into the session's file without naming them.
-        agent = get_text(wire, "agentId") or ("sidechain" if wire.get("isSidechain") else "")
-        context = (get_text(wire, "timestamp"), self.session, agent, self.cwd)
-        if kind == "assistant":
-            if self.usage:
-                self._count_tokens(get_object(wire, "message"))
-            return _read_assistant_line(number, line_id, context, wire)
-        if kind == "user":
-            return _read_user_line(number, line_id, context, wire)
-        if kind == "attachment":
+        agent = _as_text(wire.agentId) or ("sidechain" if wire.isSidechain else "")
+        context = (_as_text(wire.timestamp), self.session, agent, self.cwd)
+        if wire.type == "attachment":
             return _read_queued_prompt(number, line_id, context, wire)
-        return [Step("compacted", number, line_id, *context)] if wire.get("subtype") == "compact_boundary" else ()
+        if wire.type == "system":
+            return [Step("compacted", number, line_id, *context)] if wire.subtype == "compact_boundary" else ()
+        if not isinstance(wire.message, _Message):
+            return ()
+        if wire.type == "user":
+            return _read_user_line(number, line_id, context, wire, wire.message)
+        if self.usage:
+            self._count_tokens(wire.message)
+        return _read_assistant_line(number, line_id, context, wire, wire.message)
 
-    def _count_tokens(self, message: JsonObject) -> None:
-        if tokens := get_object(message, "usage"):
+    def _decode_leniently(self, line: bytes) -> _Line:
+        fields, malformed = parse_line(line)
+        self.malformed += malformed
+        try:
+            return msgspec.convert(fields, _Line)
+        except ValueError:  # such as a number out of range
+            return _Line()
+
+    def _count_tokens(self, message: _Message) -> None:
+        if isinstance(tokens := message.usage, dict) and tokens:
             cached = get_count(tokens, "cache_read_input_tokens")
             tokens_in = get_count(tokens, "input_tokens") + cached + get_count(tokens, "cache_creation_input_tokens")
             usage = TokenUsage(tokens_in, get_count(tokens, "output_tokens"), cached)
-            count_usage(self.usage, get_text(message, "id"), usage)
+            count_usage(self.usage, _as_text(message.id), usage)
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_progress(line: bytes) -> bool:
@@ -124,17 +192,16 @@ def is_transcript_path(path: str) -> bool:
 
 
 def is_transcript_head(head: bytes) -> bool:
-    # Qwen Code writes lines of the same form, each with its provenance.
+    # Qwen Code writes lines of the same form, each with its wire.
     wires = [wire for wire in parse_opening_objects(head) if "provenance" not in wire]
     return any(keys <= wire.keys() for wire in wires for keys in _OPENING_KEYS)
 
 
-def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
-    message = get_object(wire, "message")
-    if message.get("model") == "<synthetic>" or wire.get("isApiErrorMessage"):
+def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: _Line, message: _Message) -> list[Step]:
+    if message.model == "<synthetic>" or wire.isApiErrorMessage:
         return []  # an API error, not the assistant's words
     steps: list[Step] = []
-    for index, block in enumerate(_list_blocks(message.get("content"))):
+    for index, block in enumerate(_list_blocks(message.content)):
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "tool_use":
             tool, call = get_text(block, "name"), get_text(block, "id")
@@ -146,30 +213,31 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
     return steps
 
 
-def _read_user_line(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
+def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line, message: _Message) -> list[Step]:
     """Return the content of a `user` line: tool results, and sometimes a person's words."""
     # The summary of a compacted conversation is written by the model in a person's place.
-    if wire.get("isCompactSummary"):
+    if wire.isCompactSummary:
         return []
-    blocks = _list_blocks(get_object(wire, "message").get("content"))
+    blocks = _list_blocks(message.content)
     steps: list[Step] = []
     for index, block in enumerate(blocks):
         if isinstance(block, dict) and block.get("type") == "tool_result":
-            call, outcome = get_text(block, "tool_use_id"), _read_outcome(wire, block)
+            call, outcome = get_text(block, "tool_use_id"), _read_outcome(block, wire.toolUseResult)
             steps.append(Step("result", number, f"{line_id}.{index}", *context, call, **outcome))
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
 
 
-def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: JsonObject) -> list[Step]:
+def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: _Line) -> list[Step]:
     """Return a prompt typed while the assistant was at work, which is in no `user` line."""
-    attachment = get_object(wire, "attachment")
-    # Queued notifications of background tasks have another mode.
-    is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
-    if not is_prompt or not _can_be_typed(attachment):
+    attachment = wire.attachment
+    if not isinstance(attachment, _Attachment) or attachment.type != "queued_command":
         return []
-    return list(_read_prompt(number, line_id, context, wire, _list_blocks(attachment.get("prompt"))))
+    # Queued notifications of background tasks have another mode.
+    if attachment.commandMode != "prompt" or not _can_be_typed(attachment):
+        return []
+    return list(_read_prompt(number, line_id, context, wire, _list_blocks(attachment.prompt)))
 
 
 def _list_blocks(content: object) -> list[Any]:
@@ -178,9 +246,7 @@ def _list_blocks(content: object) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def _read_prompt(
-    number: int, line_id: str, context: StepContext, wire: JsonObject, blocks: list[Any]
-) -> Iterator[Step]:
+def _read_prompt(number: int, line_id: str, context: StepContext, wire: _Line, blocks: list[Any]) -> Iterator[Step]:
     texts = {index: get_text(block, "text") for index, block in enumerate(blocks) if get_text(block, "type") == "text"}
     if not texts or not _can_be_typed(wire):
         return
@@ -189,7 +255,7 @@ def _read_prompt(
         typed_text = _extract_command(text) if has_command else text
         typed_text = extract_typed_words(remove_between(strip_fenced(typed_text), *_REMINDER_TAGS).strip())
         if typed_text:
-            prompt_id = get_text(wire, "promptId")
+            prompt_id = _as_text(wire.promptId)
             yield Step("person", number, f"{line_id}.{index}", *context, call=prompt_id, text=typed_text)
 
 
@@ -206,16 +272,16 @@ def _extract_command(text: str) -> str:
     return f"/{name.strip().lstrip('/')} {args}".strip() if name.strip() else ""
 
 
-def _can_be_typed(wire: JsonObject) -> bool:
+def _can_be_typed(wire: _Line | _Attachment) -> bool:
     """Return False for a sub-agent's task, a skill's body, an accepted plan and what else the program says as user."""
-    if any(wire.get(name) for name in ("isMeta", "isSidechain", "planContent", "sourceToolUseID")):
+    if wire.isMeta or wire.isSidechain or wire.planContent or wire.sourceToolUseID:
         return False
-    return bool(get_object(wire, "origin").get("kind", "human") == "human")
+    origin = wire.origin
+    return not isinstance(origin, dict) or bool(origin.get("kind", "human") == "human")
 
 
-def _read_outcome(wire: JsonObject, block: JsonObject) -> dict[str, Any]:
+def _read_outcome(block: JsonObject, detail: _ResultDetail | _NotObject) -> dict[str, Any]:
     """Return the fields of a step that say how a call ended."""
-    detail = wire.get("toolUseResult")
     full_text = _read_result_text(block, detail)
     text = strip_fenced(full_text)
     if block.get("is_error") is not True:
@@ -228,13 +294,15 @@ def _read_outcome(wire: JsonObject, block: JsonObject) -> dict[str, Any]:
     return {"text": text, "failed": True, "refused": _extract_refusal(text.strip(), detail)}
 
 
-def _read_result_text(block: JsonObject, detail: object) -> str:
+def _read_result_text(block: JsonObject, detail: _ResultDetail | _NotObject) -> str:
     content = block.get("content")
     if isinstance(content, str):
         return content
     texts = [get_text(part, "text") for part in get_list(block, "content")]
     if not isinstance(content, list):
-        texts = [get_text(detail, "stdout"), get_text(detail, "stderr"), detail if isinstance(detail, str) else ""]
+        texts = [_as_text(detail)]
+        if isinstance(detail, _ResultDetail):
+            texts = [_as_text(detail.stdout), _as_text(detail.stderr)]
     return "\n".join(filter(None, texts))
 
 
@@ -244,10 +312,10 @@ def _is_hardwon_only(rest: str) -> bool:
     return not rest or ("\n" not in rest and " hook " in f" {rest.lower()} ")
 
 
-def _has_failed_exit(text: str, detail: object) -> bool:
+def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
     """Return whether a background command failed; a later query of its output is not marked as an error."""
-    if isinstance(detail, dict) and isinstance(exit_code := detail.get("exitCode"), int):
-        return exit_code != 0
+    if isinstance(detail, _ResultDetail) and isinstance(detail.exitCode, int):
+        return detail.exitCode != 0
     match = _EXIT_CODE.search(text, 0, 1000) if text.startswith(_EXIT_PREFIXES) else None
     return match is not None and int(match[1]) != 0
 
