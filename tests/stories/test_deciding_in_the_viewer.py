@@ -170,7 +170,7 @@ def test_a_proposal_is_reworded_rejected_and_skipped(place: Place) -> None:
     assert (gone.headers["location"], place.files()) == (f"/memory/{other}", {})
     assert "Only pnpm" in browser.get("/memory?status=rejected").text
     empty = browser.post(f"/memory/{other}/edit", {**browser.secrets(f"/memory/{other}/edit"), "text": " "})
-    assert (empty.status_code, "4 to 2000" in empty.text) == (422, True)
+    assert (empty.status_code, "4 to 2,000" in empty.text) == (422, True)
 
 
 def test_a_retired_memory_is_not_told_and_can_be_approved_again(place: Place) -> None:

@@ -28,7 +28,7 @@ from hardwon.cli.timer import SCHEDULERS, print_timer
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
 from hardwon.sessions.spool import get_spool_folder
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 from hardwon.worker import lifecycle
 from hardwon.worker.removal import find_files_elsewhere, remove_files
 
@@ -95,7 +95,7 @@ def _print_summary(agent_settings: AgentSettings, agent: str, changes: Sequence[
         if change.replaces_hooks:
             verb = "replaces hardwon's hooks in"
         elif "made" in change.created_paths:  # the file with the hooks; trust and the MCP server may be in another
-            verb = f"adds {pluralize(sum(map(len, agent_settings.find_hooks(change.new_text).values())), 'hook')} to"
+            verb = f"adds {format_count(sum(map(len, agent_settings.find_hooks(change.new_text).values())), 'hook')} to"
         elif "trust" in change.created_paths:
             verb = "trusts these hooks in"
         else:
@@ -195,7 +195,7 @@ def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequen
     elif not files_elsewhere:
         click.echo("left      nothing")
     if files_elsewhere:
-        count = pluralize(len(files_elsewhere), "file")
+        count = format_count(len(files_elsewhere), "file")
         click.echo(f"left      {count} of yours in repositories; delete what you do not want:")
         for path in files_elsewhere:
             echo_text(f"          {path}")

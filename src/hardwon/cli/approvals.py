@@ -27,7 +27,7 @@ from hardwon.lessons.replay import describe_replay, replay_lesson
 from hardwon.lessons.validation import find_lesson_faults
 from hardwon.store.approvals import read_live_approvals
 from hardwon.store.db import Connection
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 from hardwon.types import Lesson, replace
 
 _SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
@@ -123,7 +123,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         if trusted_hashes.get(subject) != lessons_file.hash_bytes(content) or not is_single_lesson(subject)
     }
     if not contents:
-        click.echo(f"nothing new: {pluralize(len(subjects), 'file')} of {project} trusted already")
+        click.echo(f"nothing new: {format_count(len(subjects), 'file')} of {project} trusted already")
         return
     with open_store() as connection:
         lesson_count = 0
@@ -137,7 +137,7 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
         if not confirm(yes, "Trust these lessons, in this project only?"):
             return
         trust_files(home, connection, contents, now)
-    echo_text(f"trusted: {project} ({pluralize(lesson_count, 'lesson')}, in this project only)")
+    echo_text(f"trusted: {project} ({format_count(lesson_count, 'lesson')}, in this project only)")
 
 
 def _show_lesson(connection: Connection, lesson: Lesson) -> None:

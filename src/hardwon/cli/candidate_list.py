@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hardwon.cli.output import echo_table
 from hardwon.lessons.review_queue import describe_figures, is_proposed_by_agent
 from hardwon.store.candidates import Candidate
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 MAX_LINE_CHARS = 110
 
@@ -25,7 +24,7 @@ def show_list(proposals: Sequence[Candidate]) -> None:
         if is_proposed_by_agent(candidate):
             occurrences = "proposed"
         elif len(candidate.sessions) > 1:
-            occurrences += f"\n{pluralize(len(candidate.sessions), 'session')}"
+            occurrences += f"\n{format_count(len(candidate.sessions), 'session')}"
         description = f"{summary}\n→ {solution}"
         if "repeats" in candidate.parts:
             description += f"\n{describe_figures(candidate.parts)}"

@@ -35,8 +35,7 @@ from hardwon.lessons.review_queue import (
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import DELIVERY_MODES, Lesson
 
 MAX_EVIDENCE = 6
@@ -119,7 +118,7 @@ def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
     elif replay is None:
         figures = "it has no trigger to try"
     else:
-        figures = f"would have fired {pluralize(replay.fires, 'time')}"
+        figures = f"would have fired {format_count(replay.fires, 'time')}"
         if replay.fires:
             figures += f": {replay.failed} failed, {replay.fine} went fine"
         if replay.refused:
@@ -137,8 +136,8 @@ def _describe_occurrences(candidate: Candidate) -> str:
     if is_proposed_by_agent(candidate):
         return "in no transcript: an agent proposed it"
     reporter = "reported by an agent, " if candidate.tier == 1 else ""
-    spread = f"{pluralize(len(candidate.sessions), 'session')}, {pluralize(len(candidate.projects), 'project')}"
-    return f"{reporter}{pluralize(candidate.occurrences, 'time')} in {spread}"
+    spread = f"{format_count(len(candidate.sessions), 'session')}, {format_count(len(candidate.projects), 'project')}"
+    return f"{reporter}{format_count(candidate.occurrences, 'time')} in {spread}"
 
 
 def _show_judgement(candidate: Candidate, judgement: Judgement) -> None:

@@ -27,7 +27,7 @@ from hardwon.errors import UserError
 from hardwon.search.query_scope import parse_time
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
 from hardwon.store import db
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 from hardwon.worker.exclusive_access import hold_worker_stopped
 
 NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
@@ -56,7 +56,7 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
                 sys.stdout.buffer.write(line.encode("utf-8", "replace"))
             return
         count = exports.write_lines(os.path.abspath(os.path.expanduser(out)), lines)
-    click.echo(f"exported  {pluralize(count - 1, 'record')} to {out}")
+    click.echo(f"exported  {format_count(count - 1, 'record')} to {out}")
 
 
 def _find_project(connection: db.Connection, name: str) -> str:
@@ -155,7 +155,7 @@ def restore(name: str | None, restore_deleted: bool, yes: bool, as_json: bool) -
     click.echo(f"restored  {chosen.name}")
     click.echo(f"before    saved as the backup {previous_backup.name}")
     if deleted_count:
-        click.echo(f"left out  {pluralize(deleted_count, 'session')} deleted since; --restore-deleted keeps them")
+        click.echo(f"left out  {format_count(deleted_count, 'session')} deleted since; --restore-deleted keeps them")
 
 
 def _print_backups(home: str, as_json: bool) -> None:

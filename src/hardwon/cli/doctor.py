@@ -29,7 +29,7 @@ from hardwon.store.jobs import count_by_state
 from hardwon.store.sessions import list_hook_coverage
 from hardwon.store.team_log import read_forks
 from hardwon.team.client import read_config
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 from hardwon.web.http import TOKEN_FILE
 from hardwon.worker import lifecycle
 
@@ -136,7 +136,7 @@ def _check_worker(home: str) -> Iterator[Check]:
     elif worker_status.running:
         yield Check("worker", True, f"process {worker_status.pid}, started {format_age(worker_status.since or 0)}")
     elif failed_starts:
-        finding = f"{pluralize(failed_starts, 'start')} failed, the last {format_age(last_failure)}"
+        finding = f"{format_count(failed_starts, 'start')} failed, the last {format_age(last_failure)}"
         yield Check("worker", False, finding, "hardwon logs")
     else:
         yield Check("worker", None, "not running; guards hold without it", "hardwon start")
@@ -165,7 +165,9 @@ def _check_hook_log(path: str) -> Iterator[Check]:
         ("decision", "not carried out, since it is not known to be yours", refused_decisions),
     ):
         if lines:
-            yield Check("hook log", None, f"{pluralize(len(lines), noun)} {verdict}; last: {lines[-1]}", f"rm {path}")
+            yield Check(
+                "hook log", None, f"{format_count(len(lines), noun)} {verdict}; last: {lines[-1]}", f"rm {path}"
+            )
 
 
 def _check_database(home: str) -> Iterator[Check]:
@@ -187,7 +189,7 @@ def _check_database(home: str) -> Iterator[Check]:
         yield Check("database", False, str(error), getattr(error, "fix", "").removeprefix("hardwon doctor; "))
         return
     megabytes = retention.measure_file_bytes(home) / 1024 / 1024
-    contents = f"{pluralize(totals.sessions, 'session')}, {pluralize(totals.events, 'event')}"
+    contents = f"{format_count(totals.sessions, 'session')}, {format_count(totals.events, 'event')}"
     finding = f"{megabytes:.1f} MB of at most {max_megabytes} MB, {contents}"
     if megabytes <= max_megabytes:
         yield Check("database", True, finding)
@@ -196,9 +198,9 @@ def _check_database(home: str) -> Iterator[Check]:
     for line in format_ignored_denials(ignored_denials):
         yield Check("denials", False, line, "upgrade or downgrade the agent, then: hardwon proof")
     when = f"last {format_age(last_scan)}" if last_scan else "none yet"
-    finding = f"{when}; {pluralize(candidate_count, 'candidate')} to review"
+    finding = f"{when}; {format_count(candidate_count, 'candidate')} to review"
     yield Check("scan", None, finding, "hardwon review") if candidate_count else Check("scan", True, finding)
-    finding = f"{pluralize(job_counts['waiting'] + job_counts['running'], 'job')} pending"
+    finding = f"{format_count(job_counts['waiting'] + job_counts['running'], 'job')} pending"
     if job_counts["dead"]:
         yield Check("distilling", False, f"{finding}, {job_counts['dead']} failed", "hardwon jobs list")
     else:

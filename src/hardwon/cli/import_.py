@@ -25,7 +25,7 @@ from hardwon.mining.scan_request import ScanRequest, find_transcripts
 from hardwon.search.query_scope import parse_time
 from hardwon.store import db
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 from hardwon.types import MEMORY_TYPES
 
 CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
@@ -75,11 +75,11 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
         fault_rows = [{"path": path, "fault": fault} for path, fault in faults]
         echo_json({"files": len(files), **counts, "faults": fault_rows, "kept_until": kept_until})
         return
-    click.echo(f"read      {pluralize(len(files), 'transcript')}")
+    click.echo(f"read      {format_count(len(files), 'transcript')}")
     for path, fault in faults:
         echo_text(f"          {path}: {fault}")
     click.echo(
-        f"new       {', '.join(pluralize(counts[name], name[:-1]) for name in ('sessions', 'prompts', 'events'))}"
+        f"new       {', '.join(format_count(counts[name], name[:-1]) for name in ('sessions', 'prompts', 'events'))}"
     )
     if kept_until:
         click.echo(f"kept      until {kept_until[:10]}, {retention_days} days from today (retentionDays)")
@@ -163,17 +163,14 @@ def _import_records(
     else:
         for number, fault in report.faults:
             echo_text(f"{file} line {number}: {fault}", err=True)
-        parts = []
-        for kind, count in report.counts.items():
-            plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
-            parts.append(pluralize(count, kind, plural))
+        parts = [format_count(count, kind) for kind, count in report.counts.items()]
         click.echo(f"imported  {', '.join(parts) or 'nothing new'}")
         if agent_variable and "lesson" in report.counts:
             click.echo(f"          as candidates, since {agent_variable} says an agent runs this: hardwon lessons list")
         if report.faults:
-            click.echo(f"          {pluralize(len(report.faults), 'line')} refused")
+            click.echo(f"          {format_count(len(report.faults), 'line')} refused")
         if report.deleted:
-            deleted_count = pluralize(report.deleted, "record")
+            deleted_count = format_count(report.deleted, "record")
             click.echo(f"left out  {deleted_count} deleted here; --restore-deleted imports them")
     if report.faults:
         raise SystemExit(1)
@@ -196,6 +193,6 @@ def import_notes(file: str, type_: str, as_json: bool) -> None:
         return
     for line, reason in proposed.refused:
         echo_text(f"{os.path.basename(file)} line {line}: {reason}")
-    click.echo(f"proposed  {len(proposed.memory_ids)} of {pluralize(proposed.rule_count, 'rule')} as memories")
+    click.echo(f"proposed  {len(proposed.memory_ids)} of {format_count(proposed.rule_count, 'rule')} as memories")
     if proposed.memory_ids:
         click.echo("next      hardwon memory list, then hardwon memory approve NO or reject NO")

@@ -12,8 +12,7 @@ from hardwon.cli.context import json_option, open_store, require_person
 from hardwon.cli.output import echo_json, echo_table, format_duration, format_times
 from hardwon.errors import UserError
 from hardwon.store.jobs import cancel, list_jobs, retry
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
@@ -68,7 +67,7 @@ def retry_jobs(ids: tuple[int, ...]) -> None:
         retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
     # The worker may not look for jobs for up to an hour.
     lifecycle.wake_worker(paths.get_home())
-    click.echo(f"{pluralize(retried_count, 'job')} pending again" if retried_count else "no dead jobs")
+    click.echo(f"{format_count(retried_count, 'job')} pending again" if retried_count else "no dead jobs")
 
 
 @jobs.command("cancel")
@@ -82,7 +81,7 @@ def cancel_jobs(ids: tuple[int, ...]) -> None:
             if job_id not in existing_ids:
                 raise UserError(f"job {job_id} does not exist", "hardwon jobs list")
         cancelled_count = sum(cancel(connection, job_id) for job_id in ids)
-    click.echo(f"{pluralize(cancelled_count, 'job')} cancelled")
+    click.echo(f"{format_count(cancelled_count, 'job')} cancelled")
 
 
 @click.command()

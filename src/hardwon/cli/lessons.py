@@ -41,8 +41,7 @@ from hardwon.lessons.lookup import (
 )
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
-from hardwon.text.characters import make_printable, to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, make_printable, to_printable_line
 from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 
 MAX_SHOWN_DELIVERIES = 10
@@ -198,9 +197,9 @@ def build(yes: bool, no_approve: bool) -> None:
         else:
             with open_store() as connection:
                 build_result = approve_waiting_changes(home, connection, changes, COMMAND_LINE)
-            click.echo(f"approved {pluralize(len(changes), 'change')}; to undo: hardwon approvals")
+            click.echo(f"approved {format_count(len(changes), 'change')}; to undo: hardwon approvals")
     waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
-    in_force = pluralize(build_result.lesson_count, "lesson")
+    in_force = format_count(build_result.lesson_count, "lesson")
     click.echo(f"{in_force} in force, {len(build_result.left_out)} left out{waiting}")
 
 
@@ -379,8 +378,8 @@ def check(as_json: bool) -> None:
             echo_text(fault)
         for slug, reason in left_out.items():
             echo_text(f"left out {slug}: {reason}")
-        fault_count = f"{pluralize(len(faults), 'fault')}, " if faults else ""
-        click.echo(f"{fault_count}{pluralize(count, 'lesson')} in force")
+        fault_count = f"{format_count(len(faults), 'fault')}, " if faults else ""
+        click.echo(f"{fault_count}{format_count(count, 'lesson')} in force")
     if faults:
         raise SystemExit(1)
 

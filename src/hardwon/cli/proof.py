@@ -39,8 +39,7 @@ from hardwon.lessons.lookup import find_lesson
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.efficacy import BEFORE, read_calls
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 MAX_LISTED = 40
 MAX_LATEST = 5
@@ -134,7 +133,7 @@ def _print_all(proofs: list[LessonProof]) -> None:
     trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
     share = compute_pooled_share(trials)
     if share and any(not trial.is_live for trial in trials):
-        click.echo(f"here hardwon prevents {format_share(share)}, by {pluralize(len(trials), 'measured firing')}")
+        click.echo(f"here hardwon prevents {format_share(share)}, by {format_count(len(trials), 'measured firing')}")
     else:
         click.echo("nobody measured whether these help: hardwon proof SLUG --measure")
 
@@ -181,7 +180,7 @@ def _print_lesson(lesson_proof: LessonProof, latest_lines: Sequence[str]) -> Non
         ("before", lesson_proof.before_counts),
     ):
         if counts.total:
-            echo_field(label, f"{pluralize(counts.total, 'time')}: {describe_counts(counts)}")
+            echo_field(label, f"{format_count(counts.total, 'time')}: {describe_counts(counts)}")
     echo_field("proof", describe_grade(lesson_proof))
     for number, line in enumerate(latest_lines):
         echo_field("latest" if number == 0 else "", line)

@@ -32,8 +32,7 @@ from hardwon.lessons.review_queue import describe_figures, extract_rewording, li
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_latest_judgements
 from hardwon.store.db import Connection
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 NOTHING_TO_REVIEW = "nothing to review; look for more: hardwon scan"
 ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
@@ -107,7 +106,8 @@ def _list_open_failures(home: str, connection: Connection) -> None:
         reason = next((episode.body.get("rejection", "") for episode in episodes), "")
         echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
         echo_field(
-            "seen", f"{pluralize(candidate.occurrences, 'time')} in {pluralize(len(candidate.sessions), 'session')}"
+            "seen",
+            f"{format_count(candidate.occurrences, 'time')} in {format_count(len(candidate.sessions), 'session')}",
         )
         echo_field("why not", reason or describe_figures(candidate.parts))
     if not failures:
@@ -162,9 +162,9 @@ class _Review:
             if is_decided:
                 self.decisions.append((self.position, candidate.id))
                 self.position += 1
-        decision_count = pluralize(len(self.decisions), "decision")
+        decision_count = format_count(len(self.decisions), "decision")
         remaining_count = len(list_waiting(self.home, self.connection))
-        click.echo(f"{decision_count} kept; {pluralize(remaining_count, 'candidate')} left")
+        click.echo(f"{decision_count} kept; {format_count(remaining_count, 'candidate')} left")
 
     def _show(self) -> None:
         candidate = self.waiting[self.position]

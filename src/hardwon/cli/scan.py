@@ -21,8 +21,7 @@ from hardwon.errors import UserError
 from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 from hardwon.store import candidates, db, transcripts
 from hardwon.store.approvals import COMMAND_LINE
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 if TYPE_CHECKING:
     from hardwon.mining.scan import ScanResult
@@ -159,11 +158,11 @@ def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) 
 
     click.echo(f"read      {describe_read_size(outcome)}")
     if outcome.malformed_lines:
-        click.echo(f"          {pluralize(outcome.malformed_lines, 'unreadable line')} skipped")
+        click.echo(f"          {format_count(outcome.malformed_lines, 'unreadable line')} skipped")
     for path, fault in outcome.faults:
         echo_text(f"          {path}: {fault}")
     new_count = len(outcome.new_candidates)
-    proposals = pluralize(new_count, "new candidate") if new_count else "no new candidates"
+    proposals = format_count(new_count, "new candidate") if new_count else "no new candidates"
     click.echo(f"found     {proposals}{' (dry run: nothing is kept)' if is_dry_run else ''}")
     show_list(outcome.new_candidates[:MAX_SHOWN])
     if new_count > MAX_SHOWN:
@@ -186,7 +185,7 @@ def describe_read_size(outcome: ScanResult) -> str:
         return "nothing new"
     megabytes = outcome.byte_count / 1e6
     size = f"{megabytes:.1f} MB" if megabytes >= 0.1 else f"{megabytes * 1e3:.1f} kB"
-    return f"{pluralize(outcome.file_count, 'transcript')}, {size}"
+    return f"{format_count(outcome.file_count, 'transcript')}, {size}"
 
 
 def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
@@ -198,7 +197,9 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
     sound = list_sound_reports(home, connection)
     if sound and not yes and (silent or not is_interactive() or find_agent()):
         if not silent:
-            click.echo(f"{pluralize(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes")
+            click.echo(
+                f"{format_count(len(sound), 'lesson')} reported by agents: hardwon review, or hardwon scan --yes"
+            )
         return
     for number, candidate in enumerate(sound, 1):
         if not silent:
@@ -269,5 +270,5 @@ def state(as_json: bool) -> None:
         return
     for path, offset in files.items():
         echo_text(f"{offset:>12,}  {path}")
-    click.echo(f"{pluralize(len(files), 'transcript')}, {pluralize(malformed, 'malformed line')}")
+    click.echo(f"{format_count(len(files), 'transcript')}, {format_count(malformed, 'malformed line')}")
     click.echo(f"last scan {last_scan or 'never'}; full {last_full_scan or 'never'}")

@@ -36,8 +36,7 @@ from hardwon.search.search import Hit, SearchResult, search_records
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters
-from hardwon.text.characters import make_printable, to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, make_printable, to_printable_line
 
 _KINDS = [kind.name for kind in DOCUMENT_KINDS.values()]
 _SECTION_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
@@ -219,7 +218,7 @@ def _to_json(value: Any) -> Any:
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
     if result.hits:
-        count = pluralize(len(result.hits), "result")
+        count = format_count(len(result.hits), "result")
         period = f" {result.period}" if result.period else ""
         echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
         for hit in result.hits:

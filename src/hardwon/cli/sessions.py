@@ -18,8 +18,7 @@ from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, g
 from hardwon.lessons import compiled_brief
 from hardwon.store import db, documents, retention
 from hardwon.store.sessions import STATUSES, delete, list_sessions
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import Summary
 
 MAX_LINE_CHARS = 160
@@ -103,7 +102,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 def _count_contents(session: dict[str, Any], separator: str) -> str:
-    return f"{pluralize(session['prompts'], 'prompt')}{separator}{pluralize(session['events'], 'event')}"
+    return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
 def _format_time(timestamp: float) -> str:
@@ -173,6 +172,6 @@ def delete_session(name: str, yes: bool) -> None:
             retention.release_free_pages(connection, lambda: True)
         except db.StoreError as error:
             click.echo(f"traces may remain in unused parts of {paths.DATABASE}: {error}", err=True)
-    deliveries = pluralize(delivery_count, "delivery", "deliveries")
+    deliveries = format_count(delivery_count, "delivery")
     echo_text(f"deleted   session {session['session']}: {contents}, {deliveries}")
     click.echo("kept      what hardwon scan found in its transcript, and the transcript itself, which is the agent's")

@@ -30,8 +30,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
 from hardwon.team.state import ERASED, ROLES, Machine, Subject
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 
 DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
 DEFAULT_PORT = 7345
@@ -478,7 +477,7 @@ def _print_waiting(opened_team: Team) -> None:
     for arrival in waiting:
         _print_arrival(opened_team, arrival)
     if waiting:
-        click.echo(f"{pluralize(len(waiting), 'text')} to decide about: hardwon team review")
+        click.echo(f"{format_count(len(waiting), 'text')} to decide about: hardwon team review")
 
 
 @team.command()
@@ -543,7 +542,7 @@ def sync() -> None:
         messages = team_decisions.apply_state(refreshed_team)
         if team_decisions.report_counts(refreshed_team):
             _exchange(opened_team.connection, opened_team.config)
-    click.echo(f"received {pluralize(report.received, 'record')}, sent {report.sent}")
+    click.echo(f"received {format_count(report.received, 'record')}, sent {report.sent}")
     for message in messages:
         echo_text(message)
 
@@ -564,7 +563,7 @@ def pull(once: bool, url: str, token: str, authority: str, blocks: bool) -> None
         messages = team_decisions.accept_everything(pulled_team, os.getcwd(), with_blocks=blocks)
     for message in messages:
         echo_text(message)
-    click.echo(f"{pluralize(len(messages), 'lesson')} of {pulled_team.state.name} here")
+    click.echo(f"{format_count(len(messages), 'lesson')} of {pulled_team.state.name} here")
 
 
 @team.command()

@@ -30,8 +30,7 @@ from hardwon.store import retention
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, list_fresh_signatures
 from hardwon.store.db import Connection
-from hardwon.text.characters import to_printable_line
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, to_printable_line
 from hardwon.worker import lifecycle
 
 MAX_SHOWN_MISTAKES = 3
@@ -72,7 +71,7 @@ def up(ctx: click.Context, yes: bool) -> None:
     values = settings.resolve_settings(settings.read_config(home))
     if values["autoReflect"]:
         idle_minutes = values["idleMinutes"]
-        when = f"after {pluralize(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
+        when = f"after {format_count(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
         click.echo(f"handoffs  drafted {when}\n          (off: hardwon config set autoReflect false)")
     else:
         click.echo("handoffs  not drafted (on: hardwon config set autoReflect true)")
@@ -101,17 +100,15 @@ def _show_mistakes(home: str) -> bool:
             _offer_fixes(home, connection, proven)
         echo_remaining(len(list_fresh_signatures(connection)))
         if unproven_count := len(waiting) - len(proven):
-            click.echo(f"          {pluralize(unproven_count, 'more proposal')} that no recorded call proves")
+            click.echo(f"          {format_count(unproven_count, 'more proposal')} that no recorded call proves")
         return bool(list_waiting(home, connection))
 
 
 def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> None:
     """Show the mistakes with their fixes; at a terminal a person stops each with one key."""
     lost_calls = sum(candidate.occurrences for candidate in proven)
-    echo_styled(
-        f"mistakes  your agents lost {pluralize(lost_calls, 'call')} to {pluralize(len(proven), 'repeatable mistake')}",
-        bold=True,
-    )
+    mistakes = format_count(len(proven), "repeatable mistake")
+    echo_styled(f"mistakes  your agents lost {format_count(lost_calls, 'call')} to {mistakes}", bold=True)
     can_decide = is_interactive() and not find_agent()
     for candidate in proven[:MAX_SHOWN_MISTAKES]:
         _show_mistake(candidate)
@@ -128,8 +125,8 @@ def _show_mistake(candidate: Candidate) -> None:
     summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
     echo_indented(f"  L{candidate.number:<6} ", summary)
     echo_indented("          → ", to_printable_line(candidate.record["solution"], MAX_LINE_CHARS), fg="green")
-    sessions = pluralize(len(candidate.sessions), "session")
-    echo_styled(f"          {pluralize(candidate.occurrences, 'call')} lost in {sessions}", dim=True)
+    sessions = format_count(len(candidate.sessions), "session")
+    echo_styled(f"          {format_count(candidate.occurrences, 'call')} lost in {sessions}", dim=True)
 
 
 def _ask_about(home: str, connection: Connection, candidate: Candidate) -> bool:
@@ -205,7 +202,7 @@ def _start_import(home: str, *, should_start: bool) -> None:
     files = find_transcripts(ScanRequest(), values, {})
     if not files:
         return
-    count = pluralize(len(files), "transcript")
+    count = format_count(len(files), "transcript")
     if not should_start:
         click.echo(f"history   {count} can be imported: hardwon import transcripts")
         return

@@ -18,7 +18,7 @@ from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.sessions.spool import read_spooled_records
 from hardwon.store import db, retention
 from hardwon.store.documents import count_backlog
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count
 
 PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 
@@ -71,7 +71,7 @@ def status(as_json: bool) -> None:
         click.echo(f"port      {worker_status.port or 'none: the API is not up'}")
     else:
         failed_starts, _ = read_failed_starts(home)
-        note = f"; {pluralize(failed_starts, 'start')} failed: hardwon logs" if failed_starts else ""
+        note = f"; {format_count(failed_starts, 'start')} failed: hardwon logs" if failed_starts else ""
         click.echo(f"worker    stopped{note}")
     for pause in active_pauses:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
@@ -83,7 +83,7 @@ def status(as_json: bool) -> None:
         megabytes, max_megabytes = database["bytes"] / 1024 / 1024, database["limit_bytes"] // 1024 // 1024
         period = _format_days(database["retention_days"])
         message_period = _format_days(database["message_retention_days"])
-        counts = ", ".join(pluralize(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
+        counts = ", ".join(format_count(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
         oldest = f", oldest {format_age(database['oldest'])}" if database["oldest"] else ""
         click.echo(f"database  {megabytes:.1f} MB of at most {max_megabytes} MB")
         click.echo(f"retention events {period}, prompts and last messages {message_period}")
@@ -173,7 +173,7 @@ def view(only_print: bool, sign_out: bool) -> None:
     require_person("opening the viewer")
     home = paths.get_home()
     if sign_out:
-        click.echo(f"signed out: {pluralize(sign_out_all(home), 'browser')}")
+        click.echo(f"signed out: {format_count(sign_out_all(home), 'browser')}")
         return
     if settings.resolve_settings(settings.read_config(home))["apiPort"] < 0:
         raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")

@@ -10,7 +10,8 @@ from hardwon.distil import check_results
 from hardwon.distil.failure_fixes import FailureFix, describe_failure
 from hardwon.distil.phrasing import list_commits, list_files_modified, shorten_path
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.text.excerpts import format_times, join_names, pluralize, shorten_line
+from hardwon.text.characters import format_count
+from hardwon.text.excerpts import format_times, join_names, shorten_line
 
 _MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
@@ -49,8 +50,8 @@ def _describe_change(path: str, actions: list[ToolAction]) -> str:
     names = list(dict.fromkeys(name for action in actions for name in action.names))
     names_text = f": {join_names(names, 5)}" if names else ""
     if actions[0].created:
-        more = f", then {pluralize(len(actions) - 1, 'edit')}" if len(actions) > 1 else ""
-        return f"Wrote {shorten_path(path)} ({pluralize(actions[0].created, 'line')}{more}){names_text}"
+        more = f", then {format_count(len(actions) - 1, 'edit')}" if len(actions) > 1 else ""
+        return f"Wrote {shorten_path(path)} ({format_count(actions[0].created, 'line')}{more}){names_text}"
     return f"Edited {shorten_path(path)}{format_times(len(actions))}{names_text}"
 
 
@@ -102,7 +103,7 @@ def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
     commits = [commit for _, commit in list_commits(actions)]
     if commits:
         _, short_hash, subject, _ = commits[-1]
-        earlier = f", {pluralize(len(commits) - 1, 'commit')} before it" if len(commits) > 1 else ""
+        earlier = f", {format_count(len(commits) - 1, 'commit')} before it" if len(commits) > 1 else ""
         tail = f" ({short_hash}{earlier})"
         return f"{shorten_line(subject, max_chars - len(tail))}{tail}"
     saved = [action for action in actions if action.kind == "saved" and not action.failed]

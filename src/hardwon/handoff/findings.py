@@ -27,15 +27,8 @@ from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.shell import failures
 from hardwon.shell.habits import list_first_words
 from hardwon.store.reflection_types import Finding, PastHandoff, ReflectionContext
-from hardwon.text.excerpts import (
-    format_times,
-    is_informative,
-    join_names,
-    pluralize,
-    shorten_line,
-    split_sentences,
-    to_plain_line,
-)
+from hardwon.text.characters import format_count
+from hardwon.text.excerpts import format_times, is_informative, join_names, shorten_line, split_sentences, to_plain_line
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from hardwon.types import EDIT_TOOLS
 
@@ -296,7 +289,8 @@ def detect_recurring_failures(story: Story, past: ReflectionContext) -> Iterator
         text = (
             f"`{shorten_line(call.command or call.path or call.tool, 80)}` failed{format_times(len(failed_calls))}: "
             f"{_end_line(line)}"
-            f" It failed {pluralize(sum(counts), 'time')} before, in {len(counts)} of the last {len(recent)} sessions."
+            f" It failed {format_count(sum(counts), 'time')} before,"
+            f" in {len(counts)} of the last {len(recent)} sessions."
         )
         # More sessions and more failures make it more telling, up to a limit.
         score = min(0.5 + 0.06 * len(counts) + 0.03 * len(failed_calls), 0.95)

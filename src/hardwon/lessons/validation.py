@@ -11,7 +11,8 @@ from hardwon.lessons.record import PATTERN_FIELDS
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private
 from hardwon.privacy.redaction import redact_text
-from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder, pluralize
+from hardwon.text.characters import format_count
+from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder
 from hardwon.types import Lesson, Pattern, replace
 
 MIN_TEXT_CHARS = 20
@@ -61,7 +62,7 @@ def _check_texts(lesson: Lesson) -> list[str]:
         if not text:
             faults.append(f"{name} is missing: write {hint}")
         elif len(text) < MIN_TEXT_CHARS:
-            size = pluralize(len(text), "character")
+            size = format_count(len(text), "character")
             faults.append(f"{name} is too short ({size}, at least {MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):
             faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")

@@ -21,8 +21,7 @@ from hardwon.privacy.cleaning import clean_text
 from hardwon.store import approvals, rejections
 from hardwon.store.db import Connection, transaction
 from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
-from hardwon.text.characters import make_printable
-from hardwon.text.excerpts import pluralize
+from hardwon.text.characters import format_count, make_printable
 from hardwon.text.similarity import is_contradiction, is_same_statement, tokenize
 from hardwon.types import MEMORY_TYPES, Memory, replace
 
@@ -66,7 +65,7 @@ def _clean_memory_text(text: str) -> str:
     text = make_printable(clean_text(text)).strip()
     if not tokenize(text) or not SHORTEST <= len(text) <= MAX_MEMORY_CHARS:
         raise UserError(
-            f"the memory has {pluralize(len(text), 'character')} without secrets and private parts;"
+            f"the memory has {format_count(len(text), 'character')} without secrets and private parts;"
             f" {SHORTEST} to {MAX_MEMORY_CHARS:,} are allowed",
             "say one thing, in a sentence or two",
         )

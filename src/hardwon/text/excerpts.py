@@ -91,10 +91,6 @@ def format_times(count: int) -> str:
     return "" if count == 1 else " twice" if count == 2 else f" {count} times"
 
 
-def pluralize(count: int, singular: str, plural: str = "") -> str:
-    return f"{count} {singular if count == 1 else plural or singular + 's'}"
-
-
 def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
     """Return the items that fit into `max_chars`, each counted with its overhead; the first is always included."""
     selected, used_chars = list[str](), 0
