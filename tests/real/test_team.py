@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -631,3 +632,56 @@ def test_the_worker_brings_what_the_team_approved(machines: Machines) -> None:
     bob.ok("start")
     wait_for(lambda: slug in bob.ok("lessons", "list").out)
     assert "git stash -u" in bob.ask("s1", bash("git stash")).denied
+
+
+def test_no_token_is_ever_logged(server: RunningServer, tmp_path: Path) -> None:
+    """Whatever goes wrong, neither the server's output nor a machine's logs show a token or a code."""
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute("create database logged")
+    url = server.cluster.dsn.replace("dbname=postgres", "dbname=logged")
+    port, ada = find_free_port(), House(str(tmp_path / "ada"))
+    command = [*shlex.split(f"{sys.executable} -m hardwon team serve --port {port}"), "--database", url]
+    process = subprocess.Popen(
+        command, env=ada.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        assert process.stdout is not None
+        invitation = process.stdout.readline()
+        wait_for(lambda: is_listening(port))
+        words = invitation.partition("hardwon ")[2].split()
+        ada.ok(*words)
+        token = json.loads((tmp_path / "ada" / "team.json").read_text())["token"]
+        reading_token = ada.ok("team", "token", "ci").out.split()[-1]
+        for wrong_token in (f"{token}x", f"{reading_token}x"):
+            with pytest.raises(ServerRefusal):
+                TeamClient(f"http://127.0.0.1:{port}", wrong_token).call("/v1/sync", {})
+        server.cluster.kill()
+        ada.cli("team", "sync")  # which fails, and says so without the token
+    finally:
+        server.cluster.start()
+        process.terminate()
+        server_output = process.communicate()[0]
+    logs = [path.read_text(errors="replace") for path in Path(ada.home).rglob("*.log")]
+    assert "the database does not answer" in server_output
+    for secret in (token, reading_token, words[-1]):
+        assert not any(secret in text for text in (server_output, *logs))
+    ada.leave()
+
+
+def test_servers_that_start_at_once_create_the_tables_once(server: RunningServer) -> None:
+    with psycopg.connect(server.cluster.dsn, autocommit=True) as connection:
+        connection.execute("create database raced")
+    url = server.cluster.dsn.replace("dbname=postgres", "dbname=raced")
+    barrier, created = threading.Barrier(4), list[bool]()
+
+    def start() -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            barrier.wait()
+            created.append(postgres.migrate(connection))
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(created) == [False, False, False, True]
