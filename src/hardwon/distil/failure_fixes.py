@@ -10,7 +10,8 @@ from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results
 from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.mining.episodes import Episode, EpisodeTracker
-from hardwon.shell.failures import Failure, FailureKind, has_failure_words, is_read_only
+from hardwon.shell.failures import Failure, FailureKind, has_failure_words
+from hardwon.shell.working_commands import is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
 
 _MAX_END_CHARS = 1_000  # compare failed results by this much of each end

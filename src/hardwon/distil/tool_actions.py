@@ -14,7 +14,7 @@ from hardwon.agents.fields import collect_strings, get_first_text, get_text, get
 from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.distil import check_results
 from hardwon.distil.check_results import CheckResult
-from hardwon.shell import failures
+from hardwon.shell import failures, working_commands
 from hardwon.shell.parsing import SimpleCommand
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import shorten_line, to_plain_line
@@ -36,7 +36,7 @@ _QUIET_PROGRAM_WORDS = (
     " trap jobs hash id hostname pgrep less more strings New-Item dir clear history break continue foreach function"
     " param hardwon"
 )
-_QUIET_COMMANDS = failures.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
+_QUIET_COMMANDS = working_commands.READ_ONLY_PROGRAMS | frozenset(_QUIET_PROGRAM_WORDS.split())
 _GIT_SAVE_COMMANDS = frozenset(["commit", "push", "tag"])
 # Git commands that only look or prepare: they leave no commit.
 _GIT_LOOK_WORDS = (
@@ -257,7 +257,7 @@ def find_check_words(command: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)  # the same turns are read for observations and for the summary
 def _classify_command(command: str, roots: tuple[str, ...]) -> tuple[ActionKind, str, tuple[str, ...]]:
     """Return the kind of a command, its label, and the files it writes itself."""
-    parts = [(part, _classify_simple_command(part)) for part in failures.list_simple_commands(command)]
+    parts = [(part, _classify_simple_command(part)) for part in working_commands.list_simple_commands(command)]
     kinds = {kind for _, kind in parts}
     kind: ActionKind = next((ordered_kind for ordered_kind in _KIND_ORDER if ordered_kind in kinds), "noise")
     written_paths = _find_written_paths(command, roots)
@@ -319,9 +319,9 @@ def format_command(parts: Iterable[SimpleCommand], command: str, roots: tuple[st
 
 def _find_written_paths(command: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     """Return the project files that a command writes itself."""
-    written_paths = _REDIRECT_TARGET.findall(failures.get_command_code(command)) if ">" in command else []
+    written_paths = _REDIRECT_TARGET.findall(working_commands.get_command_code(command)) if ">" in command else []
     if "sed" in command or "perl" in command:
-        for part in failures.list_simple_commands(command):
+        for part in working_commands.list_simple_commands(command):
             in_place = part.program in ("sed", "perl") and any(
                 re.match(r"-\w*i|--in-place", word) for word in part.words
             )

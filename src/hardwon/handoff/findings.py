@@ -24,7 +24,7 @@ from hardwon.handoff.transcript_story import (
     split_exchanges,
 )
 from hardwon.memories.lasting_statements import find_lasting_statements
-from hardwon.shell import failures
+from hardwon.shell import failures, working_commands
 from hardwon.shell.habits import list_first_words
 from hardwon.store.reflection_types import Finding, PastHandoff, ReflectionContext
 from hardwon.text.characters import format_count
@@ -209,7 +209,7 @@ def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
     """Return the part of a call that throws away edits of this session; empty if none does."""
     if step.tool == "TaskStop":
         return "TaskStop"
-    for part in failures.list_simple_commands(step.command):
+    for part in working_commands.list_simple_commands(step.command):
         command_words = (part.program, *part.words[1:3])
         touches_edits = edited_names.intersection(os.path.basename(word.strip("'\"")) for word in part.words)
         prefixes = (*_DISCARD_ALL_COMMANDS, *(_DISCARD_FILE_COMMANDS if touches_edits else ()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardwon.agents.fields import get_text, get_tool_path
-from hardwon.shell.failures import list_working_commands
+from hardwon.shell.working_commands import list_working_commands
 from hardwon.store import views
 from hardwon.store.db import Connection, parse_json_or_text
 

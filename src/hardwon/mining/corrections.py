@@ -20,17 +20,15 @@ from hardwon.mining.failed_commands import (
     is_started_otherwise,
 )
 from hardwon.mining.triggers import find_setup
-from hardwon.shell.failures import (
-    MAX_INSPECTED_CHARS,
-    MAX_QUOTE_LENGTH,
-    Failure,
+from hardwon.shell.failures import MAX_INSPECTED_CHARS, MAX_QUOTE_LENGTH, Failure
+from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.working_commands import (
     asks_for_help,
     get_command_code,
     is_read_only,
     list_simple_commands,
     list_working_commands,
 )
-from hardwon.shell.parsing import SimpleCommand
 from hardwon.text.similarity import tokenize
 from hardwon.types import EDIT_TOOLS, SHELL_TOOL
 

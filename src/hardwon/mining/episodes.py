@@ -22,7 +22,7 @@ from hardwon.mining.failed_commands import (
 )
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
 from hardwon.mining.triggers import build_triggers, changes_folder, find_setup
-from hardwon.shell import failures
+from hardwon.shell import failures, working_commands
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
 from hardwon.types import SHELL_TOOL, frozen
 
@@ -395,7 +395,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "it is about the code under work"
     if kind == "silent":
         return "the error says nothing"
-    if kind == "path" and diagnosis.program in failures.READ_ONLY_PROGRAMS and not diagnosis.is_argument:
+    if kind == "path" and diagnosis.program in working_commands.READ_ONLY_PROGRAMS and not diagnosis.is_argument:
         return "a look at a file that was not there"
     if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:
         return "several commands of the call could have failed"

@@ -12,16 +12,14 @@ from hardwon.shell.complaints import QUOTED, fold_name, is_blame, is_noun, list_
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
-    READ_ONLY_PROGRAMS,
     FailureKind,
     classify_line,
     cut_middle,
     extract_message,
     list_lines,
-    list_simple_commands,
-    list_working_commands,
 )
 from hardwon.shell.parsing import SimpleCommand
+from hardwon.shell.working_commands import READ_ONLY_PROGRAMS, list_simple_commands, list_working_commands
 from hardwon.types import SHELL_TOOL, frozen
 
 ZSH_COMMAND_SIGN = "="  # zsh expands a word that starts with it to the path of a command, as in `echo ===`

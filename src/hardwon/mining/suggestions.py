@@ -9,8 +9,9 @@ from difflib import get_close_matches
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis
 from hardwon.mining.triggers import find_setup
-from hardwon.shell.failures import MAX_QUOTE_LENGTH, list_simple_commands, list_working_commands
+from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
+from hardwon.shell.working_commands import list_simple_commands, list_working_commands
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing

@@ -21,8 +21,8 @@ from hardwon.mining.failed_commands import (
     is_started_otherwise,
     list_literal_words,
 )
-from hardwon.shell.failures import get_command_code, list_simple_commands
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SETUP_PROGRAMS, SimpleCommand, list_source_texts
+from hardwon.shell.working_commands import get_command_code, list_simple_commands
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, replace
 
 _MAX_NAME_CHARS = 160

@@ -8,13 +8,20 @@ error: these depend on the files as they are now.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
 from hardwon.shell.complaints import fold_name, is_blame, list_named_words, may_blame
-from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
+from hardwon.shell.working_commands import (
+    READ_ONLY_PROGRAMS,
+    REPORTING_PROGRAMS,
+    asks_for_help,
+    get_command_code,
+    is_read_only,
+    list_simple_commands,
+    list_working_commands,
+)
 from hardwon.text.characters import fold_case
 from hardwon.text.similarity import normalize_text
 from hardwon.types import frozen
@@ -163,7 +170,6 @@ _COMPLAINT = re.compile(
     r"|\bno module named",
     re.I,
 )
-_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -185,15 +191,6 @@ _LAST_LINES, _MAX_END_CHARS = 3, 1_000  # the end of a result, where an error th
 _SHOWING_TOOLS = frozenset(
     ("Read", "Grep", "Glob", "LS", "NotebookRead", "WebFetch", "WebSearch", "Task", "Skill", "AskUserQuestion")
 )
-_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
-_FILTERS = (
-    "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
-    " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
-)
-_VIEWERS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
-REPORTING_PROGRAMS = frozenset(_REPORTERS.split())
-FILTER_PROGRAMS = frozenset(_FILTERS.split())
-READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_VIEWERS.split())
 
 _SIGNATURE_FOLDS = (
     (re.compile(r"https?://\S+"), " url "),
@@ -388,40 +385,6 @@ def _list_blamed_names(lines: Sequence[str], number: int) -> set[str]:
         after_nouns, named = list_named_words(line)
         words = [*after_nouns, *named]
     return {fold_name(word.strip(".:")) for word in words}
-
-
-@lru_cache(maxsize=256)  # a call is compared with every open episode
-def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
-    start = command[:MAX_INSPECTED_CHARS]
-    commands, code = parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
-    spans = Counter((part.start, part.end) for part in commands)
-    # The commands in `bash -lc '…'` have the shell's span. What fails is one of them, and not the shell.
-    return [part for part in commands if part.program not in SHELLS or spans[part.start, part.end] == 1], code
-
-
-def list_simple_commands(command: str) -> list[SimpleCommand]:
-    return _parse_start(command)[0]
-
-
-def get_command_code(command: str) -> str:
-    """Return the beginning of a command without comments and the text of quotes and heredocs."""
-    return _parse_start(command)[1]
-
-
-def asks_for_help(command: str) -> bool:
-    return _ASKS_FOR_HELP.search(get_command_code(command)) is not None
-
-
-def list_working_commands(command: str) -> list[SimpleCommand]:
-    """Return the simple commands that do the work, without changes of folder and filters around them."""
-    parts = list_simple_commands(command)
-    return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
-
-
-@lru_cache(maxsize=256)  # a call is compared with every open episode
-def is_read_only(command: str) -> bool:
-    """Return whether all programs of the command only show what is there."""
-    return all(part.program in READ_ONLY_PROGRAMS for part in list_simple_commands(command))
 
 
 def find_failed_program(command: str, line: str) -> str:

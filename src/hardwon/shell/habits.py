@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from hardwon.shell.failures import READ_ONLY_PROGRAMS, list_working_commands
+from hardwon.shell.working_commands import READ_ONLY_PROGRAMS, list_working_commands
 
 MAX_WORDS = 3
 _SUBCOMMAND = re.compile(r"[a-z][\w:-]*")  # a subcommand or a script's name, no path, no number, no option

@@ -12,9 +12,9 @@ from hardwon.shell.failures import (
     find_failed_program,
     find_failure_line,
     has_hidden_failure,
-    is_read_only,
     is_unreported_failure,
 )
+from hardwon.shell.working_commands import is_read_only
 
 CASES: tuple[tuple[FailureKind, str, str], ...] = (
     ("interface", "kite fly --loop", "error: unexpected argument '--loop' found"),

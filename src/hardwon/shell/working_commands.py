@@ -1,0 +1,55 @@
+"""Find the simple commands that do the work in a call, beside those that only change folder, filter or show."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+
+from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
+
+_MAX_PARSED_CHARS = 4_000  # a longer command is a script; its beginning says what it is about
+_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
+_REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
+_FILTERS = (
+    "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
+    " Select-String Select-Object Where-Object ForEach-Object Measure-Object Out-File Write-Output Get-Content"
+)
+_VIEWERS = "ls find rg tree less file stat which diff nl od Get-ChildItem Test-Path"
+REPORTING_PROGRAMS = frozenset(_REPORTERS.split())
+FILTER_PROGRAMS = frozenset(_FILTERS.split())
+READ_ONLY_PROGRAMS = FILTER_PROGRAMS | frozenset(_VIEWERS.split())
+
+
+@lru_cache(maxsize=256)  # a call is compared with every open episode
+def _parse_start(command: str) -> tuple[list[SimpleCommand], str]:
+    start = command[:_MAX_PARSED_CHARS]
+    commands, code = parse_with_code(start) or (parse_simple_commands(start), extract_code(start))
+    spans = Counter((part.start, part.end) for part in commands)
+    # The commands in `bash -lc '…'` have the shell's span. What fails is one of them, and not the shell.
+    return [part for part in commands if part.program not in SHELLS or spans[part.start, part.end] == 1], code
+
+
+def list_simple_commands(command: str) -> list[SimpleCommand]:
+    return _parse_start(command)[0]
+
+
+def get_command_code(command: str) -> str:
+    """Return the beginning of a command without comments and the text of quotes and heredocs."""
+    return _parse_start(command)[1]
+
+
+def asks_for_help(command: str) -> bool:
+    return _ASKS_FOR_HELP.search(get_command_code(command)) is not None
+
+
+def list_working_commands(command: str) -> list[SimpleCommand]:
+    """Return the simple commands that do the work, without changes of folder and filters around them."""
+    parts = list_simple_commands(command)
+    return [part for part in parts if part.program not in FILTER_PROGRAMS] or parts
+
+
+@lru_cache(maxsize=256)  # a call is compared with every open episode
+def is_read_only(command: str) -> bool:
+    """Return whether all programs of the command only show what is there."""
+    return all(part.program in READ_ONLY_PROGRAMS for part in list_simple_commands(command))
