@@ -107,7 +107,7 @@ def test_the_command_of_another_agent_has_it_write_the_handoff(other: House) -> 
     listed = json.loads(other.hardwon("handoff", "list", "--json"))
     [entry] = [handoff for handoff in listed if handoff["kind"] == "agent"]
     assert (entry["session"], entry["state"]) == (worked.id, "draft, 1 claim contradicted")
-    assert f"hardwon handoff ratify {entry['id']}" in handed_off.results[-1].text
+    assert f"hardwon accept H{entry['id']}" in handed_off.results[-1].text
     opened = other.session([Reply("hello")], "good morning").turns[0]
     assert f"H:{entry['id']} next: Test tail.py with CRLF files." in opened and FALSE in opened
 
