@@ -117,8 +117,8 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
     elif installed_hooks != _find_all_hooks(agent_settings, expected_texts):
         yield Check("hooks", False, f"those in {path} are another version's", install_command)
     else:
-        place = path if len(texts) == 1 else os.path.dirname(path)
-        yield Check("hooks", True, f"{len(installed_hooks)} in {place}")
+        location = path if len(texts) == 1 else os.path.dirname(path)
+        yield Check("hooks", True, f"{len(installed_hooks)} in {location}")
     if not installed_hooks:
         return
     if trust := agent_settings.check_trust(texts[0]):

@@ -13,6 +13,7 @@ import click
 
 from hardwon import paths, projects
 from hardwon.actions.spool_draining import drain_spool
+from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.output import echo_styled
 from hardwon.errors import UserError
 from hardwon.self_protection.commands import find_agent_variable
@@ -33,6 +34,15 @@ class AgentOption(click.Option):
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
+transcript_agent_option = click.option(
+    "--agent",
+    "--host",
+    "agent",
+    cls=AgentOption,
+    type=click.Choice(TRANSCRIPT_AGENTS),
+    metavar="AGENT",
+    help="only this agent's transcripts",
+)
 
 
 @contextmanager

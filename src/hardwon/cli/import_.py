@@ -11,9 +11,15 @@ import click
 from hardwon import clock, paths, settings
 from hardwon.actions.importing import import_records, import_transcripts, measure_import_megabytes
 from hardwon.actions.notes import propose_rules
-from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.command_group import CommandGroup
-from hardwon.cli.context import AgentOption, find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.context import (
+    find_agent,
+    is_interactive,
+    json_option,
+    open_store,
+    require_person,
+    transcript_agent_option,
+)
 from hardwon.cli.import_progress import note_progress
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.cli.scan import show_progress
@@ -41,15 +47,7 @@ def import_() -> None:
 
 @import_.command()
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option(
-    "--agent",
-    "--host",
-    "agent",
-    cls=AgentOption,
-    type=click.Choice(TRANSCRIPT_AGENTS),
-    metavar="AGENT",
-    help="only this agent's transcripts",
-)
+@transcript_agent_option
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--background", is_flag=True, hidden=True, help="at low priority; hardwon status shows the progress")
 @json_option

@@ -92,7 +92,10 @@ def _print_result(result: ReflectionResult) -> None:
         click.echo(f"  {to_printable_line(finding.item)} -> {finding.target}: {to_printable_line(finding.text)}")
     for memory in draft.memories:
         click.echo(f"  memory to approve ({memory.type}): {to_printable_line(memory.text)}")
-    click.echo(f"  next: {to_printable_line(next_step(draft) or 'nothing open')}")
+    step = next_step(draft)
+    if not step:
+        step = draft.open_ends[0].text if draft.open_ends else "nothing says what comes next"
+    click.echo(f"  next: {to_printable_line(step)}")
     if result.fallback_reason:
         echo_text(f"  {result.fallback_reason}", err=True)
 

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.command_group import CommandGroup
-from hardwon.cli.context import AgentOption, find_agent, is_interactive, json_option, open_store, require_person
+from hardwon.cli.context import (
+    find_agent,
+    is_interactive,
+    json_option,
+    open_store,
+    require_person,
+    transcript_agent_option,
+)
 from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
 from hardwon.cli.output import echo_json, echo_text
 from hardwon.errors import UserError
@@ -35,15 +41,7 @@ MAX_SHOWN = 5
 @click.option("--dry-run", is_flag=True, help="show what would be found, and keep nothing")
 @click.option("--yes", is_flag=True, help="accept every sound #lesson that agents reported")
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
-@click.option(
-    "--agent",
-    "--host",
-    "agent",
-    cls=AgentOption,
-    type=click.Choice(TRANSCRIPT_AGENTS),
-    metavar="AGENT",
-    help="only this agent's transcripts",
-)
+@transcript_agent_option
 @click.option("--since", default="", metavar="DATE", help="only transcripts changed since, such as 2026-11-01 or 7d")
 @click.option("--tier1-only", is_flag=True, help="propose only #lesson tags; the rest follows at the next scan")
 @click.option("--tier2-only", is_flag=True, help="propose only errors and corrections")

@@ -231,12 +231,12 @@ def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.M
     """Return the words of a statement; "" if the sentence supposes it, points at the task or reports a fault."""
     start = match.start("said")
     matched = masked[start:]
-    before = masked[: match.start()]
+    text_before = masked[: match.start()]
     # "The config is shared, so don't change it": what "it" stands for is in the clause before.
-    if _CONSEQUENCE.search(before) and _PRONOUN.match(matched):
+    if _CONSEQUENCE.search(text_before) and _PRONOUN.match(matched):
         start = 0
     # A reason is taken for granted, however unsure the person is about what follows from it.
-    is_supposed = not _IS_REASON.search(before) and _SUPPOSED.search(before)
+    is_supposed = not _IS_REASON.search(text_before) and _SUPPOSED.search(text_before)
     if is_supposed or _UNFINISHED.search(matched):
         return ""
     if (rule.is_fact and _FAULT.search(matched)) or (not rule.is_firm and _AT_HAND.search(matched)):

@@ -249,14 +249,14 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     for match in _WRONG_VALUE.finditer(line):
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]
-    after_nouns, named = list_named_words(line)
+    after_nouns, other_words = list_named_words(line)
     blames_word = is_blame(line)
     between_colons = line.split(": ")[1:-1] if blames_word else []  # `cat: notes.txt: No such file or directory`
-    for token in (*after_nouns, *named, *between_colons):
+    for token in (*after_nouns, *other_words, *between_colons):
         if word := _find_word(words, token):
             return word
     # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
-    for tokens, is_quoted in ((after_nouns, True), (named, blames_word)):
+    for tokens, is_quoted in ((after_nouns, True), (other_words, blames_word)):
         searched_text = command.full_text if is_quoted else " ".join(words)
         for token in tokens:
             is_name = len(token) >= _MIN_NAME_CHARS and token != command.program and "/" not in token
@@ -271,7 +271,7 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             if is_name and name in words:
                 return name
         options = [word for word in words if word.startswith("-")]
-        if len(options) == 1 and not after_nouns and not named and _UNNAMED_OPTION.search(line):
+        if len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
             return options[0].partition("=")[0]
     return ""
 
@@ -306,8 +306,8 @@ def list_literal_words(command: SimpleCommand) -> list[str]:
 
 def _find_argument(call: Step, line: str) -> str:
     """Return the argument name that a tool other than the shell does not know."""
-    after_nouns, named = list_named_words(line)
-    for token in (*after_nouns, *named):
+    after_nouns, other_words = list_named_words(line)
+    for token in (*after_nouns, *other_words):
         is_name = _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS
         if is_name and token in call.content and re.search(build_word_pattern(token), call.content):
             return token

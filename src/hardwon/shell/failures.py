@@ -382,8 +382,8 @@ def _list_blamed_names(lines: Sequence[str], number: int) -> set[str]:
     if _COMPLAINT.search(line):
         words = _CALL_WORD.findall(" ".join([line, *lines[number + 1 : number + 2]]))
     else:
-        after_nouns, named = list_named_words(line)
-        words = [*after_nouns, *named]
+        after_nouns, other_words = list_named_words(line)
+        words = [*after_nouns, *other_words]
     return {fold_name(word.strip(".:")) for word in words}
 
 

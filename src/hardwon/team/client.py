@@ -233,8 +233,8 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
             starts |= {writer: resent_until.get(writer, 0) for writer in divergent}
             outgoing = _select_outgoing(replica, starts, unknown_forks)
             resent_until |= {record.writer: record.sequence for record in outgoing.records}
-        wanted = {"after": difference.needed_here, "forks": sorted(forks), **_to_wire(outgoing)}
-        answer = client.call("/v1/sync", wanted)
+        transfer = {"after": difference.needed_here, "forks": sorted(forks), **_to_wire(outgoing)}
+        answer = client.call("/v1/sync", transfer)
         batch = replica.receive(parse_message(answer))
         sent += len(outgoing.records)
         received += len(batch.new_records)

@@ -253,8 +253,12 @@ class TeamServer:
                 return {"in_sync": True}
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
-        wanted = {str(writer): start for writer, start in starts.items() if type(start) is int}
-        records = postgres.list_records_after(connection, team, wanted, MAX_RECORDS_PER_ANSWER) if wanted else []
+        starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
+        records = (
+            postgres.list_records_after(connection, team, starts_by_writer, MAX_RECORDS_PER_ANSWER)
+            if starts_by_writer
+            else []
+        )
         # Both records under the number in question: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
         fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
@@ -282,12 +286,12 @@ class TeamServer:
         if len(known_records) < len(positions):  # the database was restored since the vector was read
             vector = self._read_vector(connection, team, max_age=0)
         members = {record.writer for record in records} & state.machines.keys()
-        known = KnownChains(
+        known_chains = KnownChains(
             vector,
             {(record.writer, record.sequence): record.hash for record in known_records},
             {writer: state.machines[writer].public_key for writer in members},
         )
-        batch = check_batch(team, records, bodies, known, postgres.read_forks(connection, team), [sender])
+        batch = check_batch(team, records, bodies, known_chains, postgres.read_forks(connection, team), [sender])
         batch.new_records = _drop_revoked(batch, state)
         if postgres.insert_records(connection, batch.new_records) < len(batch.new_records):
             raise _LostRace
