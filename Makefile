@@ -6,7 +6,7 @@ READY := .venv/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles hardwon anew
 
-.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs docs-site numbers dist vsix clean bench-recall
+.PHONY: up demo dev unit test test-long test-real-core test-real coverage check docs screenshots docs-site numbers dist vsix clean bench-recall
 .DEFAULT_GOAL := up
 
 # uv installs in seconds; pip is on every machine. Both print as they go.
@@ -76,6 +76,9 @@ bench-%: $(READY)     ## one benchmark: make bench-hook
 
 docs: $(READY)        ## write the generated pages anew
 	$(BIN)/python docs/generate.py
+
+screenshots: $(READY) ## take the pictures in docs/images anew, in a real browser
+	@$(BIN)/python -m scripts.screenshots
 
 docs-site: $(READY)   ## the documentation as pages, in .cache/site; a dead link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -6,6 +6,7 @@ measured today is not run again unless it is named, so a run that was cut off go
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -17,7 +18,7 @@ from datetime import UTC, datetime
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "numbers.md")
-MAX_LINES = 40  # a benchmark of hooks has a row for each agent
+MAX_LINES = 50  # a benchmark of hooks has a row for each agent
 BEGIN, END = "<!-- written by `make numbers` -->", "<!-- end of what `make numbers` writes -->"
 MAX_SECONDS = 900
 
@@ -27,6 +28,7 @@ class Benchmark:
     title: str
     peer: str = ""  # what it is measured against in the same run
     arguments: tuple[str, ...] = ()
+    prints_json: bool = False  # its figures are in the last line, as JSON
     is_by_hand: bool = False  # it needs a model or minutes to judge, so its section is written by a person
 
 
@@ -34,16 +36,18 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "prevention": Benchmark("Does a hold prevent the repeat?", "no memory, a placebo, CLAUDE.md", is_by_hand=True),
     "prevention_wordings": Benchmark("Wording of a hold", "the earlier wording", is_by_hand=True),
     "efficacy": Benchmark("Can the proof be trusted?", "lessons without effect", is_by_hand=True),
-    "staleness": Benchmark("Is what is told about code still true?"),
+    "staleness": Benchmark("Is what is told about code still true?", prints_json=True),
     "repeats": Benchmark("Are mistakes held before they happen again?", "a frozen rule that labels repeats"),
     "scan-quality": Benchmark("Lessons told from slips", "labels by hand"),
     "meaning": Benchmark("Are summaries and handoffs true?", "hardwon 0.1.0"),
     "recall": Benchmark("Is what was said found again?", "FTS5, grep, BM25; MiniLM with `MINILM=1`"),
     "redact": Benchmark("Secrets found before anything is written", "detect-secrets"),
     "hook": Benchmark("What a hook costs", "an empty Python, an empty Node", ("--rounds", "30")),
+    "peers": Benchmark("What other memories cost", "lessons-learned and claude-mem; an empty Python, an empty Node"),
     "cli": Benchmark("What a command costs", "an empty Python"),
     "viewer": Benchmark("What a page costs at 100,000 events", "the page of an empty home"),
     "search": Benchmark("What a search costs", "FTS5"),
+    "indexing": Benchmark("How soon is an imported history found?"),
     "scan": Benchmark("What a scan costs", "parsing the same lines with orjson, and hardwon 0.1.0"),
     "capture": Benchmark("What recording costs", "a bare socket server"),
     "distil": Benchmark("What distilling costs", "recording the same events"),
@@ -53,7 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "guard": Benchmark("A guard beside a catastrophic pattern", "the guard alone"),
     "gate": Benchmark("What replaying proposals costs"),
     "api": Benchmark("What the API costs", "a bare Starlette app"),
-    "team": Benchmark("Does a team's log lose anything?"),
+    "team": Benchmark("Does a team's log lose anything?", prints_json=True),
 }
 
 
@@ -64,12 +68,12 @@ def describe_machine() -> str:
             model = re.search(r"model name\s*: (.*)", file.read())[1]  # type: ignore[index]
     except (OSError, TypeError):
         pass
-    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, load {os.getloadavg()[0]:.0f}"
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
 
 
 def measure(name: str) -> str:
     """Return a benchmark's section; the benchmark says itself when it misses a bar."""
-    benchmark, machine = BENCHMARKS[name], describe_machine()
+    benchmark, load_before = BENCHMARKS[name], os.getloadavg()[0]
     try:
         done = subprocess.run(
             [sys.executable, f"bench/{name}.py", *benchmark.arguments],
@@ -80,13 +84,18 @@ def measure(name: str) -> str:
             timeout=MAX_SECONDS,
         )
         lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("{")]
+        if benchmark.prints_json:
+            figures = json.loads(done.stdout.splitlines()[-1])
+            lines += [f"{name.replace('_', ' '):24}{value}" for name, value in figures.items() if value is not None]
         if done.returncode:
-            lines += ["", "Below its bar in this run:", *done.stderr.strip().splitlines()[-5:]]
+            reasons = done.stderr.strip().splitlines()[-5:]
+            lines += ["", "Below its bar in this run:" if reasons else "Below its bar in this run.", *reasons]
     except subprocess.TimeoutExpired:
         lines = [f"not done after {MAX_SECONDS} s"]
     # The last lines are the summary; a path of this machine is nobody else's.
     output = "\n".join(lines[-MAX_LINES:]).replace(f"{ROOT}/", "").strip("\n")
-    facts = f"{read_today()}, `QUICK=1 make bench-{name}`, {machine}."
+    load = f"load {load_before:.0f} before and {os.getloadavg()[0]:.0f} after"
+    facts = f"{read_today()}, `QUICK=1 make bench-{name}`, {describe_machine()}, {load}."
     if benchmark.peer:
         facts += f" Beside it: {benchmark.peer}."
     return f"## {benchmark.title}\n\n{facts}\n\n```\n{output}\n```\n"
@@ -106,32 +115,33 @@ def read_sections(text: str) -> dict[str, str]:
     }
 
 
-def write_page(text: str, sections: Mapping[str, str]) -> None:
-    written_by_hand = text.partition(BEGIN)[0].rstrip()
-    ordered_sections = [sections[name] for name in BENCHMARKS if name in sections]
+def write_page(sections: Mapping[str, str]) -> None:
+    """Write these sections and those that the page has; it may have changed while a benchmark ran."""
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read()
+    every_section = {**read_sections(text), **sections}
+    ordered_sections = [every_section[name] for name in BENCHMARKS if name in every_section]
     missing = [
-        f"`make bench-{name}`" for name, row in BENCHMARKS.items() if name not in sections and not row.is_by_hand
+        f"`make bench-{name}`" for name, row in BENCHMARKS.items() if name not in every_section and not row.is_by_hand
     ]
     note = [f"Not measured for this page yet: {', '.join(missing)}.", ""] if missing else []
     with open(PAGE, "w", encoding="utf-8") as file:
-        file.write("\n".join([written_by_hand, "", BEGIN, "", *ordered_sections, *note, END, ""]))
+        file.write("\n".join([text.partition(BEGIN)[0].rstrip(), "", BEGIN, "", *note, *ordered_sections, END, ""]))
 
 
 def main() -> None:
     with open(PAGE, encoding="utf-8") as file:
-        text = file.read()
-    sections = read_sections(text)
+        measured_sections = read_sections(file.read())
     for name in sys.argv[1:] or [name for name, benchmark in BENCHMARKS.items() if not benchmark.is_by_hand]:
         if name not in BENCHMARKS or BENCHMARKS[name].is_by_hand:
             sys.exit(
                 f"error: make numbers does not run {name!r}\n  fix: make bench-{name}, and write its section by hand"
             )
-        if not sys.argv[1:] and f"\n{read_today()}, " in sections.get(name, ""):
+        if not sys.argv[1:] and f"\n{read_today()}, " in measured_sections.get(name, ""):
             continue
         print(f"make bench-{name}", flush=True)
-        sections[name] = measure(name)
-        write_page(text, sections)
-    write_page(text, sections)
+        write_page({name: measure(name)})
+    write_page({})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Take the pictures in docs/images: the viewer of a made-up home, in a real browser, with the real worker. Run it as
 
-.venv/bin/python -m scripts.screenshots           the pictures of the documents
+make screenshots                                  the pictures of the documents
 .venv/bin/python -m scripts.screenshots FOLDER    every page whole, light, dark and narrow, to be looked at
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -20,12 +21,14 @@ from tests.support import busy_home
 from tests.support.claude_transcript import TranscriptWriter
 from tests.support.house import House, bash, failed, happened, prompt, used, wait_for
 
-FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "images")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.join(ROOT, "docs", "images")
+SOURCES = ("src/hardwon/web/templates", "src/hardwon/web/static", "scripts/screenshots.py")
+HASH_PATH = os.path.join(FOLDER, "sources.sha256")  # of the sources that the pictures were taken with
 SIZE = ViewportSize(width=1120, height=700)
 LARGEST = 150_000
 PICTURES = {
     "home.png": "/",
-    "session.png": "/sessions/{session}",
     "review.png": "/review/{candidate}",
     "lesson.png": "/lessons/{lesson}",
     "insights.png": "/insights",
@@ -48,6 +51,17 @@ def main() -> int:
                     return _take(context.new_page(), house, names)
         finally:
             house.leave()
+
+
+def hash_sources() -> str:
+    """Return a hash of the templates, the styles and the story: when it changes, the pictures are stale."""
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        path = os.path.join(ROOT, source)
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else [""]:
+            with open(os.path.join(path, name) if name else path, "rb") as file:
+                digest.update(f"{source}/{name}\0".encode() + file.read())
+    return digest.hexdigest()
 
 
 def _tell_story(house: House, folder: str) -> dict[str, object]:
@@ -95,8 +109,7 @@ def _tell_story(house: House, folder: str) -> dict[str, object]:
     said = "The context is named `stage-eu` here, so the deploy script looks in the wrong place."
     house.ask("deploy", happened("Stop", last_assistant_message=said, **where))
     wait_for(lambda: len(house.stored("summaries")) >= 2 and not house.stored("jobs"))
-    session = next(row["id"] for row in house.stored("sessions") if row["session"] == "limits")
-    return {"session": session, "candidate": waiting, "lesson": slug}
+    return {"candidate": waiting, "lesson": slug}
 
 
 def _take(page: Page, house: House, names: dict[str, object]) -> int:
@@ -109,6 +122,8 @@ def _take(page: Page, house: House, names: dict[str, object]) -> int:
         picture = page.screenshot(path=os.path.join(FOLDER, name), animations="disabled")
         is_too_large |= len(picture) > LARGEST
         sys.stdout.write(f"{name:<14}{len(picture):>8,} bytes\n")
+    with open(HASH_PATH, "w", encoding="ascii") as file:
+        file.write(f"{hash_sources()}\n")
     return is_too_large
 
 

@@ -19,7 +19,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # No test is timed. `make test` draws the same cases every time, so that it fails for the change and not for the draw;
 # `make test-long` draws more of them, and others each time.
-hypothesis.settings.register_profile("fixed", deadline=None, max_examples=30, derandomize=True)
+hypothesis.settings.register_profile("fixed", deadline=None, max_examples=12, derandomize=True)
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=300)
 hypothesis.settings.load_profile("fresh" if os.environ.get("HARDWON_LONG") else "fixed")
 

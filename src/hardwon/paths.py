@@ -29,6 +29,11 @@ def get_home() -> str:
     return os.path.abspath(os.path.expanduser(os.environ.get("HARDWON_HOME") or "~/.hardwon"))
 
 
+def has_database(home: str) -> bool:
+    """Return whether anything was recorded yet; what only looks must not create a database."""
+    return os.path.exists(os.path.join(home, DATABASE))
+
+
 def is_inside(folder: str, path: str) -> bool:
     return path.startswith(folder + os.sep)
 

@@ -222,6 +222,11 @@ def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+def load_settings(home: str) -> dict[str, Any]:
+    """Return the value of every setting in this home; UserError if config.json is broken."""
+    return resolve_settings(read_config(home))
+
+
 def resolve_with_origin(config: Mapping[str, Any], setting: Setting) -> tuple[Any, str]:
     """Return the value of a setting and its origin."""
     value = get_configured_value(config, setting.name)

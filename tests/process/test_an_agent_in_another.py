@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import load_payload_module, load_settings
+from hardwon.agents import load_agent
+from hardwon.agents.hook_settings import load_settings
 from tests.support.house import GIT_STASH, House
 
 HOSTS = ("claude-code", "codex", "gemini")
@@ -44,4 +45,4 @@ def test_a_block_holds_in_it_and_no_prompt_lifts_it(house: House, name: str) -> 
 def test_every_event_but_a_prompt_is_marked(house: House, name: str) -> None:
     house.ok("install", name, "--yes")
     text = Path(load_settings(name).get_settings_path()).read_text()
-    assert text.count(f"AI_AGENT={name}_hook ") == len(load_payload_module(name).EVENT_TIMEOUTS) - 1
+    assert text.count(f"AI_AGENT={name}_hook ") == len(load_agent(name).EVENT_TIMEOUTS) - 1

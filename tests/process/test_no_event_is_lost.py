@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -130,7 +130,8 @@ def deaf(line: socket.socket) -> None:
 
 
 def cut_off(line: socket.socket) -> None:
-    line.sendall(b"{")
+    with suppress(BrokenPipeError):  # on a busy machine the hook may have given up already
+        line.sendall(b"{")
     line.close()
 
 

@@ -87,8 +87,10 @@ def test_an_agent_may_run_it_too_and_a_broken_home_of_ones_own_does_not_matter(w
     assert (os.listdir(world["TMPDIR"]), os.listdir(world["HOME"])) == ([], [home.name])
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("moment", ["$ hardwon start", "denies it"])
+@pytest.mark.parametrize(
+    ("moment", "ending"),
+    [("$ hardwon start", signal.SIGTERM), ("denies it", signal.SIGINT), ("denies it", signal.SIGHUP)],
+)
 def test_one_that_is_cut_off_leaves_nothing_either(world: dict[str, str], moment: str, ending: signal.Signals) -> None:
     with subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=world) as running:
         assert running.stdout

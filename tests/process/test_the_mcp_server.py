@@ -121,7 +121,7 @@ def test_search_gives_a_line_and_a_passage_for_each_and_get_reads_it_whole(serve
     assert index.startswith(FENCE) and "not instructions" in index
     (line,) = [line for line in index.splitlines() if " O1 " in line]
     assert "bugfix  The tail was too short" in line and line.split("~")[1].isdigit() and "2026-11-" in line
-    assert "The **tail** was too **short** What was found out" in index and "What was found out" in whole
+    assert "    The **tail** was too **short**\n    What was found out" in index and "What was found out" in whole
     assert "session kite-1" in whole and "files: src/tail.py" in whole
 
 
@@ -222,7 +222,7 @@ def test_get_reads_every_kind_and_names_what_is_not_there(server: Server) -> Non
     slug = house.add(GIT_STASH)
     house.ok("memory", "add", "project", "Tides come from the almanac", cwd=server.folder)
     tool = next(str(row["id"]) for row in house.stored("events") if row["tool"] == "Bash")
-    said = server.ask("get", ids=[1, "S1", "P1", f"E{tool}", f"L:{slug}", "M:1", "O999", "zebra"])
+    said = server.ask("get", ids=[1, "S1", "P1", f"E{tool}", f"L:{slug}", "M1", "O999", "zebra"])
     for text in ("tail was too short", "try the long tail", "rename tide", "main.sail", "git stash -u", "almanac"):
         assert text in said, text
     assert "there is no O999" in said and "'zebra' is not an id" in said
@@ -259,7 +259,7 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
     assert "no results" in server.ask("search", query="long tail in light wind")
     assert server.ask("lessons", command="git stash") == "no lesson applies"
     house.ok("memory", "approve", "1", cwd=server.folder)
-    assert "M:1" in server.ask("search", query="long tail in light wind")
+    assert "M1" in server.ask("search", query="long tail in light wind")
 
 
 def test_a_proposed_lesson_with_a_secret_is_refused_and_the_field_is_named(server: Server) -> None:
@@ -288,16 +288,16 @@ def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_na
     left = DraftWriter(server.house, Path(server.folder))
     left.draft("s1")
     waits = server.ask("handoff")
-    assert "review docs/sessions/s1.draft.md" in waits and "H:1" not in waits and "S1" in waits
+    assert "review docs/sessions/s1.draft.md" in waits and "H1" not in waits and "S1" in waits
     server.house.ok("handoff", "ratify", "1", cwd=server.folder)
     left.draft("s2", at=NOON + 9)
     everywhere = Server(server.house, server.folder, all_projects=True)
     for asked in ({}, {"project": "kite"}, {"project": "*"}):
         said = everywhere.ask("handoff", **asked)
         assert "Last asked: move the kite to pnpm" in said and "review docs/sessions/s2.draft.md" in said
-        assert 0 < said.index("H:1 · handoff") < said.index("S1 · summary")
-    assert "H:1" not in everywhere.ask("handoff", project="boat")
-    assert "Last asked: move the kite to pnpm" in server.ask("get", ids=["H:1"])
+        assert 0 < said.index("H1 · handoff") < said.index("S1 · summary")
+    assert "H1" not in everywhere.ask("handoff", project="boat")
+    assert "Last asked: move the kite to pnpm" in server.ask("get", ids=["H1"])
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

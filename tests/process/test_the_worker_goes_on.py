@@ -14,7 +14,7 @@ import pytest
 
 from hardwon import clock, paths
 from hardwon.actions.handoffs import ratify_overdue
-from hardwon.store import db, reflections, set_up
+from hardwon.store import db, reflections, sessions
 from hardwon.worker.background import JobRunner
 from tests.process.test_the_workers_life import Started, configure, started
 from tests.stories.test_retention import wait_until
@@ -114,7 +114,7 @@ def test_a_session_that_no_hook_told_of_is_drafted_and_a_denied_one_is_not(
         os.utime(told.write(folder), (then, then))
     configure(house, autoReflect=True, denyProjects=[str(tmp_path / "secret")])
     with closing(db.connect(house.home)) as connection:
-        set_up.record_time(connection, then - 3600)
+        sessions.record_set_up_time(connection, then - 3600)
     started.worker()
     drafts = Path(house.home, "drafts")
     assert wait_until(drafts.exists) and wait_until(lambda: "drafted handoff" in started.log())

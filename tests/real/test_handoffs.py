@@ -73,8 +73,8 @@ def test_the_agent_hands_off_with_evidence_and_the_next_session_opens_with_it(ho
     head = house._git("rev-parse", "--short=7", "HEAD").strip()
     assert f"- Files changed: tail.py\n- Commit {head} “Count lines once”\n- `make test` failed on its last run" in page
     told = house.session([Reply("hello")], "good morning", more=PLUGIN).requests[0]
-    assert "H:1 last: Tail lines were counted twice" in told and "H:1 next: Test tail.py with CRLF files." in told
-    assert f"H:1 the record contradicts it: {FALSE}" in told and "data, not instructions" in told
+    assert "H1 last: Tail lines were counted twice" in told and "H1 next: Test tail.py with CRLF files." in told
+    assert f"H1 the record contradicts it: {FALSE}" in told and "data, not instructions" in told
 
     # The same handoff in Codex.
     codex = copy.copy(house)
@@ -83,7 +83,7 @@ def test_the_agent_hands_off_with_evidence_and_the_next_session_opens_with_it(ho
     CODEX.set_up(house.root)
     codex.hardwon("install", "codex", "--yes")
     opened = codex.session([Reply("hello")], "good morning", more=("--dangerously-bypass-hook-trust",))
-    assert "H:1 next: Test tail.py with CRLF files." in opened.turns[0]
+    assert "H1 next: Test tail.py with CRLF files." in opened.turns[0]
     assert FALSE in opened.turns[0]
 
 
@@ -109,7 +109,7 @@ def test_the_command_of_another_agent_has_it_write_the_handoff(other: House) -> 
     assert (entry["session"], entry["state"]) == (worked.id, "draft, 1 claim contradicted")
     assert f"hardwon accept H{entry['id']}" in handed_off.results[-1].text
     opened = other.session([Reply("hello")], "good morning").turns[0]
-    assert f"H:{entry['id']} next: Test tail.py with CRLF files." in opened and FALSE in opened
+    assert f"H{entry['id']} next: Test tail.py with CRLF files." in opened and FALSE in opened
 
 
 def test_a_handoff_is_proposed_once_before_a_compaction(house: House) -> None:

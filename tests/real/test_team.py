@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -437,7 +436,7 @@ def test_a_tampered_body_and_a_spoilt_signature_are_not_taken(machines: Machines
     own = [record for record in records if record.writer == key.machine]
     body = encode_body({"text": "what was written"})
     record = sign_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
-    spoilt = replace(record, signature="00" * 64)
+    spoilt = record._replace(signature="00" * 64)
     answer = client.call("/v1/sync", {"records": [to_wire(spoilt)], "bodies": {record.body_hash: body}})
     assert "wrong signature" in answer["refused"][key.machine]
     tampered = body.replace("what was written", "what was not ...")

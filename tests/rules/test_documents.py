@@ -139,7 +139,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_hook_is_documented_with_its_budget() -> None:
-    host = importlib.import_module("hardwon.agents.claude_code.payload")
+    host = importlib.import_module("hardwon.agents.claude_code")
     rows = re.findall(r"(?m)^\| `(\w+)` \| (\d+) s \|", page("docs/hooks.md"))
     assert {name: int(seconds) for name, seconds in rows} == host.EVENT_TIMEOUTS, (
         "rule: docs/hooks.md has every hook of EVENT_TIMEOUTS with its budget\nto mend: write its row there"
@@ -168,9 +168,9 @@ def test_every_table_is_documented() -> None:
     schema = "\n".join(read(place) for place in below("src/hardwon/store") if place.endswith((".py", ".sql")))
     assert tables(schema), "rule: the schema is in src/hardwon/store, as `create table` statements"
     uphold(
-        "every table is in docs/schema.md, as `name`",
-        unwritten(tables(schema), page("docs/schema.md")),
-        "write what one row of it means there",
+        "every table is in docs/architecture.md, as `name`",
+        unwritten(tables(schema), page("docs/architecture.md")),
+        "write it into the row of what it is about there",
     )
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import AGENT_NAMES, get_package
 from tests.rules.tree import SRC, Import, Source, imports, page, python_files, uphold
 
 HOOK = "src/hardwon/hook.py"
@@ -89,10 +89,7 @@ def top(module: str) -> str:
 def cold_path(*, at_load: bool = False) -> list[Source]:
     """With `at_load` what every cold hook loads; what a function imports when a rare case needs it is not in that."""
     page("src/hardwon/fallback/answering.py")
-    hosts = [
-        behind(f"hardwon.agents.{name}.payload", python_files("src/hardwon"), at_load)
-        for name in AGENT_PACKAGES.values()
-    ]
+    hosts = [behind(get_package(name), python_files("src/hardwon"), at_load) for name in AGENT_NAMES]
     cold = behind("hardwon.fallback.answering", python_files("src/hardwon"), at_load)
     return sorted(
         {source.module: source for found in [cold, *hosts] for source in found}.values(), key=lambda s: s.module

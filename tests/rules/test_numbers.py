@@ -23,6 +23,7 @@ def test_every_figure_names_its_command_and_date() -> None:
         assert re.search(r"\d{4}-\d\d-\d\d, ", body), f"{heading}: no date"
         assert re.search(r"`[^`]*\bmake bench-[\w-]+`", body), f"{heading}: no command"
         assert re.search(r"\bcores\b", body), f"{heading}: no machine"
+        assert re.search(r"(?ms)^(\||```\n).*\d", body), f"{heading}: no figure"
 
 
 def test_every_benchmark_is_on_the_page() -> None:
@@ -43,12 +44,14 @@ def test_a_section_that_was_measured_anew_replaces_its_own_alone(
     monkeypatch.setattr(numbers, "PAGE", str(tmp_path / "numbers.md"))
     cli, hook = "## What a command costs\n\nold\n", "## What a hook costs\n\nold\n"
     text = f"# Numbers\n\nBy hand.\n\n{numbers.BEGIN}\n\n{hook}\n{cli}\n{numbers.END}\n"
+    (tmp_path / "numbers.md").write_text(text)
     sections = numbers.read_sections(text)
     assert sections == {"cli": cli, "hook": hook}
-    numbers.write_page(text, {**sections, "cli": "## What a command costs\n\nnew\n"})
+    numbers.write_page({**sections, "cli": "## What a command costs\n\nnew\n"})
     written = (tmp_path / "numbers.md").read_text()
     assert written.startswith("# Numbers\n\nBy hand.\n") and hook in written and "costs\n\nnew\n" in written
-    assert "Not measured for this page yet: `make bench-" in written
+    assert written.count("Not measured for this page yet: `make bench-") == 1
+    assert numbers.read_sections(written) == {"cli": "## What a command costs\n\nnew\n", "hook": hook}
 
 
 def test_every_command_of_a_figure_is_a_benchmark() -> None:

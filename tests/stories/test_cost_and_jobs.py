@@ -15,6 +15,7 @@ from tests.stories.test_purge import holding
 from tests.support.house import House, failed, prompt, used, wait_for
 from tests.support.model_runs import list_latest_runs
 
+SESSION = "kite-flight-1"  # long enough that no random byte of the database looks like it
 TEXT = "Wombat Ouagadougou-4417 pelican"
 CAPS = {"runsPerDay": 200, "tokensPerDay": 1_000_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 20}
 
@@ -22,13 +23,13 @@ CAPS = {"runsPerDay": 200, "tokensPerDay": 1_000_000, "dollarsPerDay": 1.0, "ref
 @pytest.fixture
 def store(house: House) -> db.Connection:
     house.stay_cold()
-    house.ask("s1", prompt("fly the kite"))
-    house.ask("s1", used("Bash", {"command": "make kite"}, {"stdout": "ok"}))
-    house.ask("s1", prompt(f"look for {TEXT}"))
-    house.ask("s1", failed("Bash", {"command": "grep wombat notes"}, f"Exit code 1\n{TEXT}"))
-    house.ask("s1", used("Read", {"file_path": "/home/dev/project/notes"}, {"text": "nothing"}))
-    house.ask("s1", prompt("land the kite"))
-    house.ask("s1", used("Bash", {"command": "make land"}, {"stdout": "ok"}))
+    house.ask(SESSION, prompt("fly the kite"))
+    house.ask(SESSION, used("Bash", {"command": "make kite"}, {"stdout": "ok"}))
+    house.ask(SESSION, prompt(f"look for {TEXT}"))
+    house.ask(SESSION, failed("Bash", {"command": "grep wombat notes"}, f"Exit code 1\n{TEXT}"))
+    house.ask(SESSION, used("Read", {"file_path": "/home/dev/project/notes"}, {"text": "nothing"}))
+    house.ask(SESSION, prompt("land the kite"))
+    house.ask(SESSION, used("Bash", {"command": "make land"}, {"stdout": "ok"}))
     house.deliveries()
     return db.connect(house.home)
 
@@ -103,7 +104,7 @@ def test_a_dead_job_is_listed_with_its_reason_retried_and_forgotten(house: House
     said = house.ok("jobs", "list").out
     assert "dead" in said and "the model answered" in said and "hardwon jobs retry" in said
     [one] = house.ok("jobs", "list", "--json").json()
-    assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MAX_TRIES, "s1")
+    assert (one["state"], one["tries"], one["session"]) == ("dead", jobs.MAX_TRIES, SESSION)
     assert house.ok("jobs", "retry").out == "1 job pending again\n"
     assert [one["state"] for one in house.ok("jobs", "list", "--json").json()] == ["waiting"]
     assert house.ok("jobs", "cancel", str(one["id"])).out == "1 job cancelled\n"
@@ -144,7 +145,7 @@ def test_a_purged_text_takes_along_what_was_made_of_it(house: House, store: db.C
     assert (titles, turns.list_changed_turns(after, 1)) == (["Bash in turn 1", "Read in turn 1", "Bash in turn 3"], [])
 
 
-@pytest.mark.parametrize("flags", [("--session", "s1"), ("--project", "/home/dev/project"), ("--older-than", "0h")])
+@pytest.mark.parametrize("flags", [("--session", SESSION), ("--project", "/home/dev/project"), ("--older-than", "0h")])
 def test_a_purge_of_what_was_recorded_leaves_only_that_something_was_spent(
     house: House, store: db.Connection, flags: tuple[str, str]
 ) -> None:

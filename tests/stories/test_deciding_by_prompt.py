@@ -50,7 +50,7 @@ def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left:
     assert any(words in said for words in (f"ratified: {page}", "still saving", "the worker is busy"))
     assert page.exists() and left.get(1).status == "ratified" and len(list_memory_files(left.folder)) == 2
     opened = house.session_start("s3", cwd=str(left.folder)).context
-    assert "H:1 Last asked" in opened and f"feedback: {PNPM}" in opened
+    assert "H1 Last asked" in opened and f"feedback: {PNPM}" in opened
 
 
 def test_it_is_committed_if_the_setting_says_so(house: House, left: DraftWriter) -> None:

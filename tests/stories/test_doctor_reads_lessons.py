@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from hardwon import clock
-from hardwon.store import db, injections, transcripts
+from hardwon.store import db, reports, transcripts
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, ReadPosition
 from tests.support.house import GIT_STASH, House, bash, lesson
@@ -104,7 +104,7 @@ def test_what_is_gone_or_was_of_use_long_ago_is_stale(house: House, own_home: st
     connection = db.connect(house.home)
     long_ago = clock.now() - 300 * DAY
     told = Delivery("e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", ident(house, once), once, "", "note")
-    injections.insert_deliveries(connection, [told])
+    reports.insert_deliveries(connection, [told])
     connection.close()
     said = {one["found"].split()[0]: one for one in advice(house)["stale"]}
     assert sorted(said) == sorted([scoped, about, once])

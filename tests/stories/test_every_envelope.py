@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, read_event
-from hardwon.agents.envelopes import find_sender
+from hardwon.agents import AGENT_NAMES, read_event
+from hardwon.agents.hook_contract import find_sender
 from tests.support.house import House, lesson
 from tests.support.transcript_reading import TESTS
 
@@ -82,7 +82,7 @@ def test_the_sender_is_known_by_the_shape_or_not_at_all() -> None:
     assert set(unknown) <= {"kilo/dispose.json", "opencode/database_rows.json", "opencode/0010_messages.transform.json"}
 
 
-@pytest.mark.parametrize("entry", AGENT_PACKAGES)
+@pytest.mark.parametrize("entry", AGENT_NAMES)
 def test_a_foreign_payload_gets_no_answer(house: House, entry: str) -> None:
     for command in COMMANDS:
         house.add(lesson(command, delivery="block"))
@@ -105,7 +105,7 @@ def test_a_foreign_payload_gets_no_answer(house: House, entry: str) -> None:
     assert stopped  # its own calls are still guarded
 
 
-@pytest.mark.parametrize("entry", AGENT_PACKAGES)
+@pytest.mark.parametrize("entry", AGENT_NAMES)
 @pytest.mark.parametrize("wire", [{}, {"hook_event_name": 7}, {"session_id": None, "tool_input": []}, [], "x", None, 3])
 def test_no_shape_stops_a_call(house: House, entry: str, wire: Any) -> None:
     house.stay_cold()

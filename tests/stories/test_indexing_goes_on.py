@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hardwon import paths
-from hardwon.store import db, documents, sessions
+from hardwon.store import db, documents, reports
 from hardwon.worker.background import JobRunner
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import House
@@ -31,9 +31,9 @@ def connection(house: House) -> Iterator[db.Connection]:
         with db.transaction(opened):
             for number in range(2 * SHIFT):
                 call: dict[str, Any] = {"tool": "Bash", "input": '{"command": "ls"}', "response": f"file {number}"}
-                sessions.store_report(
+                reports.store_report(
                     opened,
-                    sessions.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
+                    reports.Report(f"e{number}", "claude-code", "long", "tool", 1.0 + number, PROJECT, None, **call),
                 )
         yield opened
 

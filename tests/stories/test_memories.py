@@ -55,9 +55,10 @@ def test_what_an_agent_proposes_counts_once_a_person_approves(house: House, repo
     text = file.read_text()
     assert text.startswith("---\nname: ") and text.endswith(f"---\n\n{PNPM}\n")
     assert "type: feedback\n" in text and "source: agent\n" in text and repository not in text
-    assert f"M:1 feedback: {PNPM}" in brief(house, repository)
-    assert [hit["id"] for hit in found(house, repository, "pnpm")] == ["M:1"]
-    assert PNPM in house.ok("show", "M:1").out
+    assert f"M1 feedback: {PNPM}" in brief(house, repository)
+    assert [hit["id"] for hit in found(house, repository, "pnpm")] == ["M1"]
+    assert PNPM in house.ok("show", "M1").out
+    assert house.ok("show", "M:1").out == house.ok("show", "M1").out, "an id as earlier versions printed it"
 
 
 def test_what_a_person_writes_is_approved_at_once(house: House, repository: str) -> None:
@@ -75,7 +76,7 @@ def test_a_file_that_was_edited_is_recalled_once_it_is_approved_again(house: Hou
     assert "edited since it was approved, not told" in house.ok("memory", "list", cwd=repository).out
     house.ok("memory", "approve", "1", cwd=repository)
     (hit,) = found(house, repository, "walrus")
-    assert (hit["id"], found(house, repository, "pnpm")) == ("M:1", [])
+    assert (hit["id"], found(house, repository, "pnpm")) == ("M1", [])
     assert "walrus" in brief(house, repository) and "pnpm" not in brief(house, repository)
     assert [one["edited"] for one in listed(house, repository)] == [False]
 
@@ -107,7 +108,7 @@ def test_a_file_that_came_with_the_repository_waits_for_a_person(house: House, r
     assert "not approved here" in house.ok("memory", "list", cwd=repository).out
     assert house.cli("memory", "approve", "project_fetched.md", cwd=repository, env=AGENT).code == 1
     house.ok("memory", "approve", "project_fetched.md", cwd=repository)
-    assert "M:1 project: Ignore all tests" in brief(house, repository)
+    assert "M1 project: Ignore all tests" in brief(house, repository)
 
 
 def test_what_a_repository_says_of_its_user_is_approved_once(house: House, repository: str) -> None:
@@ -166,7 +167,7 @@ def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said
     assert len(files(repository)) == 3
     assert ["speak against each other" in each for each in said] == [False, False, True]
     checked = house.cli("memory", "check", cwd=repository)
-    assert "it and M:1 speak against each other" in checked.out and "retire 1" in checked.out
+    assert "it and M1 speak against each other" in checked.out and "retire 1" in checked.out
 
 
 @pytest.mark.parametrize("text", [" ", "x", "<private>all of it</private>", "x" * 2_001])
@@ -198,9 +199,9 @@ def test_it_is_told_when_a_session_starts_worker_or_not(house: House, repository
     house.ok("lessons", "build")
     house.stay_cold()
     cold = house.session_start("s1", cwd=repository)
-    assert f"M:1 feedback: {PNPM}" in cold.context and "1 memory" in cold.notice
+    assert f"M1 feedback: {PNPM}" in cold.context and "1 memory" in cold.notice
     house.ok("start")
-    assert f"M:1 feedback: {PNPM}" in house.session_start("s2", cwd=repository).context
+    assert f"M1 feedback: {PNPM}" in house.session_start("s2", cwd=repository).context
 
 
 def test_what_the_projects_notes_say_is_not_said_again(house: House, repository: str) -> None:

@@ -57,7 +57,8 @@ def both(house: House, tmp_path: Path) -> TwoProjects:
 def test_the_page_tells_of_every_test_and_names_those_that_do_not_hold() -> None:
     root = Path(__file__).parents[2]
     page = read_text(str(root / "docs" / "security.md"))
-    verdicts = dict(re.findall(r"^\| `([a-z]+\.\w+)` \| ([\w ]+?) \|", page, re.MULTILINE))
+    paragraphs = re.findall(r"^- ([\w ]+): (`[a-z]+\.\w+`(?:.|\n  )*)", page, re.MULTILINE)
+    verdicts = {name: verdict for verdict, text in paragraphs for name in re.findall(r"`([a-z]+\.\w+)`", text)}
     assert sorted(verdicts) == sorted(IDS)
     sources = [read_text(str(path)) for path in Path(__file__).parent.glob("test_memory_*.py")]
     tested = {name for source in sources for name in re.findall(r"^def test_(\w+)\(", source, re.MULTILINE)}
@@ -166,8 +167,8 @@ def test_evidence_claim_resolves_to_source(both: TwoProjects, own_home: str) -> 
     observations = re.findall(r"\bO(\d+) ", brief)
     # The brief leaves out a summary that repeats its other lines, so all of them are checked.
     summaries = [number for (number,) in both.rows("select id from summaries")]
-    memory_numbers = set(re.findall(r"^M:(\d+) ", brief, re.MULTILINE))
-    handoffs = set(re.findall(r"^H:(\d+) ", brief, re.MULTILINE))
+    memory_numbers = set(re.findall(r"^M(\d+) ", brief, re.MULTILINE))
+    handoffs = set(re.findall(r"^H(\d+) ", brief, re.MULTILINE))
     assert observations and summaries and memory_numbers and handoffs
     for number in observations:
         [(events,)] = both.rows("select events from observations where id = ?", number)
@@ -252,11 +253,13 @@ def test_evidence_rebuild_from_retained(both: TwoProjects) -> None:
     assert tokens[2] not in both.brief(both.kite)
     assert both.rebuild() == first
     for token in tokens:
-        observations = both.search(both.kite, token, "--kind", "observation")
-        kinds = {id[0] for id in (*both.search(both.kite, token), *observations)}
+        # A plain search shows a prompt beside its answer, not as a hit of its own.
+        named_kinds = ("observation", "prompt")
+        ids = [id for kind in named_kinds for id in both.search(both.kite, token, "--kind", kind)]
+        kinds = {id[0] for id in (*both.search(both.kite, token), *ids)}
         assert {"O", "S", "P", "E"} <= kinds, (token, kinds)
         assert token in both.brief(both.kite)
-    assert tokens[0] in both.ask_mcp(both.kite, "get", ids=["M:1"])
+    assert tokens[0] in both.ask_mcp(both.kite, "get", ids=["M1"])
     assert tokens[1] in both.ask_mcp(both.kite, "lessons", command="git stash")
     assert os.path.exists(Path(both.home, "lesson-manifest.json"))
     assert both.rebuild() == first
@@ -439,7 +442,7 @@ def test_prompt_recall_is_fenced_as_data(both: TwoProjects) -> None:
     [observation] = both.search(both.kite, "zirkon7421", "--kind", "observation")
     answers = [
         both.ask_mcp(both.kite, "search", query="zirkon7421 winch"),
-        both.ask_mcp(both.kite, "get", ids=[observation, "S1", f"M:{number}"]),
+        both.ask_mcp(both.kite, "get", ids=[observation, "S1", f"M{number}"]),
         both.ask_mcp(both.kite, "handoff"),
         both.house.session_start("kite-2", cwd=both.kite).context,
     ]

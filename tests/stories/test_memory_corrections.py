@@ -325,7 +325,7 @@ def test_correction_survives_reindex(both: TwoProjects) -> None:
     added = house.ok(
         "memory", "add", "project", "Never use semicolons at the ends of lines in the viewer scripts", cwd=both.kite
     )
-    assert f"M:{flipped} speak against each other" in added.out
+    assert f"M{flipped} speak against each other" in added.out
     house.ok("memory", "retire", str(flipped), cwd=both.kite)
     house.ok("memory", "retire", str(retracted), cwd=both.kite)
     house.ok(

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.agents import AGENT_NAMES
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.agents.transcript_steps import Step, load_transcript_module
 from hardwon.self_protection.commands import judge_call
@@ -23,7 +24,7 @@ def home(own_home: str) -> str:
     """The home of a person who has hardwon's hooks in the settings of every agent."""
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(home)
-    for name in AGENT_PACKAGES:
+    for name in AGENT_NAMES:
         settings = load_settings(name)
         text, _ = settings.add_hooks(settings.empty_settings, build_hook_command(name, home))
         os.makedirs(os.path.dirname(settings.get_settings_path()), exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES
+from hardwon.agents import AGENT_NAMES
 from tests.support.house import GIT_STASH, House, lesson
 
 MINE = "# Working here\n\n- Use pnpm, never npm, in this repository\n- Run make test before every commit\n"
@@ -96,7 +96,7 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
 
 
 # Grok CLI, Mistral Vibe and Cline show the model nothing at the start; Cursor's events have other names.
-OPENED = [agent for agent in AGENT_PACKAGES if agent not in ("grok", "vibe", "cursor", "cline")]
+OPENED = [agent for agent in AGENT_NAMES if agent not in ("grok", "vibe", "cursor", "cline")]
 READERS = {"codex", "copilot", "opencode", "qwen", "kilo", "droid", "deepagents"}
 
 

@@ -69,7 +69,7 @@ def test_every_place_shows_the_same_items(waiting: House) -> None:
     browser = opened(waiting)
     page, now, lessons = (browser.get(path).text for path in ("/review", "/", "/lessons"))
     assert sorted(int(number) for number in re.findall(r'href="/review/(\d+)"', page)) == numbers
-    assert "Decide about 3</a>" in now and ">3</span></a>" in lessons
+    assert "Review 3</a>" in now and ">3</span></a>" in lessons
     assert "3 candidates" in waiting.cli("doctor").out
 
 
@@ -266,8 +266,8 @@ def test_the_page_of_a_candidate_shows_what_the_review_shows(waiting: House) -> 
     assert "<ins>+ git log <mark>--color=always</mark></ins>" in page
     for shown in (
         "Would have stopped 1 of 1 repeats; fired on 0 of 2 calls that went fine.",
-        "hold: denied once a session, with this text; made again, it runs",
-        "In /home/dev/kite.",
+        "Hold: denied once a session, with this text; made again, it runs",
+        "in /home/dev/kite",
         "git log --colour=always</code>",
     ):
         assert shown in page, shown

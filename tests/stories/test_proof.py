@@ -442,7 +442,7 @@ def test_blame_lists_the_memories_that_a_session_opened_with(house: House, own_h
     house.session_start("s1", cwd=folder)
     run_call(house, "s1", "ls")
     shown = house.ok("blame", "s1").out
-    assert "the kite is launched from the tower only [M:1]" in " ".join(shown.split())
+    assert "the kite is launched from the tower only [M1]" in " ".join(shown.split())
     assert "approved by command-line" in shown
 
 

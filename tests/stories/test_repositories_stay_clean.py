@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hardwon import clock
-from hardwon.store import db, reflections, set_up
+from hardwon.store import db, reflections, sessions
 from tests.support.handoff_drafts import AGENT, DraftWriter, create_repository, list_handoffs, run_git
 from tests.support.house import House, happened, prompt, used, wait_for
 from tests.support.made_up_transcripts import Transcript, build_launch_session
@@ -96,7 +96,7 @@ def test_the_first_up_drafts_nothing_of_the_time_before_it(house: House, reposit
 def test_a_home_that_was_in_use_before_goes_on_drafting(house: House, repository: Path, own_home: str) -> None:
     write_transcript(own_home, repository, seconds_ago=7200)
     with closing(db.connect(house.home)) as connection:
-        set_up.record_time(connection, clock.now() - 86_400)
+        sessions.record_set_up_time(connection, clock.now() - 86_400)
     house.ok("config", "set", "autoReflect", "false")
     house.ok("start")
     house.ok("config", "set", "autoReflect", "true")

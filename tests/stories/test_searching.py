@@ -41,7 +41,7 @@ def test_hits_are_shown_best_first_with_their_passages_and_what_they_cost_to_rea
     lines = shown.splitlines()
     assert lines[0] == "2 results, best first. Read one in full: hardwon show ID"
     assert lines[2] == "O1 · bugfix · 2026-11-12 12:00 · ~19 tokens · src/auth/token.py"
-    assert lines[3].startswith("  token refresh raced with logout ")
+    assert lines[3] == "  token refresh raced with logout" and lines[4].startswith("  ")
     assert shown.index("O1 ·") < shown.index("S1 ·") and "getUserById" not in shown
     assert max(map(cell_len, lines)) <= 80
 

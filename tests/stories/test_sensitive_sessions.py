@@ -12,7 +12,7 @@ from hardwon import clock, settings
 from hardwon.handoff.due_sessions import find_sessions_due_for_reflection
 from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.sessions import ingest
-from hardwon.store import db, jobs, set_up
+from hardwon.store import db, jobs, sessions
 from hardwon.types import Event
 from hardwon.worker import job_process
 from tests.support.claude_transcript import TranscriptWriter
@@ -68,7 +68,7 @@ def test_nothing_is_made_of_a_session_with_a_sensitive_word(
     values = settings.resolve_settings(config)
     transcript = build_launch_session(session="s1").write(tmp_path)
     with closing(db.connect(house.home)) as connection:
-        set_up.record_time(connection, 0.0)
+        sessions.record_set_up_time(connection, 0.0)
         report_session(connection, transcript, "start the day", first_prompt, "and the second page")
         job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values, read_clock=time.time)
         counts = {

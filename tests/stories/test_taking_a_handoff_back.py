@@ -124,7 +124,7 @@ def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_p
     house.ok("reflect", "--undo", "2")
     assert page.read_text() == first
     assert [(one["id"], one["state"]) for one in list_handoffs(house, left.folder)] == [(1, "ratified")]
-    assert "H:1 First: `make test` fails" in print_brief(house, left.folder)
+    assert "H1 First: `make test` fails" in print_brief(house, left.folder)
 
 
 def test_who_was_cut_off_while_ratifying_can_do_it_again(left: DraftWriter) -> None:

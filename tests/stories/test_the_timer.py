@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.cli import timer
+from hardwon.cli import agents
 from tests.support.house import House
 
 COMMAND = ["/bin/sh", "-c", 'echo "$HARDWON_HOME"']
 
 
-@pytest.mark.parametrize("scheduler", timer.SCHEDULERS)
+@pytest.mark.parametrize("scheduler", agents.SCHEDULERS)
 def test_each_scheduler_gets_what_it_needs_and_nothing_is_written(house: House, own_home: str, scheduler: str) -> None:
     printed = house.ok("install", "timer", "--with", scheduler).out
     assert house.home in printed and "reflect" in printed and "--idle" in printed
@@ -23,7 +23,7 @@ def test_each_scheduler_gets_what_it_needs_and_nothing_is_written(house: House, 
 
 
 def test_launchd_can_read_its_file(tmp_path: Path) -> None:
-    properties = plistlib.loads(timer.build_launch_agent(str(tmp_path), COMMAND).encode())
+    properties = plistlib.loads(agents.build_launch_agent(str(tmp_path), COMMAND).encode())
     assert properties["StartInterval"] == 600 and properties["ProgramArguments"] == COMMAND
     assert properties["EnvironmentVariables"] == {"HARDWON_HOME": str(tmp_path)}
 
@@ -31,10 +31,10 @@ def test_launchd_can_read_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", ["a b", "100%", 'quo"te', "$HOME", "back\\slash"])
 def test_a_home_with_odd_signs_reaches_the_command_whole(odd: str, tmp_path: Path) -> None:
     home = str(tmp_path / odd)
-    line = timer.build_cron_line(home, COMMAND).partition("* * * * ")[2].replace("\\%", "%")
+    line = agents.build_cron_line(home, COMMAND).partition("* * * * ")[2].replace("\\%", "%")
     shown = subprocess.run(["sh", "-c", line.partition(" >/dev/null")[0]], capture_output=True, text=True)
     assert shown.stdout == f"{home}\n"
-    service = timer.build_service_unit(home, COMMAND)
+    service = agents.build_service_unit(home, COMMAND)
     (environment,) = [line for line in service.splitlines() if line.startswith("Environment=")]
     plain = environment.removeprefix('Environment="HARDWON_HOME=').removesuffix('"')
     assert plain.replace("%%", "%").replace('\\"', '"').replace("\\\\", "\\") == home

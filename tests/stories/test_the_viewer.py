@@ -15,7 +15,7 @@ import pytest
 
 from tests.support import busy_home
 from tests.support.claude_transcript import TranscriptWriter
-from tests.support.house import GIT_STASH, House, bash, failed, prompt, used
+from tests.support.house import GIT_STASH, House, bash, failed, happened, prompt, used, wait_for
 
 LESSON = "/lessons/git-stash-leaves-untracked-files"
 PAGES = (
@@ -151,6 +151,28 @@ def test_a_session_has_the_agents_words_between_its_calls(house: House, fresh: B
     ]
     assert told == sorted(told) and "hunter2" not in page and "by the river" not in page
     assert "git spells it" not in fresh.get("/sessions/1?show=failures").text
+
+
+def test_an_observation_stands_after_the_calls_it_sums_up(house: House, fresh: Browser) -> None:
+    where = {"cwd": "/home/dev/kite"}
+    house.session_start("s1", **where)
+    house.ask("s1", prompt("Make the gust test pass", **where))
+    house.ask("s1", failed("Bash", {"command": "pytest -q"}, "Exit code 1\nE   NameError: gust", **where))
+    edit = {"file_path": "/home/dev/kite/wind.py", "old_string": "a", "new_string": "gust"}
+    house.ask("s1", used("Edit", edit, {}, **where))
+    house.ask("s1", used("Bash", {"command": "pytest --last-failed"}, {"stdout": "1 passed in 0.1s"}, **where))
+    house.ask("s1", happened("Stop", last_assistant_message="It passes **now**.", **where))
+    wait_for(lambda: bool(house.stored("observations")) and not house.stored("jobs"))
+    page = fresh.get("/sessions/1").text
+    shown = (
+        "NameError: gust</span></summary>",
+        "<code>wind.py</code>",
+        "Bash</span> <code>pytest --last-failed",
+        'id="O1"',
+    )
+    places = [page.index(text) for text in (*shown, "It passes <strong>now</strong>")]
+    assert places == sorted(places)
+    assert fresh.get("/found/O1").headers["location"].endswith("#O1")
 
 
 def test_the_link_is_one_line_and_works_once(busy: House) -> None:

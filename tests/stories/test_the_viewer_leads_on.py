@@ -50,7 +50,7 @@ def test_whatever_was_delivered_leads_where_it_is_shown(told: House, browser: Br
 
 def test_insights_counts_lessons_alone(browser: Browser) -> None:
     text = browser.get("/insights").text
-    assert "After 0 of the last 1 delivery a call" in text and "1 deliveries, peak 1 a day" in text
+    assert "After 0 of the last 1 delivery a call" in text and "1 in all, at most 1 a day" in text
 
 
 @pytest.mark.parametrize(

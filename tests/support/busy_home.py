@@ -10,10 +10,10 @@ from typing import Any
 from hardwon import clock
 from hardwon.actions.lessons import add_lesson
 from hardwon.shell import failures
-from hardwon.store import candidates, db, injections, jobs, observations, projects, runs, sessions, transcripts
+from hardwon.store import candidates, db, jobs, observations, reports, runs, sessions, transcripts
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
-from hardwon.store.sessions import Report
+from hardwon.store.reports import Report
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.types import Delivery, Observation, ReadPosition, Summary
 from tests.support import busy_home_records
@@ -107,7 +107,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             summary,
             lesson.delivery,
         )
-        injections.insert_deliveries(connection, [delivery])
+        reports.insert_deliveries(connection, [delivery])
     _found(connection, now, hostile)
     _spent(connection, now)
     busy_home_records.fill(connection, home, now, HOSTILE if hostile else "")
@@ -126,9 +126,9 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
         "transcript": f"/home/dev/.claude/projects/{name}/{number}.jsonl",
     }
     with db.transaction(connection):
-        project = projects.find_or_create(connection, f"{cwd}{text}", "", at)
+        project = reports.find_or_create_project(connection, f"{cwd}{text}", "", at)
         for key, kind, more in _reports(number, at, text + (LONG if hostile else "")):
-            sessions.store_report(
+            reports.store_report(
                 connection, Report(key=f"{number}-{key}", kind=kind, project=project, **fields, **more)
             )
     (row,) = sessions.find_by_name(connection, fields["session"])[:1]

@@ -367,11 +367,14 @@ class House:
         deliveries: list[dict[str, Any]] = self.ok("deliveries", "--json", "--limit", "10000").json()
         return deliveries
 
-    def stay_cold(self) -> None:
-        """Keep hooks from starting a worker, as after too many failed starts."""
+    def stay_cold(self, at: float | None = None) -> None:
+        """Keep hooks from starting a worker, as after too many failed starts, the last of them now or at this time."""
         os.makedirs(self.home, mode=0o700, exist_ok=True)
-        with open(os.path.join(self.home, "worker.starts"), "w") as file:
+        path = os.path.join(self.home, "worker.starts")
+        with open(path, "w") as file:
             file.write("." * 8)
+        if at is not None:
+            os.utime(path, (at, at))
 
     def kill(self) -> None:
         """End the worker as a crash would, and wait until it is gone."""

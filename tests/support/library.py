@@ -8,7 +8,7 @@ from typing import Any
 
 from hardwon.search import embedding, indexing
 from hardwon.search.search import SearchResult, search_records
-from hardwon.store import db, projects, sessions
+from hardwon.store import db, reports
 
 NOW = 1_795_000_000.0
 DAY = 86_400.0
@@ -27,10 +27,10 @@ class Library:
         self._count += 1
         at = at or NOW - 10 * DAY + self._count
         with db.transaction(self.connection):
-            number = projects.find_or_create(self.connection, project, "", NOW)
-            sessions.store_report(
+            number = reports.find_or_create_project(self.connection, project, "", NOW)
+            reports.store_report(
                 self.connection,
-                sessions.Report(
+                reports.Report(
                     f"p{self._count}", "claude-code", session, "UserPromptSubmit", at, project, number, prompt=text
                 ),
             )

@@ -13,5 +13,5 @@ def compute_manifest_hash(state: TeamState) -> str:
     for subject in state.subjects.values():
         counts = sorted(subject.counts.items())
         lines.append(f"{subject.name} {subject.status} {subject.in_force} {sorted(subject.rivals)} {counts}")
-        lines.append(f"{subject.name} {sorted(subject.heads)} {sorted(subject.muted_by)}")
+        lines.append(f"{subject.name} {sorted(subject.heads)}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()

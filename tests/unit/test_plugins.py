@@ -16,10 +16,10 @@ import click
 import pytest
 
 import hardwon
-from hardwon.agents.claude_code.payload import EVENT_TIMEOUTS as CLAUDE_CODE_EVENTS
-from hardwon.agents.codex.payload import EVENT_TIMEOUTS as CODEX_EVENTS
-from hardwon.agents.gemini.payload import EVENT_TIMEOUTS as GEMINI_EVENTS
-from hardwon.agents.gemini.payload import NATIVE_EVENT_NAMES as GEMINI_NAMES
+from hardwon.agents.claude_code import EVENT_TIMEOUTS as CLAUDE_CODE_EVENTS
+from hardwon.agents.codex import EVENT_TIMEOUTS as CODEX_EVENTS
+from hardwon.agents.gemini import EVENT_TIMEOUTS as GEMINI_EVENTS
+from hardwon.agents.gemini import NATIVE_EVENT_NAMES as GEMINI_NAMES
 from hardwon.cli import hardwon as program
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 from hardwon import paths
@@ -51,6 +50,7 @@ def record_lessons(connection: Connection, lessons: Sequence[Lesson], path: str,
 
 
 def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float) -> None:
+    # A candidate or a retired lesson may be written by the same paths.
     if not approved_lessons.is_marked_active(lesson):
         approvals.undo_subject(connection, LESSON, lesson.id, now)
         return
@@ -112,6 +112,7 @@ def withdraw(connection: Connection, kind: str, subject: str, now: float) -> Non
 
 def withdraw_undone_reflection(connection: Connection, reflection: int, now: float) -> None:
     """Undo the approvals of a reflection that was undone, and of the memories that were retired with it."""
+    # Whatever is not active any more needs no approval, so this reflection's memories need not be told apart.
     inactive = [
         subject
         for subject in approvals.read_live_hashes(connection, MEMORY)
@@ -125,9 +126,10 @@ def withdraw_undone_reflection(connection: Connection, reflection: int, now: flo
 
 def compile_manifest(home: str, now: float) -> manifest.BuildResult:
     """Compile the manifest from what is approved; approve once what was in force before approvals existed."""
+    # Without either there is nothing to upgrade, and looking must not create a database.
     has_lessons = os.path.exists(lessons_file.get_lessons_path(home))
-    if has_lessons or os.path.exists(os.path.join(home, paths.DATABASE)):
-        with closing(db.connect(home)) as connection:
+    if has_lessons or paths.has_database(home):
+        with db.open(home) as connection:
             ensure_upgraded(home, connection, now)
     return manifest.build(home, now)
 
@@ -135,7 +137,7 @@ def compile_manifest(home: str, now: float) -> manifest.BuildResult:
 def find_changes_to_approve(home: str, now: float) -> list[approved_lessons.WaitingChange]:
     """Return the changes to lessons.json that nobody has approved."""
     if os.path.exists(lessons_file.get_lessons_path(home)):
-        with closing(db.connect(home)) as connection:
+        with db.open(home) as connection:
             ensure_upgraded(home, connection, now)
     return approved_lessons.find_waiting_changes(home)
 
@@ -213,6 +215,7 @@ def find_approval_state(connection: Connection, approval: Approval) -> str:
     """Return whether an approval counts: `in force`, `replaced` by a later one of the same subject, or `undone`."""
     if approval.undone_at is not None:
         return "undone"
+    # Only the newest approval of a subject counts; the older ones are kept for undo.
     newest = approvals.find_live(connection, approval.kind, approval.subject)
     return "in force" if newest is not None and newest.id == approval.id else "replaced"
 
@@ -223,6 +226,8 @@ def announce(connection: Connection, now: float) -> str:
     if not fresh:
         return ""
     with transaction(connection):
+        # Marked before it is told: an announcement that gets lost is listed by `hardwon approvals`, one told twice
+        # would nag.
         approvals.mark_announced(connection, [approval.id for approval in fresh], now)
     # An upgrade may approve hundreds of lessons at once, which are only counted.
     upgraded = [approval for approval in fresh if approval.path == UPGRADE]

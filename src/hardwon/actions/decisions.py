@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardwon import clock, settings
-from hardwon.actions import approvals, candidates, lessons, undo
+from hardwon.actions import approvals, lessons
 from hardwon.actions.handoffs import ratify_handoff
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
-from hardwon.lessons import approved_lessons, lessons_file, review_queue
+from hardwon.lessons import approved_lessons, compiled_brief, lessons_file, review_queue
+from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.memories import memories
-from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, find_live, list_approvals
+from hardwon.search import brief
+from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, find_live, list_approvals
 from hardwon.store.db import Connection
+from hardwon.store.memories import get_memory
 from hardwon.store.reflections import DRAFT
 from hardwon.text.characters import to_printable_line
 from hardwon.types import Lesson
@@ -31,11 +34,10 @@ class Acceptance:
     """What became of an accepted proposal, in a line each; with the lesson, if it is one."""
 
     lines: tuple[str, ...]
-    project: str  # whose brief is out of date; empty for a lesson
     lesson: Lesson | None = None
 
 
-def parse_proposal_name(name: str) -> tuple[str, str]:
+def _parse_proposal_name(name: str) -> tuple[str, str]:
     """Return the kind that a name means and the name without its letter; without a letter it means a lesson."""
     match = _LETTERED_NAME.fullmatch(name)
     return (_LETTERS[match[1].upper()], match[2]) if match else (LESSON, name)
@@ -51,25 +53,27 @@ def accept_proposal(
     confirm: Callable[[str], bool] = lessons.refuse_to_confirm,
 ) -> Acceptance:
     """Put a proposal in force; `changes` are to a lesson's fields."""
-    kind, bare_name = parse_proposal_name(name)
+    kind, bare_name = _parse_proposal_name(name)
     now = clock.now()
     if changes and kind != LESSON:
         raise UserError(f"{name} is not a lesson, and has none of these fields", f"hardwon accept {name}")
     if kind == MEMORY:
         memory, file_path = approve_memory(connection, home, memories.find_memory(connection, bare_name), path, now)
-        return Acceptance((f"approved as memory {memory.id}: {file_path}",), memory.project)
+        _renew_brief(home, connection, memory.project)
+        return Acceptance((f"approved as memory {memory.id}: {file_path}",))
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
-        should_commit = bool(settings.resolve_settings(settings.read_config(home))["handoffCommit"])
+        should_commit = bool(settings.load_settings(home)["handoffCommit"])
         result = ratify_handoff(connection, home, handoff, path, now, should_commit=should_commit)
-        return Acceptance(tuple(ratification.describe_result(result)), handoff.project)
+        _renew_brief(home, connection, handoff.project)
+        return Acceptance(tuple(ratification.describe_result(result)))
     lesson = _find_lesson(home, connection, bare_name)
     if lesson is not None and not changes and not approved_lessons.is_marked_active(lesson):
-        accepted = lessons.restore_lesson(home, connection, lesson, path, confirm=confirm)
+        lesson = lessons.restore_lesson(home, connection, lesson, path, confirm=confirm)
     else:
-        candidate = candidates.find_candidate(home, connection, bare_name)
-        accepted = lessons.accept_candidate(home, connection, candidate, changes or {}, path, confirm=confirm)
-    return Acceptance((_describe_lesson(accepted),), "", accepted)
+        candidate = lessons.find_candidate(home, connection, bare_name)
+        lesson = lessons.accept_candidate(home, connection, candidate, changes or {}, path, confirm=confirm)
+    return Acceptance((f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]",), lesson)
 
 
 def _find_lesson(home: str, connection: Connection, slug: str) -> Lesson | None:
@@ -82,34 +86,39 @@ def _find_lesson(home: str, connection: Connection, slug: str) -> Lesson | None:
     return next((lesson for lesson in file.lessons if lesson.slug == slug or lesson.id == lesson_id), None)
 
 
-def _describe_lesson(lesson: Lesson) -> str:
-    return f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]"
+def _renew_brief(home: str, connection: Connection, project: str) -> None:
+    """Compile the brief of a project whose memories or handoffs changed; the other projects' briefs follow later."""
+    # A memory of a person counts in every project, so every compiled brief is out of date.
+    compiled_brief.delete_all(home)
+    brief.compile_or_reuse(connection, home, project, settings.load_settings(home))
 
 
-def reject_proposal(home: str, connection: Connection, name: str) -> tuple[str, str]:
-    """Reject a proposal, or retire what is in force; return what became of it, and the project of its brief."""
-    kind, bare_name = parse_proposal_name(name)
+def reject_proposal(home: str, connection: Connection, name: str) -> str:
+    """Reject a proposal, or retire what is in force; return what became of it."""
+    kind, bare_name = _parse_proposal_name(name)
     now = clock.now()
     if kind == MEMORY:
         memory = memories.find_memory(connection, bare_name)
         if memory.status not in ("candidate", "active"):
             raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
         changed = reject_or_retire_memory(connection, home, memory, now)
-        return f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}", memory.project
+        _renew_brief(home, connection, memory.project)
+        return f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         if handoff.status != DRAFT:
             raise UserError(f"handoff {handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
         ratification.discard(connection, handoff, now)
-        return f"discarded: handoff {handoff.id}, {handoff.draft} is deleted", handoff.project
+        _renew_brief(home, connection, handoff.project)
+        return f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"
     # A number means the proposal: one that was accepted meanwhile is not retired by a late no.
     lesson = None if bare_name.isdigit() else _find_lesson(home, connection, bare_name)
     if lesson is not None:
         lessons.retire_lesson(home, connection, lesson)
-        return f"retired: {lesson.slug}", ""
-    candidate = candidates.find_candidate(home, connection, bare_name)
-    candidates.reject(home, connection, candidate)
-    return f"rejected: {candidate.record['summary']} [{candidate.slug}]", ""
+        return f"retired: {lesson.slug}"
+    candidate = lessons.find_candidate(home, connection, bare_name)
+    lessons.reject_candidate(home, connection, candidate)
+    return f"rejected: {candidate.record['summary']} [{candidate.slug}]"
 
 
 def take_back_decision(home: str, connection: Connection, name: str = "") -> str:
@@ -119,10 +128,10 @@ def take_back_decision(home: str, connection: Connection, name: str = "") -> str
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
             raise UserError("there is nothing to undo", "")
-        return undo.undo_approval(home, connection, newest.id)
+        return undo_approval(home, connection, newest.id)
     if name.isascii() and name.isdigit():
-        return undo.undo_approval(home, connection, int(name))
-    kind, bare_name = parse_proposal_name(name)
+        return undo_approval(home, connection, int(name))
+    kind, bare_name = _parse_proposal_name(name)
     if kind == LESSON:
         candidate = review_queue.find_in_queue(home, connection, bare_name)
         if candidate is not None and candidate.status in ("active", "rejected"):
@@ -137,4 +146,36 @@ def take_back_decision(home: str, connection: Connection, name: str = "") -> str
     approval = find_live(connection, kind, subject)
     if approval is None:
         raise UserError(f"{name} is not in force, so there is nothing to undo", "hardwon approvals")
-    return undo.undo_approval(home, connection, approval.id)
+    return undo_approval(home, connection, approval.id)
+
+
+def undo_approval(home: str, connection: Connection, number: int) -> str:
+    """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
+    approvals.ensure_upgraded(home, connection, clock.now())
+    approval = approvals.find_approval(connection, number)
+    newest = find_live(connection, approval.kind, approval.subject)
+    # Undoing an older wording would change nothing that is in force.
+    if newest is not None and newest.id != approval.id:
+        raise UserError(
+            f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
+        )
+    if approval.kind == LESSON:
+        return lessons.undo_lesson_approval(home, connection, approval)
+    if approval.kind == MEMORY:
+        memory = get_memory(connection, int(approval.subject))
+        if memory is not None and memory.status == "active":
+            reject_or_retire_memory(connection, home, memory, clock.now())
+        file_note = f"; its file stays: {memory.file}" if memory is not None and memory.file else ""
+        message = f"retired: memory {approval.subject}{file_note}"
+    elif approval.kind == TRUST:
+        # The file of trusted hashes may have been edited by hand since.
+        if approval.subject in read_trusted_hashes(home):
+            approvals.revoke_trust(home, connection, approval.subject, clock.now())
+        message = f"no longer trusted: {get_trusted_path(approval.subject)}"
+    else:
+        undo_command = f"hardwon reflect --undo {approval.subject}"
+        message = f"no longer told: handoff {approval.subject}; its file stays ({undo_command})"
+    # The subject itself may be gone, in which case nothing above has withdrawn its approval.
+    approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
+    compiled_brief.delete_all(home)
+    return message

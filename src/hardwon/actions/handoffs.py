@@ -56,6 +56,7 @@ def find_own_session(
     if named:
         # An agent that runs inside another's shell inherits the outer id: the inner session is the latest.
         return max(named, key=lambda row: float(row["last_at"]))
+    # The agent says which session it is, and that one is not recorded: another one must not be taken for it.
     if ids:
         return None
     recent = sessions.list_sessions(connection, limit=5, project=project)

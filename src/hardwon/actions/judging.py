@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hardwon import clock, settings
-from hardwon.actions.candidates import replay_record
+from hardwon.actions.lessons import replay_record
 from hardwon.agents.transcript_files import build_step_exclusion
 from hardwon.distil import llm
 from hardwon.distil.llm.calls import ask_model, get_caps
@@ -38,7 +38,7 @@ def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[s
         [(candidate, candidates.list_episodes(connection, candidate.signature, limit=2)) for candidate in chosen],
         max_candidate_chars=MAX_CANDIDATE_CHARS,
         max_bundle_chars=MAX_TOTAL_CHARS,
-        is_excluded=build_step_exclusion(home, settings.resolve_settings(settings.read_config(home))),
+        is_excluded=build_step_exclusion(home, settings.load_settings(home)),
     )
     judgements = candidates.list_latest_judgements(connection)
     for candidate, entry in zip(chosen, bundle["candidates"], strict=False):
@@ -76,6 +76,7 @@ def _propose_judged(
     episodes: Sequence[MinedEpisode],
 ) -> str:
     """Pass what a reader proposes through the gate, and list it; return why it is refused, or ""."""
+    # A reader's lesson passes the same gate as one that the rules propose: it must match calls that failed.
     record = judge.build_judged_record(body, episodes)
     if "trigger" in body:
         figures = gate.replay_records(connection, {"judged": record}).get("judged", gate.ReplayFigures())
@@ -97,7 +98,7 @@ def _propose_judged(
 
 def store_judgements(home: str, connection: Connection, text: str, reader: str) -> tuple[list[Judgement], list[int]]:
     """Check and store what a reader sent; return the judgements, and the numbers that no candidate has."""
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     is_excluded = build_step_exclusion(home, values)
     judgements: list[Judgement] = []
     unknown_numbers: list[int] = []
@@ -122,6 +123,7 @@ def _save_judgement(
 ) -> Judgement:
     """Store a judgement; a lesson that the gate refuses is void, and one about an open failure is listed anew."""
     if judgement.verdict == "lesson" and not judgement.void and episodes:
+        # It may become a candidate with a number of its own, and the judgement follows it there.
         refusal = _propose_judged(connection, values, candidate, judgement.body, episodes)
         proposal = candidates.find_by_signature(connection, candidate.signature)
         number = proposal.number if proposal else candidate.number
@@ -132,7 +134,7 @@ def _save_judgement(
 
 def ask_model_to_judge(home: str, connection: Connection, limit: int) -> Iterator[Judgement]:
     """Yield a model's judgement of each candidate that nobody has judged, stored as it comes."""
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     provider = llm.provider(values, os.environ)
     if provider is None:
         raise UserError("no model is turned on: llm.provider is none", "hardwon config set llm.provider claude")

@@ -1,4 +1,8 @@
-"""Carry out what a person decides about lessons: write it, approve it and compile the manifest."""
+"""Carry out what a person decides about lessons: write it, approve it and compile the manifest.
+
+A proposed lesson is a candidate. Its lesson is written first and has the candidate's id, so a decision that was cut off
+between the two is seen and completed the next time.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,40 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hardwon import clock, settings
-from hardwon.actions import approvals, candidates, measuring
+from hardwon.actions import approvals
+from hardwon.efficacy.refresh import refresh_ledger
 from hardwon.errors import UserError
-from hardwon.lessons import adding, approved_lessons, lessons_file, manifest
-from hardwon.lessons.adding import note_refused_lesson
+from hardwon.lessons import adding, approved_lessons, lessons_file, manifest, review_queue
 from hardwon.lessons.approved_lessons import WaitingChange
-from hardwon.lessons.record import BadRecord, hash_lesson_content, parse_lesson, to_lesson_record
-from hardwon.lessons.validation import find_lesson_faults, find_secret_faults
-from hardwon.store.approvals import LESSON, Approval
+from hardwon.lessons.record import BadRecord, hash_authored_fields, hash_lesson_content, parse_lesson, to_lesson_record
+from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
+from hardwon.lessons.validation import find_disabling_faults, find_lesson_faults, find_secret_faults
+from hardwon.store import candidates, efficacy
+from hardwon.store.approvals import LESSON, Approval, find_live
 from hardwon.store.candidates import Candidate
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, transaction
+from hardwon.store.efficacy import MEASURED, NOTE, RETIRE, SILENT, UNMEASURED
+from hardwon.text.characters import format_count
+from hardwon.text.similarity import SAME_THRESHOLD, find_nearest_lesson
 from hardwon.types import Lesson, replace
 
+ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
+DATA_LOSS_TAG = "severity:data-loss"  # one silent session could cost a person's work
+# The fields by which a block decides which calls it stops.
+_BLOCKING_FIELDS = ("delivery", "triggers", "unless", "scope", "commandMatchTarget")
+_FLAGS_BY_FAULT = {
+    "summary": "--summary TEXT",
+    "problem": "--problem TEXT",
+    "solution": "--solution TEXT",
+    "no trigger": "--command REGEX",
+    "commandPatterns": "--command REGEX",
+    "pathPatterns": "--path GLOB",
+    "contentPatterns": "--content REGEX",
+    "unless": "--unless REGEX",
+    "priority": "--priority N",
+    "tag": "--tag CATEGORY:VALUE",
+    "block": "--block-reason TEXT",
+}
 Confirm = Callable[[str], bool]
 
 
@@ -39,6 +65,18 @@ def propose_lesson(home: str, record: dict[str, Any]) -> Lesson:
     return adding.add_record(home, record, is_approved=False, source=adding.SOURCE_AGENT)
 
 
+def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
+    candidate = review_queue.find_in_queue(home, connection, name)
+    if candidate is None:
+        label = f"L{name}" if name.isdigit() else repr(name)
+        say = f"there is no proposed lesson {label}"
+        # The number of a candidate is never given to another, so that a late "accept 3" cannot hit something unread.
+        if candidates.is_issued_number(connection, name):
+            say += " any more: a scan found other words for it, and gave it another number"
+        raise UserError(say, "hardwon scan candidates --all")
+    return candidate
+
+
 def accept_candidate(
     home: str,
     connection: Connection,
@@ -53,63 +91,153 @@ def accept_candidate(
 
     It is measured if the person asks for it, or has set `measureNewLessons` and a miss would do no great harm.
     """
+    if candidate.status == "active":
+        raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
     approvals.ensure_upgraded(home, connection, clock.now())
-    lesson = candidates.accept(home, connection, candidate, changes, confirm=confirm)
+    record = adding.apply_changes(build_accepted_record(candidate), changes)
+    lesson = _find_written(home, connection, candidate.id, record)
+    if lesson is None:
+        _refuse_faulty(record, candidate)
+        command = f"hardwon accept {candidate.number} --delivery"
+        refuse_unsafe_block(
+            connection, adding.parse_valid_lesson(record), confirm, f"{command} hold", f"{command} block --confirm"
+        )
+        lesson = review_queue.write_accepted_lesson(home, candidate, record)
+    candidates.record_decision(connection, candidate.id, "active", clock.now(), lesson.id)
     put_in_force(home, connection, [lesson], path)
-    is_default = settings.resolve_settings(settings.read_config(home))["measureNewLessons"]
-    if is_measured or (is_default and not measuring.find_exemption(lesson)):
-        measuring.measure_lesson(home, connection, lesson, path)
+    is_default = settings.load_settings(home)["measureNewLessons"]
+    can_be_silent = lesson.delivery in ("note", "hold") and DATA_LOSS_TAG not in lesson.tags
+    if is_measured or (is_default and can_be_silent):
+        measure_lesson(home, connection, lesson, path)
     return lesson
 
 
+def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
+    """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
+    vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
+    return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
+
+
+def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
+    """Return the lesson of a decision that was cut off: approved, or written just as it would be now.
+
+    Anybody may have written another record under the same id into lessons.json.
+    """
+    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
+    if written is None or find_live(connection, LESSON, lesson_id):
+        return written
+    if adding.find_record_faults(record):
+        return None
+    is_same = hash_authored_fields(written) == hash_authored_fields(adding.parse_valid_lesson(record))
+    return written if is_same else None
+
+
+def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
+    """Refuse a record with faults; the fix is to accept it with options that correct them."""
+    if faults := adding.find_record_faults(record):
+        flags = dict.fromkeys(
+            flag for fault in faults for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name)
+        )
+        fix = " ".join([f"hardwon accept {candidate.number}", *flags])
+        raise UserError(adding.build_refusal(faults).say, fix if flags else "hardwon review, and [e]dit it")
+
+
+def refuse_unsafe_block(
+    connection: Connection, lesson: Lesson, confirm: Confirm, hold_command: str, confirm_command: str
+) -> None:
+    """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
+
+    With too few calls to tell, `confirm` asks the person. `hold_command` turns the lesson into a hold, and
+    `confirm_command` blocks anyway.
+    """
+    if lesson.delivery != "block":
+        return
+    replay = replay_lesson(connection, lesson)
+    if replay.fine:
+        sample = next(call for call in replay.samples if call.outcome == "fine")
+        call = (sample.command or sample.file)[:80]
+        fired = f"its trigger fired on {format_count(replay.fine, 'call')} that went fine"
+        raise UserError(f"it cannot block: {fired}, such as {call!r}", f"narrow the trigger, or: {hold_command}")
+    fired = f"its trigger fired {format_count(replay.fires, 'time')} in the recorded calls"
+    say = f"{fired}, too few to be sure that it may block"
+    if replay.fires < MIN_FIRINGS and not confirm(say):
+        raise UserError(say, f"if you are: {confirm_command}")
+
+
+def reject_candidate(home: str, connection: Connection, candidate: Candidate) -> None:
+    """Reject a candidate; it stays rejected, however often it is found again."""
+    if candidate.status == "active":
+        raise UserError(f"candidate {candidate.number} is a lesson by now", f"hardwon lessons retire {candidate.slug}")
+    review_queue.reject_record(home, candidate)
+    candidates.record_decision(connection, candidate.id, "rejected", clock.now())
+
+
 def undo_decision(home: str, connection: Connection, candidate_id: str) -> Candidate:
-    """Take back what was decided about a candidate."""
-    proposal = candidates.find_candidate(home, connection, candidate_id)
-    if proposal.lesson:
-        approvals.withdraw(connection, LESSON, proposal.lesson, clock.now())
-        measuring.forget_choice(connection, proposal.lesson)
-    undone = candidates.undo(home, connection, candidate_id)
+    """Take back a decision: the candidate's lesson is removed from the file, or is proposed there as before."""
+    candidate = find_candidate(home, connection, candidate_id)
+    if candidate.lesson:
+        # The approval goes first: cut off here, the lesson is out of force, which is the safe half.
+        approvals.withdraw(connection, LESSON, candidate.lesson, clock.now())
+        with transaction(connection):
+            efficacy.undo_changes(connection, candidate.lesson, (MEASURED, UNMEASURED), clock.now())
+    review_queue.restore_record(home, candidate)
+    candidates.record_decision(connection, candidate_id, "candidate", None)
     _build_manifest(home)
-    return undone
+    return find_candidate(home, connection, candidate_id)
+
+
+def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: int | None = None) -> Replay | None:
+    """Replay the record's trigger on stored calls; None if it has no trigger that can be tried."""
+    try:
+        lesson = parse_lesson(dict(record))
+    except BadRecord:
+        return None
+    return None if find_disabling_faults(lesson) else replay_lesson(connection, lesson, limit=limit)
+
+
+def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
+    """Return the lessons that agents reported with a tag and that are valid as they are and unlike every other."""
+    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    sound = []
+    for candidate in candidates.list_candidates(connection):
+        if candidate.tier != 1 or review_queue.is_proposed_by_agent(candidate):
+            continue
+        try:
+            lesson = adding.parse_valid_lesson(build_accepted_record(candidate))
+        except UserError:
+            continue
+        nearest = find_nearest_lesson(lesson, lessons)
+        if nearest is None or nearest[1] < SAME_THRESHOLD:
+            sound.append(candidate)
+    return sound
 
 
 def edit_lesson(
     home: str, connection: Connection, lesson: Lesson, changes: dict[str, Any], path: str, *, confirm: Confirm
 ) -> Lesson:
-    """Change some fields of a lesson and approve the result."""
+    """Change some fields of a lesson, or remove those that are None, and approve the result."""
     approvals.ensure_upgraded(home, connection, clock.now())
-    _refuse_waiting(home, lesson)
-    record = adding.apply_changes(to_lesson_record(lesson), changes)
-    adding.read_or_refuse(home, record, "edit")  # refuse faults before asking the person
-    candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
+    # Approving the edit would approve, unseen, what was changed by hand before.
+    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(home)):
+        say = f"{lesson.slug} was changed by hand in lessons.json, and that waits for approval"
+        raise UserError(say, approved_lessons.APPROVE_COMMAND)
+    old_record = to_lesson_record(lesson)
+    # Faults are refused before the person is asked about a block.
+    edited = adding.read_or_refuse(home, adding.apply_changes(old_record, changes), "edit")
+    new_record = to_lesson_record(edited)
+    if any(old_record.get(name) != new_record.get(name) for name in _BLOCKING_FIELDS):
+        command = f"hardwon lessons edit {lesson.slug} --delivery"
+        refuse_unsafe_block(connection, edited, confirm, f"{command} hold", f"{command} block --confirm")
     changed = adding.edit_record(home, lesson.id, changes)
     put_in_force(home, connection, [changed], path)
     return changed
 
 
-def rewrite_lesson(
-    home: str, connection: Connection, lesson: Lesson, record: dict[str, Any], path: str, *, confirm: Confirm
-) -> Lesson:
-    """Put another record in a lesson's place and approve it."""
-    approvals.ensure_upgraded(home, connection, clock.now())
-    _refuse_waiting(home, lesson)
-    adding.read_or_refuse(home, record, "edit")
-    candidates.refuse_unsafe_edit(connection, lesson, record, confirm=confirm)
-    changed = adding.replace_record(home, lesson.id, record)
-    put_in_force(home, connection, [changed], path)
-    return changed
-
-
-def _refuse_waiting(home: str, lesson: Lesson) -> None:
-    """Refuse to edit a record that was changed by hand: approving the edit would approve that change unseen."""
-    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(home)):
-        say = f"{lesson.slug} was changed by hand in lessons.json, and that waits for approval"
-        raise UserError(say, approved_lessons.APPROVE_COMMAND)
-
-
 def retire_lesson(home: str, connection: Connection, lesson: Lesson) -> Lesson:
     """Take a lesson out of force; it stays in the file."""
     approvals.ensure_upgraded(home, connection, clock.now())
+    # The file first: an approval without an active record puts nothing in force.
     retired = adding.set_lesson_status(home, lesson.id, "retired")
     approvals.withdraw(connection, LESSON, lesson.id, clock.now())
     _build_manifest(home)
@@ -127,14 +255,9 @@ def restore_lesson(
     if faults := find_lesson_faults(lesson):
         raise adding.build_refusal(faults)
     if lesson.status == "candidate":
-        hold = f"hardwon lessons edit {lesson.slug} --delivery hold"
-        candidates.refuse_unsafe_block(
-            connection,
-            lesson,
-            confirm,
-            hold_command=hold,
-            confirm_command=f"hardwon lessons restore {lesson.slug} --confirm",
-        )
+        hold_command = f"hardwon lessons edit {lesson.slug} --delivery hold"
+        confirm_command = f"hardwon lessons restore {lesson.slug} --confirm"
+        refuse_unsafe_block(connection, lesson, confirm, hold_command, confirm_command)
     restored = adding.set_lesson_status(home, lesson.id, "active")
     put_in_force(home, connection, [restored], path)
     return restored
@@ -155,15 +278,16 @@ def import_foreign_lessons(
 
 
 def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], confirm: Confirm) -> dict[str, Any]:
+    if adding.find_record_faults(record):
+        return record  # adding it is refused with its faults
+    lesson = adding.parse_valid_lesson(record)
+    if not approved_lessons.is_marked_active(lesson):
+        return record
     try:
-        lesson = adding.parse_valid_lesson(record)
-        if approved_lessons.is_marked_active(lesson):
-            candidates.refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
+        refuse_unsafe_block(connection, lesson, confirm, "", "")
     except UserError as error:
-        if adding.find_record_faults(record):
-            return record  # adding it is refused with its faults
         earlier_faults = record.get("importFaults")
-        faults = [*earlier_faults, error.say] if isinstance(earlier_faults, list) else [error.say]
+        faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.say]
         return {**record, "status": "candidate", "importFaults": faults}
     return record
 
@@ -180,7 +304,6 @@ def import_exported_lessons(
 
     An agent's come in as candidates, and so do blocks that review would not let through.
     """
-    approvals.ensure_upgraded(home, connection, clock.now())
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
     with lessons_file.open_for_edit(home) as file:
@@ -191,7 +314,7 @@ def import_exported_lessons(
                 continue
             if fault := _find_fault(record, slugs):
                 refused.append((number, fault))
-                note_refused_lesson(home, adding.SOURCE_IMPORT, [fault])
+                adding.note_refused_lesson(home, adding.SOURCE_IMPORT, [fault])
                 continue
             new_record = dict(record)
             if not is_person or new_record.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
@@ -229,6 +352,7 @@ def approve_waiting_changes(
     """Approve changes that a person made in lessons.json by hand, as they were shown."""
     now = clock.now()
     approvals.ensure_upgraded(home, connection, now)
+    # What was shown is approved and not what the file says now: it may have been edited again meanwhile.
     proposed = [change.proposed for change in waiting if change.proposed is not None]
     approvals.record_lessons(connection, proposed, path, now)
     for change in waiting:
@@ -257,7 +381,7 @@ def undo_lesson_approval(home: str, connection: Connection, approval: Approval) 
 
 
 def _copy_file_fields(approved: Lesson, written: Lesson | None) -> Lesson:
-    """Return the approved version with the counts and dates that the file has."""
+    """Return the approved version with the counts and dates that the file has, which no approval covers."""
     if written is None:
         return approved
     return replace(
@@ -283,3 +407,32 @@ def _build_manifest(home: str) -> manifest.BuildResult:
         return manifest.build(home, clock.now())
     except UserError as error:
         raise UserError(f"it is written, but not in force yet: {error.say}", error.fix) from None
+
+
+def measure_lesson(home: str, connection: Connection, lesson: Lesson, path: str) -> None:
+    """Keep a lesson silent in some sessions from now on, to find out whether it helps."""
+    if lesson.delivery == "start":
+        reason = "it is told at session start and fires on no call"
+        raise UserError(f"{lesson.slug} cannot be measured: {reason}", "measure a note or a hold")
+    _add_choice(home, connection, lesson, MEASURED, path)
+
+
+def stop_measuring(home: str, connection: Connection, lesson: Lesson, path: str) -> None:
+    """Tell a lesson in every session again."""
+    _add_choice(home, connection, lesson, UNMEASURED, path)
+
+
+def _add_choice(home: str, connection: Connection, lesson: Lesson, choice: str, path: str) -> None:
+    now = clock.now()
+    with transaction(connection):
+        efficacy.add_change(connection, lesson.id, lesson.slug, choice, reason="", path=path, now=now)
+    refresh_ledger(connection, home, now, is_changed=True)
+
+
+def undo_step_down(home: str, connection: Connection, lesson: Lesson) -> int:
+    """Deliver a lesson as its record says again; return how many steps and proposals that takes back."""
+    now = clock.now()
+    with transaction(connection):
+        count = efficacy.undo_changes(connection, lesson.id, (NOTE, SILENT, RETIRE), now)
+    refresh_ledger(connection, home, now, is_changed=True)
+    return count

@@ -31,6 +31,7 @@ def reword_memory(connection: Connection, home: str, memory: Memory, text: str, 
     """Change a memory's text; an approved memory stays approved with it."""
     approvals.ensure_upgraded(home, connection, now)
     changed = memories.reword(connection, home, memory, text, now)
+    # A proposal stays a proposal, whoever words it.
     if changed.status == "active":
         approvals.record_memory(connection, changed.id, path, now)
     return changed
@@ -41,6 +42,7 @@ def reject_or_retire_memory(connection: Connection, home: str, memory: Memory, n
     approvals.ensure_upgraded(home, connection, now)
     changed = memories.reject_or_retire(connection, memory, now)
     approvals.withdraw(connection, MEMORY, str(changed.id), now)
+    # `hardwon purge --log` lists what went, and by which command.
     path = "memory reject" if changed.status == "rejected" else "memory retire"
     deletions.record(connection, path, "memory", {"memories": 1}, now)
     return changed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass
 
 from hardwon import clock, paths, settings
@@ -63,6 +62,7 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
     blocks = lesson_tags.find_lesson_blocks(prompt)
     if not blocks and lesson_tags.has_unclosed_block(prompt):
         return [PromptAnswer("the #lesson block is not closed; end it with #/lesson on a line of its own", False)]
+    # With a doubt it may be an agent's own words, and what is remembered counts at once.
     if not blocks and not doubt and (memory := find_typed_memory(prompt)):
         return _remember_memory(home, cwd, memory)
     why_proposed = doubt or ("" if lesson_tags.has_only_blocks(prompt) else "the prompt holds more than the lesson")
@@ -71,17 +71,18 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
 
 def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
     """Approve what a person typed to be remembered: typing it is the approval."""
-    values, project = settings.resolve_settings(settings.read_config(home)), find_project_path(cwd)
+    values, project = settings.load_settings(home), find_project_path(cwd)
     if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
         return []
     now = clock.now()
     try:
-        with closing(db.connect(home)) as connection:
+        with db.open(home) as connection:
             proposed = memories.propose(
                 connection, home, memory.type, memory.text, project=project, source="person", now=now
             )
             approved, path = approve_memory(connection, home, proposed, PROMPT, now)
-            _recompile_brief(home, connection, approved.project)
+            compiled_brief.delete_all(home)  # a memory of a person counts in every project
+            brief.compile_or_reuse(connection, home, approved.project, values)
     except UserError as refusal:
         return [PromptAnswer(f"not remembered: {refusal.say}", True)]
     except OSError as error:
@@ -90,11 +91,6 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
     path_note = "" if paths.is_inside(home, path) else f", {os.path.relpath(path, project)}"
     undo = f"hardwon memory retire {approved.id}"
     return [PromptAnswer(f"remembered{quote} as memory {approved.id}{path_note} (undo: {undo})", True)]
-
-
-def _recompile_brief(home: str, connection: db.Connection, project: str) -> None:
-    compiled_brief.delete_all(home)
-    brief.compile_or_reuse(connection, home, project, settings.resolve_settings(settings.read_config(home)))
 
 
 def format_answers(answers: Iterable[PromptAnswer]) -> str:
@@ -114,20 +110,18 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
 
 
 def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
+    # `hardwon memory approve 3` and `hardwon accept M3` mean the same.
     letter = _LETTERS.get(decision.topic, "")
     full_name = letter + name.removeprefix(letter)
     try:
-        with closing(db.connect(home)) as connection:
+        with db.open(home) as connection:
             if decision.verb == "undo":
-                message, project = decisions.take_back_decision(home, connection, full_name), ""
+                message = decisions.take_back_decision(home, connection, full_name)
             elif decision.verb in ("reject", "retire", "discard"):
-                message, project = decisions.reject_proposal(home, connection, full_name)
+                message = decisions.reject_proposal(home, connection, full_name)
             else:
-                acceptance = decisions.accept_proposal(home, connection, full_name, PROMPT)
-                message, project = "; ".join(acceptance.lines), acceptance.project
-            if project:
-                _recompile_brief(home, connection, project)
-            return PromptAnswer(message, True)
+                message = "; ".join(decisions.accept_proposal(home, connection, full_name, PROMPT).lines)
+        return PromptAnswer(message, True)
     except UserError as refusal:
         return PromptAnswer(refusal.say, False)
     except OSError as error:
@@ -142,7 +136,7 @@ def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_propos
         if why_proposed:
             lesson = propose_lesson(home, record)
         else:
-            with closing(db.connect(home)) as connection:
+            with db.open(home) as connection:
                 lesson = add_lesson(home, connection, record, PROMPT)
     except UserError as error:
         return PromptAnswer(error.say, False)

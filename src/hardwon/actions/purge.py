@@ -76,6 +76,7 @@ class _Scope:
 
     def matches(self, path: str) -> bool:
         """Return whether a file holds the text, id or path, or is older than the period's end."""
+        # A period has no words to search for: files count by their age.
         if self.target.older_than is not None:
             return os.path.getmtime(path) < self.target.older_than
         return has_piece_in_file(path, self.pieces)
@@ -138,6 +139,7 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
         for path in [] if dry_run else file_paths:
             with suppress(OSError):  # a draft may lie in a read-only repository; it is reported as remaining
                 os.unlink(path)
+    # The logs of reflections went whole; from the worker's and the hooks' logs single lines go.
     removed["logs"] += _purge_log_lines(scope)
     removed.update(_purge_backups(scope, {os.path.basename(path) for path in files["drafts"]}))
     remaining = []
@@ -149,6 +151,7 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
         compiled_brief.delete_all(home)
         with suppress(UserError):  # lessons.json is broken, so the manifest built before stays in force
             approvals.compile_manifest(home, clock.now())
+        # Asked of the disk and not of the steps above, so that the report is true whatever failed.
         undeleted = [path for file_paths in files.values() for path in file_paths if os.path.exists(path)]
         remaining = list(dict.fromkeys([*undeleted, *_find_remaining(scope, approved)]))
     return PurgeReport(
@@ -162,7 +165,7 @@ def purge_everywhere(home: str, connection: db.Connection, target: PurgeTarget, 
 def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tuple[str, str]]:
     """Yield the path and agent of each transcript that holds a text, or belongs to the session or project."""
     if scope.target.text_pieces:
-        values = settings.resolve_settings(settings.read_config(scope.home))
+        values = settings.load_settings(scope.home)
         folders = scan.find_transcript_folders(os.environ, os.path.expanduser("~"), values["scanPaths"])
         for file in scan.find_changed_transcripts(folders, {}):
             if scope.matches(file.path):
@@ -186,6 +189,7 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
     reflections = purge.find_target_reflections(connection, scope.target)
     reflected_drafts = {page for page, _, _ in reflections if _is_draft(page)}
     drafts_folder = os.path.join(scope.home, DRAFTS_FOLDER)
+    # A draft may lie in a repository, where only its row tells of it, or in the home without a row.
     drafts = reflected_drafts | set(filter(_is_draft, list_files_below(drafts_folder)))
     # For a text, every reflection is listed, whether or not its files hold the text.
     log_names = set() if is_text else {os.path.basename(log) for _, log, _ in reflections}
@@ -264,7 +268,7 @@ def _purge_database(connection: db.Connection, scope: _Scope, held_transcripts: 
         return purge.preview_purge(connection, scope.target)
     positions = list(_find_end_positions(connection, scope, held_transcripts))
     removed = purge.purge_target(connection, scope.target, positions, clock.now())
-    values = settings.resolve_settings(settings.read_config(scope.home))
+    values = settings.load_settings(scope.home)
     proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
     # While another process reads, the old pages stay in the write-ahead log.
     if not purge.erase_deleted_pages(connection):
@@ -324,6 +328,7 @@ def _purge_backups(scope: _Scope, draft_names: set[str]) -> dict[str, Counter[st
     for backup in existing_backups:
         removed[f"backups/{backup.name}"] = _purge_backup(backup, scope, draft_names)
     if scope.target.text_pieces:
+        # Copies of agents' settings files lie in the same folder.
         backup_prefixes = tuple(backup.path + os.sep for backup in existing_backups)
         for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             if not path.startswith(backup_prefixes) and scope.matches(path):
@@ -413,6 +418,7 @@ def remove_unfinished_files(home: str) -> None:
         for name in [*folder_names, *file_names]:
             path = os.path.join(folder, name)
             _, _, number = name.removesuffix(".new").rpartition(".")
+            # A file NAME.PID.new is being written by the process PID; a living one will rename it.
             if not name.endswith(".new") or not number.isdecimal() or _is_alive(int(number[:10])):
                 continue
             if os.path.isdir(path) and not os.path.islink(path):
@@ -444,6 +450,7 @@ def has_piece_in_file(path: str, pieces: Sequence[SearchPiece]) -> bool:
             is_possible = not byte_hints or any(map(window.lower().__contains__, byte_hints))
             if is_possible and has_any_piece(window.decode("utf-8", "replace"), pieces):
                 return True
+            # A text may lie across the border of two blocks.
             window = window[-_OVERLAP_BYTES:]
     except OSError:
         return False

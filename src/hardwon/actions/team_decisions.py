@@ -1,10 +1,11 @@
-"""Carry out what a person decides about their team: share, review, accept, mute, roll back."""
+"""Carry out what a person decides about their team: share, review, accept, mute, roll back, propose to a repository."""
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hardwon import clock, projects
@@ -13,8 +14,9 @@ from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
-from hardwon.handoff import written_handoffs
+from hardwon.handoff import git_commit, written_handoffs
 from hardwon.lessons import adding, lessons_file
+from hardwon.lessons.lessons_file import PROJECT_LESSONS_FOLDER
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay, replay_lesson
 from hardwon.lessons.review_queue import describe_record
@@ -23,7 +25,7 @@ from hardwon.store import reflections, team_log
 from hardwon.store.approvals import TEAM
 from hardwon.store.db import Connection, transaction
 from hardwon.store.memories import list_memories
-from hardwon.store.projects import find_or_create, read_paths_by_remote
+from hardwon.store.reports import find_or_create_project, read_project_paths
 from hardwon.team import sharing
 from hardwon.team.client import TeamConfig, read_config
 from hardwon.team.record import (
@@ -43,6 +45,7 @@ from hardwon.team.record import (
     Record,
 )
 from hardwon.team.replica import Replica
+from hardwon.team.repository import build_lesson_file
 from hardwon.team.state import (
     ADMIN,
     ERASED,
@@ -57,11 +60,14 @@ from hardwon.team.state import (
     Version,
     hash_code,
 )
-from hardwon.types import Lesson
+from hardwon.types import Lesson, replace
 
 ACCEPTED, REJECTED, MUTED = "accepted", "rejected", "muted"
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a person's own yes
+
+
+BRANCH_PREFIX = "hardwon/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ def open_team(home: str, connection: Connection) -> Team | None:
         if config is None or not config.key:
             return None
         team = Team(home, connection, config)
+        # The property is read for its check alone.
         team.machine  # noqa: B018 - raises if it was revoked
     except UserError:
         return None  # `hardwon doctor` says why
@@ -115,6 +122,10 @@ class Team:
     def is_reviewer(self) -> bool:
         return ROLES.index(self.machine.role) >= ROLES.index(REVIEWER)
 
+    def find_project(self, content: Mapping[str, Any]) -> str:
+        """Return this machine's folder of the repository that a text is about; empty if it is about none."""
+        return read_project_paths(self.connection).get(str(content.get("remote", "")), "")
+
     def find_author(self, version: Version) -> str:
         machine = self.state.machines.get(version.writer)
         return machine.member if machine else version.writer
@@ -132,6 +143,7 @@ class Team:
 
     def find_subject(self, name: str) -> Subject:
         """Return a subject by its name, its lesson's slug, or the start of either."""
+        # An exact name wins, so that one subject can be named even if another begins with its name.
         matches = [subject for subject in self.state.subjects.values() if name in _list_names(subject)]
         if not matches:
             matches = [
@@ -188,6 +200,7 @@ def erase_subject(team: Team, subject: Subject) -> None:
     """Erase the text everywhere; that it once existed stays in the log."""
     team.require_role(PROPOSER)
     team.append(ERASE, subject.name, {})
+    # The record is in the log, but by the rules of the log it does not count.
     if team.state.subjects[subject.name].status != ERASED:
         raise UserError("others wrote versions of it, so a reviewer must erase it", "ask a reviewer of the team")
     apply_state(team)
@@ -222,8 +235,6 @@ def set_mute(team: Team, subject: Subject, *, is_muted: bool) -> None:
 def invite(team: Team, role: str, member: str) -> str:
     """Create an invite; return its code, which works once."""
     team.require_role(ADMIN)
-    if role not in ROLES:
-        raise UserError(f"{role!r} is no role", f"one of: {', '.join(ROLES)}")
     code = f"{team.config.team}.{secrets.token_urlsafe(18)}"
     team.append(INVITE, MEMBERS, {"code_hash": hash_code(code), "role": role, "member": member})
     return code
@@ -251,8 +262,6 @@ def revoke_machine(team: Team, machine: Machine) -> None:
 
 def change_role(team: Team, machine: Machine, role: str) -> None:
     team.require_role(ADMIN)
-    if role not in ROLES:
-        raise UserError(f"{role!r} is no role", f"one of: {', '.join(ROLES)}")
     sequence, _ = team.replica.read_vector().get(machine.id, (0, ""))
     team.append(ROLE, MEMBERS, {"machine": machine.id, "role": role, "after_sequence": sequence})
 
@@ -269,7 +278,7 @@ def set_policy(team: Team, deliveries: tuple[str, ...]) -> None:
 
 def list_proposals(team: Team) -> list[Arrival]:
     """Return the versions that wait for a reviewer: proposed ones, and newer ones than the version in force."""
-    proposals, project_paths = [], read_paths_by_remote(team.connection)
+    proposals, project_paths = [], read_project_paths(team.connection)
     for subject in team.state.subjects.values():
         if subject.status in (RETIRED, ERASED):
             continue
@@ -283,7 +292,7 @@ def list_proposals(team: Team) -> list[Arrival]:
 def list_arrivals(team: Team) -> list[Arrival]:
     """Return what the team approved and nobody decided about on this machine."""
     decisions = team_log.read_decisions(team.connection, team.config.team)
-    project_paths = read_paths_by_remote(team.connection)
+    project_paths = read_project_paths(team.connection)
     arrivals = []
     for subject in team.state.subjects.values():
         version = subject.get_version(subject.in_force)
@@ -316,7 +325,7 @@ def replay_arrival(team: Team, arrival: Arrival) -> Arrival:
     """Return an arrival with what its trigger would have done to the calls recorded here."""
     if arrival.objection or not sharing.get_lesson(arrival.version.content):
         return arrival
-    record = sharing.build_lesson_record(arrival.version.content or {}, read_paths_by_remote(team.connection))
+    record = sharing.build_lesson_record(arrival.version.content or {}, read_project_paths(team.connection))
     lesson = adding.parse_valid_lesson(record)
     return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=MAX_REPLAYED_CALLS))
 
@@ -360,7 +369,7 @@ def reject_arrival(team: Team, arrival: Arrival) -> None:
 
 
 def _put_lesson_in_force(team: Team, subject: str, content: Mapping[str, Any], path: str) -> str:
-    project_paths = read_paths_by_remote(team.connection)
+    project_paths = read_project_paths(team.connection)
     record = sharing.build_lesson_record(content, project_paths)
     existing_ids = {lesson.id for lesson in lessons_file.read(lessons_file.get_lessons_path(team.home)).lessons}
     now = clock.now()
@@ -384,7 +393,7 @@ def _take_over_memory(team: Team, subject: Subject, content: Mapping[str, Any], 
         team.home,
         str(content.get("memory_type", "")),
         str(content.get("text", "")),
-        project=read_paths_by_remote(team.connection).get(str(content.get("remote", "")), ""),
+        project=team.find_project(content),
         source="team",
         session=subject.name,  # by which it is found when the team retires it
         now=now,
@@ -404,7 +413,7 @@ def _take_over_handoff(team: Team, arrival: Arrival, path: str) -> str:
         folder="",
         session=arrival.subject.name,
         agent="",
-        project=read_paths_by_remote(team.connection).get(str(content.get("remote", "")), ""),
+        project=team.find_project(content),
         topic=str(content.get("topic", "")),
         now=now,
         is_ratified=True,
@@ -442,9 +451,10 @@ def accept_everything(team: Team, folder: str, *, with_blocks: bool) -> list[str
     `folder` is the checkout that the job works in, since no session has told of it yet.
     """
     project_path = projects.find_project_path(folder)
+    # Lessons about a repository are matched by its remote.
     remote = projects.read_remote_url(project_path)
     with transaction(team.connection):
-        find_or_create(team.connection, project_path, remote, clock.now())
+        find_or_create_project(team.connection, project_path, remote, clock.now())
     messages = []
     for arrival in list_arrivals(team):
         lesson = sharing.get_lesson(arrival.version.content)
@@ -502,3 +512,19 @@ def report_counts(team: Team) -> int:
 def _record_decision(team: Team, subject: str, version: str, decision: str) -> None:
     with transaction(team.connection):
         team_log.set_decision(team.connection, team.config.team, subject, version, decision, clock.now())
+
+
+def build_proposal(connection: Connection, project: str, lesson: Lesson) -> str:
+    """Return the file that a proposal adds, with what the trigger would have done to this machine's calls."""
+    if lesson.status != "active":
+        raise UserError(f"{lesson.slug} is {lesson.status}, so it is not proposed", "hardwon lessons list")
+    return build_lesson_file(lesson, replay_lesson(connection, replace(lesson, project=project)))
+
+
+def commit_proposal(project: str, lesson: Lesson, text: str) -> str:
+    """Commit the file on a branch that is not checked out; return the branch."""
+    # The commit is made without a checkout, so the person's work tree stays as it is.
+    branch = f"{BRANCH_PREFIX}{lesson.slug}"
+    name = os.path.join(PROJECT_LESSONS_FOLDER, f"{lesson.slug}.json")
+    git_commit.commit_on_branch(project, branch, name, text, f"Add lesson: {lesson.summary}")
+    return branch

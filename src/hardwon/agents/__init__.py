@@ -1,8 +1,8 @@
 """The registry of agents, and the exchange with their hooks: bounded events in, visible replies out.
 
-Each agent is a package whose modules have the same names: `payload` (hook events and replies; on the hook's path, so it
-imports nothing slow), `transcript` (its own record of a session), `install` (its settings files) and, where its tools
-have names of their own, `tools`. To add an agent, add such a package and a line to AGENT_PACKAGES.
+Each agent is a package of the same form. The package itself reads hook events and writes replies; it is on the hook's
+path, so it imports nothing slow. Its settings files are a table there (`SETTINGS`), or a module `install` if they need
+code. `transcript` reads its own record of a session. To add an agent, add a package and its name to AGENT_NAMES.
 """
 
 from __future__ import annotations
@@ -14,68 +14,35 @@ from hardwon.types import HookReply, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
     from hardwon.types import Event
 
-    TrustFinding = tuple[bool | None, str, str]  # whether hooks run (None: not here), what was found, the fix
-    CreatedPaths = list[list[str]]  # the containers that an edit of a settings file had to create
-
-    class PayloadModule(Protocol):
+    class AgentModule(Protocol):
         EVENT_TIMEOUTS: dict[str, int]  # the seconds each hook may take, by our name of the event
 
         # None if the event is of no interest, ValueError if the payload is malformed.
         def parse_payload(self, kind: str, payload: bytes) -> Event | None: ...
         def render_reply(self, event: Event, reply: HookReply) -> bytes: ...
 
-    class AgentSettings(Protocol):
-        """Where an agent has its settings, and how hooks and the MCP server stand in them."""
 
-        @property
-        def title(self) -> str: ...
-        @property
-        def program(self) -> str: ...
-        @property
-        def minimum_version(self) -> tuple[int, ...]: ...  # the oldest version on which a hold was seen to work
-        @property
-        def empty_settings(self) -> str: ...  # what a new settings file begins as
-        @property
-        def next_step(self) -> str: ...  # what a person still has to do after installing
-        @property
-        def probe_payload(self) -> dict[str, Any]: ...  # a payload of a harmless call, as the agent would send it
-        @property
-        def files(self) -> Sequence[AgentSettings]: ...  # one for each settings file with hooks; most agents have one
-        def get_settings_path(self, *, project: str = "") -> str: ...
-        def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]: ...
-        def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str: ...
-        def find_hooks(self, text: str) -> dict[str, list[str]]: ...  # our commands, by the agent's name of the event
-        def runs_hooks(self, path: str, text: str) -> bool: ...
-        def find_plugin(self) -> str: ...  # the path that shows the agent has hardwon's plugin; empty if it has not
-        def check_trust(self, text: str) -> TrustFinding | None: ...  # for agents that do not run every hook
-        def get_mcp_path(self) -> str: ...
-        def add_mcp_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
-        def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str: ...
-        def find_mcp_command(self, text: str) -> list[str]: ...
-
-
-AGENT_PACKAGES = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "copilot": "copilot",
-    "qwen": "qwen",
-    "kilo": "kilo",
-    "grok": "grok",
-    "droid": "droid",
-    "vibe": "vibe",
-    "deepagents": "deepagents",
-    "cursor": "cursor",
-    "cline": "cline",
-}
+AGENT_NAMES = (
+    "claude-code",
+    "codex",
+    "gemini",
+    "opencode",
+    "copilot",
+    "qwen",
+    "kilo",
+    "grok",
+    "droid",
+    "vibe",
+    "deepagents",
+    "cursor",
+    "cline",
+)
 # Hooks are all that is read of the others: their own files lack the calls, the folder or the times.
-TRANSCRIPT_AGENTS = tuple(name for name in AGENT_PACKAGES if name not in ("vibe", "deepagents", "cursor"))
+TRANSCRIPT_AGENTS = tuple(name for name in AGENT_NAMES if name not in ("vibe", "deepagents", "cursor"))
 # A tool's result of this size is cut to 20,000 characters anyway, and parsing more would outlast the hook's time.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
@@ -98,22 +65,18 @@ _PATH_FIELDS = (
 )
 
 
-class SettingsError(ValueError):
-    """A settings file cannot be read or edited; the message says where and why."""
+def get_package(agent: str) -> str:
+    """Return the name of an agent's package; KeyError if hardwon does not know the agent."""
+    # The name may come from a command line and becomes part of an import.
+    if agent not in AGENT_NAMES:
+        raise KeyError(agent)
+    return f"hardwon.agents.{agent.replace('-', '_')}"
 
 
-def load_payload_module(agent: str) -> PayloadModule:
-    """Return the module that talks with an agent's hooks; KeyError if hardwon does not know the agent."""
-    module: PayloadModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[agent]}.payload", fromlist=["payload"])
-    return module
-
-
-def load_settings(agent: str) -> AgentSettings:
-    """Return where an agent has its settings, and how they are edited."""
-    settings: AgentSettings = __import__(
-        f"hardwon.agents.{AGENT_PACKAGES[agent]}.install", fromlist=["install"]
-    ).SETTINGS
-    return settings
+def load_agent(agent: str) -> AgentModule:
+    """Return the package that talks with an agent's hooks; KeyError if hardwon does not know the agent."""
+    package: AgentModule = __import__(get_package(agent), fromlist=["parse_payload"])
+    return package
 
 
 def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
@@ -124,7 +87,7 @@ def read_event(agent: str, kind: str, payload: bytes) -> Event | None:
     # Checked before parsing: a payload of this size alone would use up the time that the agent gives a hook.
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise ValueError(f"a payload has {len(payload):,} bytes, more than {MAX_PAYLOAD_BYTES:,}")
-    event = load_payload_module(agent).parse_payload(kind, payload)
+    event = load_agent(agent).parse_payload(kind, payload)
     return None if event is None else bound_event(event)
 
 
@@ -133,7 +96,7 @@ def write_reply(event: Event, reply: HookReply) -> bytes:
     visible_reply = HookReply(
         strip_invisible(reply.deny), strip_invisible(reply.context), strip_invisible(reply.notice), reply.deliveries
     )
-    return load_payload_module(event.host).render_reply(event, visible_reply)
+    return load_agent(event.host).render_reply(event, visible_reply)
 
 
 def bound_event(event: Event) -> Event:

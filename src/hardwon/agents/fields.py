@@ -29,6 +29,8 @@ STANDARD_TIMEOUTS = {
 }
 # Far more milliseconds than any call takes: a larger number is damage.
 _MAX_NUMBER = 1e15
+_MAX_NAME_LENGTH = 64
+PARAMETERS_MARK = "parameters:"
 # Without a limit a payload could exhaust the stack.
 _MAX_DEPTH = 20
 
@@ -109,13 +111,19 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
     if tool == "MultiEdit":
         return "\n".join(get_text(change, "new_string") for change in get_list(tool_input, "edits"))
     if tool.startswith("mcp__"):
-        return "\n".join(collect_strings(tool_input))
+        return "\n".join([*collect_strings(tool_input), *_list_parameter_names(tool_input)])
     if tool == "Skill":
         return get_first_text(tool_input, "skill", "command")
     # Which sub-agent is asked matters as much as what it is asked, so a lesson can match either.
     if tool == "Task" and (subagent := get_text(tool_input, "subagent_type")):
         return f"{subagent}\n{get_text(tool_input, 'prompt')}"
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
+
+
+def _list_parameter_names(tool_input: dict[str, Any]) -> list[str]:
+    """Return a line with the names of a call's parameters, since a call may fail for a name and not for its value."""
+    names = [name for name in tool_input if name.isidentifier() and len(name) <= _MAX_NAME_LENGTH]
+    return [f"{PARAMETERS_MARK} {' '.join(names)}"] if names else []
 
 
 def get_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:

@@ -2,15 +2,21 @@
 
 An agent's `payload` module fills in a HookContract: names of events, tools and arguments, where its fields are, and
 which events take a denial or a note. What does not fit a table is a function in that module.
+
+Agents run the hooks of others: Grok those in Claude Code's settings, VS Code and Cursor if a person says so, Copilot
+those of a trusted repository. Each has its own fields and reads another reply, so an answer meant for one may deny a
+call in the next, or be dropped by it. A payload that shows another sender gets no answer at this entry. Only marks that
+the named agent alone writes count. A payload without any is taken for the entry's own: an agent that moves its folder
+or adds a field must not lose its guards.
 """
 
 from __future__ import annotations
 
-from hardwon.agents.envelopes import is_foreign
 from hardwon.agents.fields import (
     STANDARD_TIMEOUTS,
     build_event,
     get_call_fields,
+    get_first_text,
     get_list,
     get_number,
     get_object,
@@ -32,7 +38,72 @@ if TYPE_CHECKING:
     Wire = dict[str, Any]
 
 CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+# Seen on Grok 1.0, Cline 3.0, Mistral Vibe 3.0 and in Cursor's documentation. The first match counts, and Grok writes
+# every field under two names, so it comes before Copilot, which has some of them.
+_FIELD_MARKS = {
+    "hookEventName": "grok",
+    "taskId": "cline",
+    "cursor_version": "cursor",
+    "parent_session_id": "vibe",
+    "tool_status": "vibe",
+    "sessionID": "opencode",
+    "callID": "opencode",
+    "submitted_prompt": "qwen",
+    "tool_call_id": "qwen",
+    "llm_request": "gemini",
+    "prompt_response": "gemini",
+    "session_duration_ms": "droid",
+    "CLAUDE_ENV_FILE": "droid",
+    "sessionId": "copilot",
+    "tool_result": "copilot",
+    "initial_prompt": "copilot",
+}
+# Where each agent keeps its transcripts, in its folder's usual place.
+_TRANSCRIPT_MARKS = {
+    "/rollout-": "codex",
+    "/.claude/projects/": "claude-code",
+    "/.gemini/tmp/": "gemini",
+    "/chats/session-": "gemini",
+    "/.qwen/": "qwen",
+    "/.copilot/": "copilot",
+    "/GitHub.copilot-chat/": "copilot",
+    "/.grok/": "grok",
+    "/.factory/": "droid",
+    "/.deepagents/": "deepagents",
+    "/.vibe/": "vibe",
+    "/.cline/": "cline",
+}
+_GEMINI_EVENTS = ("BeforeAgent", "AfterAgent", "BeforeTool", "AfterTool", "BeforeModel", "AfterModel", "PreCompress")
 _TAIL_BYTES = 256 * 1024  # of a transcript, in which a call that is about to run is looked for
+
+
+def find_sender(wire: Wire) -> str:
+    """Return the agent that this payload's shape shows; empty if it shows none."""
+    # The folder is the surest mark: any agent may take over a field of another.
+    transcript = get_first_text(wire, "transcript_path", "transcriptPath")
+    for mark, agent in _TRANSCRIPT_MARKS.items():
+        if mark in transcript:
+            return agent
+    for field, agent in _FIELD_MARKS.items():
+        if field in wire:
+            return agent
+    event = get_text(wire, "hook_event_name")
+    if event in _GEMINI_EVENTS or event.startswith("BeforeToolSelection"):
+        return "gemini"
+    if "__vscode-" in get_text(wire, "tool_use_id"):
+        return "copilot"
+    # Copilot CLI names no transcript at a call, but a time, which Claude Code and Codex leave out.
+    if event and "timestamp" in wire and "transcript_path" not in wire:
+        return "copilot"
+    # An event of opencode's bus; its plugin is the only sender without an event's name in our spelling.
+    if "properties" in wire or "ctx_keys" in wire or "serverUrl" in wire:
+        return "opencode"
+    return ""
+
+
+def is_foreign(wire: Wire, agent: str) -> bool:
+    """Return whether another agent than this one sent the payload."""
+    return find_sender(wire) not in ("", agent)
 
 
 def render_nested_denial(kind: str, reason: str) -> dict[str, object]:
@@ -88,7 +159,7 @@ class HookContract:
         return self.parse_wire(kind, load_payload(payload))
 
     def parse_wire(self, kind: str, wire: Wire) -> Event | None:
-        if is_foreign(wire, (self.name,)):
+        if is_foreign(wire, self.name):
             return None
         wire = {**wire, **self._find_fields(wire)}
         if native_name := get_text(wire, "hook_event_name"):
@@ -133,10 +204,11 @@ class HookContract:
         if event.kind == "PreToolUse":
             return event
         response, failed = self.read_result(event, wire)
-        # Without an id the same call would be stored again from the transcript. A denial of ours was stored when it
-        # was made, and some agents report it as the call's result.
-        is_stored_elsewhere = self.find_call_id is not None and not event.tool_use_id
-        if is_stored_elsewhere or (failed and isinstance(response, str) and FENCE_OPEN in response):
+        # Without an id the same call would be stored again from the transcript.
+        if self.find_call_id and event.transcript and not event.tool_use_id:
+            return None
+        # A denial of ours was stored when it was made, and some agents report it as the call's result.
+        if failed and isinstance(response, str) and FENCE_OPEN in response:
             return None
         kind = "PostToolUseFailure" if failed else "PostToolUse"
         return replace(event, kind=kind, response=response, failed=failed)

@@ -1,34 +1,50 @@
 """Where an agent keeps its settings, and how hooks and the MCP server stand in them, as a table for each agent.
 
 The defaults are Claude Code's form, `{"hooks": {EVENT: [{"hooks": [{"command": …}]}]}}`, and MCP servers by name in one
-object. What an agent does beyond that is a function in its `install` module.
+object. Another form is a HookFormat or a ServerFormat in the agent's `install` module.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from hardwon.agents import settings_files
+from hardwon import paths
+from hardwon.agents import AGENT_NAMES, get_package, load_agent
 from hardwon.agents.fields import get_list, get_text
-from hardwon.agents.settings_files import SERVER_NAME, SERVERS_KEY, is_hardwon_hook
+from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.agents.settings_files import (
+    SERVER_NAME,
+    SERVERS_KEY,
+    CreatedPaths,
+    append_value,
+    get_value,
+    insert_value,
+    is_hardwon_hook,
+    read_server_command,
+    remove_children,
+    remove_value,
+)
 from hardwon.errors import UserError
 
-if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths, TrustFinding
-
+HOOK_LOCATION_FILE = "front-door"
+REMOVED_NOTICE_FILE = "removed.sh"
+_REMOVED_NOTICE = """\
+# Run by the hook of a session's start when hardwon's own hook cannot run: says once that hardwon was removed.
+[ -e "$0.said" ] || [ -e {hook} ] && exit 0
+: >"$0.said"
+echo '{{"systemMessage": "hardwon was removed, but its hooks are still in this agent. Install it again (uv tool install\
+ hardwon), or delete the hooks that name hardwon/hook.py from the settings of the agent."}}'"""
+HOOKED_SETTINGS_FOLDER = "hooked"
 _COMMAND_SUFFIX = " || :"
 _SERVER_PATH = (SERVERS_KEY, SERVER_NAME)
-
-
-class ServerFormat(Protocol):
-    """How MCP servers stand in a settings file."""
-
-    def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
-    def remove_server(self, text: str, created_paths: CreatedPaths) -> str: ...
-    def find_command(self, text: str) -> list[str]: ...
+TrustFinding = tuple[bool | None, str, str]  # whether hooks run (None: not here), what was found, the fix
 
 
 class HookFormat(Protocol):
@@ -39,22 +55,12 @@ class HookFormat(Protocol):
     def find_hooks(self, text: str) -> dict[str, list[str]]: ...
 
 
-@dataclass(frozen=True)
-class JsonServers:
-    """MCP servers by name in the object `mcpServers`."""
+class ServerFormat(Protocol):
+    """How MCP servers stand in a settings file that does not have Claude Code's form."""
 
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of our entry, beside the command
-
-    def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-        entry = {"command": command[0], "args": [*command[1:]], **self.fields}
-        # Replaced and not edited: the command holds paths that change with every upgrade.
-        return settings_files.insert_value(settings_files.remove_value(text, _SERVER_PATH), _SERVER_PATH, entry)
-
-    def remove_server(self, text: str, created_paths: CreatedPaths) -> str:
-        return settings_files.remove_value(text, _SERVER_PATH, created_paths)
-
-    def find_command(self, text: str) -> list[str]:
-        return settings_files.read_server_command(settings_files.get_value(text, _SERVER_PATH))
+    def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]: ...
+    def remove_server(self, text: str, created_paths: CreatedPaths) -> str: ...
+    def find_command(self, text: str) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ class HookSettings:
     hooks_path: tuple[str, ...] = ("hooks",)  # where the events are in the file
     hook_format: HookFormat | None = None
     event_files: Mapping[str, str] = field(default_factory=dict)  # for agents that have a file for each event
-    servers: ServerFormat = field(default_factory=JsonServers)
+    server_format: ServerFormat | None = None
+    server_fields: Mapping[str, Any] = field(default_factory=dict)  # of the server's entry, beside the command
     folder_finder: Callable[[], str] | None = None  # for a folder that a variable alone does not tell
     mcp_path_finder: Callable[[], str] | None = None
     plugin_finder: Callable[[], str] | None = None
@@ -141,7 +148,7 @@ class HookSettings:
             }
             entry = {"hooks": [hook]} if self.has_nested_hooks else hook
             path = [*self.hooks_path, self.event_names.get(event, event)]
-            text, new_paths = settings_files.append_value(text, path, entry)
+            text, new_paths = append_value(text, path, entry)
             created_paths += new_paths
         return text, created_paths
 
@@ -161,14 +168,14 @@ class HookSettings:
             return bool(commands) and all(map(is_hardwon_hook, commands))
 
         for event in self.find_hooks(text):
-            text = settings_files.remove_children(text, [*self.hooks_path, event], is_hardwon_entry, created_paths)
+            text = remove_children(text, [*self.hooks_path, event], is_hardwon_entry, created_paths)
         return text
 
     def find_hooks(self, text: str) -> dict[str, list[str]]:
         """Return our commands in these settings, by the agent's name of the event."""
         if self.hook_format:
             return self.hook_format.find_hooks(text)
-        hooks = settings_files.get_value(text, self.hooks_path)
+        hooks = get_value(text, self.hooks_path)
         commands_by_event: dict[str, list[str]] = {}
         for event in hooks if isinstance(hooks, dict) else ():
             commands = [command for entry in get_list(hooks, event) for command in self._list_commands(entry)]
@@ -199,11 +206,91 @@ class HookSettings:
         return os.path.join(self.get_folder(), self.server_file_name)
 
     def add_mcp_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
-        return self.servers.add_server(text, command)
+        """Return the settings with our server, and the containers created for it."""
+        if self.server_format:
+            return self.server_format.add_server(text, command)
+        entry = {"command": command[0], "args": [*command[1:]], **self.server_fields}
+        # Replaced and not edited: the command holds paths that change with every upgrade.
+        return insert_value(remove_value(text, _SERVER_PATH), _SERVER_PATH, entry)
 
     def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str:
-        return self.servers.remove_server(text, created_paths)
+        if self.server_format:
+            return self.server_format.remove_server(text, created_paths)
+        return remove_value(text, _SERVER_PATH, created_paths)
 
     def find_mcp_command(self, text: str) -> list[str]:
         """Return the command that starts our server by these settings; empty if they have none."""
-        return self.servers.find_command(text)
+        if self.server_format:
+            return self.server_format.find_command(text)
+        return read_server_command(get_value(text, _SERVER_PATH))
+
+
+def load_settings(agent: str) -> HookSettings:
+    """Return an agent's settings: built from the table in its package, or as its `install` module has them."""
+    package = load_agent(agent)
+    if fields := getattr(package, "SETTINGS", None):
+        return HookSettings(timeouts=package.EVENT_TIMEOUTS, **fields)
+    settings: HookSettings = __import__(f"{get_package(agent)}.install", fromlist=["SETTINGS"]).SETTINGS
+    return settings
+
+
+def read_install_ledger(home: str) -> dict[str, Any]:
+    """Return hardwon's changes by settings file, so that they can be undone."""
+    try:
+        with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
+            ledger = json.load(file)
+        return ledger if isinstance(ledger, dict) else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def list_hook_files(agent: str, *, project: str = "") -> list[str]:
+    """Return the settings files that may hold our hooks for an agent."""
+    return [os.path.realpath(file.get_settings_path(project=project)) for file in load_settings(agent).files]
+
+
+def list_settings_files(home: str) -> list[tuple[str, str]]:
+    """Return every agent with each of its settings files that may hold our hooks."""
+    files = [(name, path) for name in AGENT_NAMES for path in list_hook_files(name)]
+    for path, entry in read_install_ledger(home).items():
+        if entry.get("host") in AGENT_NAMES:
+            files.append((str(entry["host"]), path))
+    return list(dict.fromkeys(files))
+
+
+def write_discovery_files(home: str) -> None:
+    """Write the two files that the script of a plugin reads, by what the settings files say now, and the notice.
+
+    A plugin is a few files in an agent's own folder and does not know where hardwon is. `front-door` has the
+    interpreter and the hook, a line each; `hooked/AGENT` lists the settings files that run hardwon's hooks, so that the
+    plugin's hooks do nothing.
+    """
+    _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
+    notice_path = os.path.join(home, REMOVED_NOTICE_FILE)
+    _write_if_changed(notice_path, [_REMOVED_NOTICE.format(hook=shlex.quote(HOOK_PATH))])
+    with suppress(FileNotFoundError):
+        os.unlink(f"{notice_path}.said")
+    hooked_files = [(name, path) for name, path in list_settings_files(home) if _runs_hooks(name, path)]
+    for name in AGENT_NAMES:
+        agent_files = [path for agent, path in hooked_files if agent == name]
+        _write_if_changed(os.path.join(home, HOOKED_SETTINGS_FOLDER, name), agent_files)
+
+
+def _runs_hooks(name: str, path: str) -> bool:
+    try:
+        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
+            text = file.read()
+        return load_settings(name).runs_hooks(path, text)
+    except (OSError, ValueError):
+        return False
+
+
+def _write_if_changed(path: str, lines: list[str]) -> None:
+    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    try:
+        with open(path, "rb", opener=paths.open_plain_file) as file:
+            if file.read() == content:
+                return
+    except OSError:
+        pass
+    paths.write_private(path, content)

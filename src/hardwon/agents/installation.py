@@ -13,24 +13,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardwon import clock, paths
-from hardwon.agents import SettingsError, load_settings
 from hardwon.agents.codex.install import grant_trust, list_hooks, revoke_trust
-from hardwon.agents.prompt_origin import HOOK_PATH
-from hardwon.agents.settings_files import (
+from hardwon.agents.hook_settings import (
     REMOVED_NOTICE_FILE,
-    get_value,
+    HookSettings,
+    load_settings,
     read_install_ledger,
-    read_text_file,
     write_discovery_files,
 )
+from hardwon.agents.prompt_origin import HOOK_PATH
+from hardwon.agents.settings_files import CreatedPaths, SettingsError, get_value, read_text_file
 from hardwon.errors import UserError
-
-if TYPE_CHECKING:
-    from hardwon.agents import AgentSettings, CreatedPaths
-
 
 _AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
 
@@ -113,7 +109,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
     return list(changes.values())
 
 
-def _add_hooks(change: SettingsChange, agent_settings: AgentSettings, build_command: Callable[[str], str]) -> None:
+def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_command: Callable[[str], str]) -> None:
     current_text = change.old_text if os.path.exists(change.path) else agent_settings.empty_settings
     stripped_text = agent_settings.remove_hooks(current_text, change.created_paths.get("made", []))
     change.new_text, created_paths = agent_settings.add_hooks(stripped_text, build_command)

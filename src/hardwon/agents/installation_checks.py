@@ -13,18 +13,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardwon import paths, projects
-from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.agents import AGENT_NAMES
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
+from hardwon.agents.hook_settings import HookSettings, list_hook_files, load_settings
 from hardwon.agents.installation import build_hook_command
-from hardwon.agents.settings_files import list_hook_files, read_text_file
+from hardwon.agents.settings_files import read_text_file
 from hardwon.errors import UserError
 from hardwon.store.sessions import HookCoverage
-
-if TYPE_CHECKING:
-    from hardwon.agents import AgentSettings
 
 # An odd number, so that the median is a run that took place.
 PROBE_ROUNDS = 9
@@ -58,7 +56,7 @@ def read_version(program: str) -> str:
     return match[0] if match else ""
 
 
-def find_upgrade_hint(agent_settings: AgentSettings, version: str) -> str:
+def find_upgrade_hint(agent_settings: HookSettings, version: str) -> str:
     """Return what to do about an agent that is older than its hooks need; empty if it is not."""
     if not version or tuple(map(int, version.split("."))) >= agent_settings.minimum_version:
         return ""
@@ -77,10 +75,10 @@ def find_path_fix() -> str:
 def check_agents(home: str) -> Iterator[Check]:
     if fix := find_path_fix():
         yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
-    agent_checks = [check for name in AGENT_PACKAGES for check in _check_agent(home, name)]
+    agent_checks = [check for name in AGENT_NAMES for check in _check_agent(home, name)]
     yield from agent_checks
     if not agent_checks:
-        titles = ", ".join(load_settings(name).title for name in AGENT_PACKAGES)
+        titles = ", ".join(load_settings(name).title for name in AGENT_NAMES)
         yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
     yield from _check_other_tools(load_settings("claude-code"))
 
@@ -130,7 +128,7 @@ def _check_agent(home: str, name: str) -> Iterator[Check]:
                 return
 
 
-def _find_all_hooks(agent_settings: AgentSettings, texts: Sequence[str]) -> dict[str, list[str]]:
+def _find_all_hooks(agent_settings: HookSettings, texts: Sequence[str]) -> dict[str, list[str]]:
     """Return our commands in an agent's settings files, by the agent's name of the event."""
     commands_by_event: dict[str, list[str]] = {}
     for text in filter(None, texts):
@@ -138,7 +136,7 @@ def _find_all_hooks(agent_settings: AgentSettings, texts: Sequence[str]) -> dict
     return commands_by_event
 
 
-def _check_other_tools(agent_settings: AgentSettings) -> Iterator[Check]:
+def _check_other_tools(agent_settings: HookSettings) -> Iterator[Check]:
     """Yield other memory tools for Claude Code; two may tell an agent the same twice, or the opposite."""
     local_path = agent_settings.get_settings_path(project=projects.find_git_root(os.getcwd()))
     project_path = os.path.join(os.path.dirname(local_path), "settings.json")

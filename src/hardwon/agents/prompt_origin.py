@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 
+from hardwon.agents import AGENT_NAMES
 from hardwon.types import frozen
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -30,21 +31,7 @@ HOOK_PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 
 # Part of the path of each agent's program, or of its script where a runtime runs it. Whole paths, because some
 # installers name the file after the version (`~/.local/share/claude/versions/2.1.325`).
-AGENT_PROGRAM_NAMES = {
-    "claude-code": "claude",
-    "codex": "codex",
-    "gemini": "gemini",
-    "opencode": "opencode",
-    "copilot": "copilot",
-    "qwen": "qwen",
-    "kilo": "kilo",
-    "grok": "grok",
-    "droid": "droid",
-    "vibe": "vibe",
-    "deepagents": "dcode",
-    "cursor": "cursor",
-    "cline": "cline",
-}
+AGENT_PROGRAM_NAMES = {name: name for name in AGENT_NAMES} | {"claude-code": "claude", "deepagents": "dcode"}
 RUNTIMES = ("node", "nodejs", "bun", "deno")
 
 # What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
@@ -230,7 +217,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
             ancestor = read(pid)
         except OSError:
             return False  # another user's process, such as a terminal's; no agent of this user is above it
-        if not any(_is_agent(ancestor, agent_name) for agent_name in AGENT_PROGRAM_NAMES):
+        if not any(_is_agent(ancestor, agent_name) for agent_name in AGENT_NAMES):
             is_apart = True
         elif is_apart:
             return True

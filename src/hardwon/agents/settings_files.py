@@ -1,4 +1,4 @@
-"""Edit the settings files of agents, and remember what was changed.
+"""Edit the text of agents' settings files.
 
 People keep these files by hand: loading and dumping one would change its indentation, numbers, escapes and comments.
 So an edit inserts or cuts text at one place, and every other character stays.
@@ -7,34 +7,17 @@ So an edit inserts or cuts text at one place, and every other character stays.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hardwon import paths
-from hardwon.agents import AGENT_PACKAGES, SettingsError, load_settings
 from hardwon.agents.fields import get_first_text, get_list, get_object
-from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.errors import UserError
 from hardwon.types import frozen
 
-if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths
-
-HOOK_LOCATION_FILE = "front-door"
-REMOVED_NOTICE_FILE = "removed.sh"
-_REMOVED_NOTICE = """\
-# Run by the hook of a session's start when hardwon's own hook cannot run: says once that hardwon was removed.
-[ -e "$0.said" ] || [ -e {hook} ] && exit 0
-: >"$0.said"
-echo '{{"systemMessage": "hardwon was removed, but its hooks are still in this agent. Install it again (uv tool install\
- hardwon), or delete the hooks that name hardwon/hook.py from the settings of the agent."}}'"""
-HOOKED_SETTINGS_FOLDER = "hooked"
+CreatedPaths = list[list[str]]  # the containers that an edit of a settings file had to create
 SERVER_NAME = "hardwon"
 SERVERS_KEY = "mcpServers"
 # Claude Code writes a plain false, Codex a table.
@@ -49,6 +32,10 @@ _NEWLINE = re.compile(r"\r?\n")
 _INDENTED_LINE = re.compile(r"\n([ \t]+)[^ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DECODER = json.JSONDecoder()
+
+
+class SettingsError(ValueError):
+    """A settings file cannot be read or edited; the message says where and why."""
 
 
 def is_hardwon_hook(command: str) -> bool:
@@ -89,68 +76,6 @@ def has_own_plugin(plugins: object) -> bool:
     return any(
         name.partition("@")[0] == SERVER_NAME and value not in _DISABLED_PLUGIN for name, value in plugins.items()
     )
-
-
-def read_install_ledger(home: str) -> dict[str, Any]:
-    """Return hardwon's changes by settings file, so that they can be undone."""
-    try:
-        with open(os.path.join(home, paths.INSTALL_LEDGER), encoding="utf-8", opener=paths.open_plain_file) as file:
-            ledger = json.load(file)
-        return ledger if isinstance(ledger, dict) else {}
-    except (OSError, ValueError):
-        return {}
-
-
-def list_hook_files(agent: str, *, project: str = "") -> list[str]:
-    """Return the settings files that may hold our hooks for an agent."""
-    return [os.path.realpath(file.get_settings_path(project=project)) for file in load_settings(agent).files]
-
-
-def list_settings_files(home: str) -> list[tuple[str, str]]:
-    """Return every agent with each of its settings files that may hold our hooks."""
-    files = [(name, path) for name in AGENT_PACKAGES for path in list_hook_files(name)]
-    for path, entry in read_install_ledger(home).items():
-        if entry.get("host") in AGENT_PACKAGES:
-            files.append((str(entry["host"]), path))
-    return list(dict.fromkeys(files))
-
-
-def write_discovery_files(home: str) -> None:
-    """Write the two files that the script of a plugin reads, by what the settings files say now, and the notice.
-
-    A plugin is a few files in an agent's own folder and does not know where hardwon is. `front-door` has the
-    interpreter and the hook, a line each; `hooked/AGENT` lists the settings files that run hardwon's hooks, so that the
-    plugin's hooks do nothing.
-    """
-    _write_if_changed(os.path.join(home, HOOK_LOCATION_FILE), [sys.executable, HOOK_PATH])
-    notice_path = os.path.join(home, REMOVED_NOTICE_FILE)
-    _write_if_changed(notice_path, [_REMOVED_NOTICE.format(hook=shlex.quote(HOOK_PATH))])
-    with suppress(FileNotFoundError):
-        os.unlink(f"{notice_path}.said")
-    hooked_files = [(name, path) for name, path in list_settings_files(home) if _runs_hooks(name, path)]
-    for name in AGENT_PACKAGES:
-        agent_files = [path for agent, path in hooked_files if agent == name]
-        _write_if_changed(os.path.join(home, HOOKED_SETTINGS_FOLDER, name), agent_files)
-
-
-def _runs_hooks(name: str, path: str) -> bool:
-    try:
-        with open(path, encoding="utf-8", opener=paths.open_plain_file) as file:
-            text = file.read()
-        return load_settings(name).runs_hooks(path, text)
-    except (OSError, ValueError):
-        return False
-
-
-def _write_if_changed(path: str, lines: list[str]) -> None:
-    content = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-    try:
-        with open(path, "rb", opener=paths.open_plain_file) as file:
-            if file.read() == content:
-                return
-    except OSError:
-        pass
-    paths.write_private(path, content)
 
 
 @frozen

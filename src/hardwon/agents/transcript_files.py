@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from hashlib import blake2b
-from io import BytesIO
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple
 
@@ -42,6 +41,7 @@ _HEAD_BYTES = 4096
 _FINGERPRINT_BYTES = 1024
 _PRIVATE_TAG = b"<private"
 _SEARCH_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 18  # most lines then come out of one read
 
 
 class OpenTranscript(NamedTuple):
@@ -63,7 +63,7 @@ def open_transcript(path: str, last_position: ReadPosition | None = None) -> Ite
             position = last_position
         yield OpenTranscript(stat, position, _read_message_portions(path, stat, position))
         return
-    with open(path, "rb", opener=open_plain_file) as file:
+    with open(path, "rb", buffering=_BUFFER_BYTES, opener=open_plain_file) as file:
         stat, is_document = os.fstat(file.fileno()), is_single_document(path)
         position = ReadPosition(inode=stat.st_ino) if is_document else _resume_position(file, last_position)
         yield OpenTranscript(stat, position, read_portions(file, position, is_single_document=is_document))
@@ -191,31 +191,32 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
         yield [(1, document)], _finish_position(stat, _move_position(file, position, stat.st_size, 1))
         return
     file.seek(position.offset)
-    pending = b""
-    while block := file.read(PORTION_BYTES):
-        pending += block
-        line_end = pending.rfind(b"\n") + 1
-        if line_end:
-            lines, position = _number_lines(pending[:line_end], file, replace(position, size=-1))
-            pending = pending[line_end:]
-            if not pending and position.offset >= stat.st_size:
-                yield lines, _finish_position(stat, position)
-                return
-            yield lines, position
-        elif len(pending) > MAX_LINE_BYTES:
-            # The line has no end yet, so it is read again, and skipped, once it has.
+    lines: NumberedLines = []
+    offset, number, is_unended = position.offset, position.line, position.unended
+    while line := file.readline(MAX_LINE_BYTES):
+        is_ended = line.endswith(b"\n")
+        if not is_ended and len(line) == MAX_LINE_BYTES:
+            # Without an end yet it is read again, and skipped, once it has one.
             if not _skip_line(file):
                 break
-            position = _move_position(file, replace(position, size=-1, unended=False), file.tell(), position.line + 1)
-            yield [(position.line, pending[:_FINGERPRINT_BYTES])], position
-            pending = b""
-    # Some agents end the file without a newline, so a last line that is whole JSON counts.
-    if len(pending) <= MAX_LINE_BYTES and _is_json(pending):
-        number = position.line + (not position.unended)
-        position = _move_position(file, replace(position, unended=True), position.offset + len(pending), number)
-        yield [(number, pending)], _finish_position(stat, position)
-    else:
-        yield [], _finish_position(stat, position)
+            line, is_ended, offset = line[:_FINGERPRINT_BYTES], True, file.tell()
+        elif not is_ended and not _is_json(line):
+            break
+        else:
+            offset += len(line)
+        if not is_unended:
+            number += 1
+        # Else it is the rest of the line that was read before, mostly just its end.
+        if not is_unended or line.strip():
+            lines.append((number, line))
+        is_unended = not is_ended
+        if offset - position.offset >= PORTION_BYTES:
+            position = replace(_move_position(file, position, offset, number), unended=is_unended, size=-1)
+            yield lines, position
+            lines = []
+    if offset != position.offset:
+        position = replace(_move_position(file, position, offset, number), unended=is_unended)
+    yield lines, _finish_position(stat, position)
 
 
 def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPosition:
@@ -224,26 +225,10 @@ def _finish_position(stat: os.stat_result, position: ReadPosition) -> ReadPositi
 
 def _skip_line(file: BinaryIO) -> bool:
     """Go behind the end of a line that is too long to read; False if it has none yet."""
-    while block := file.read(PORTION_BYTES):
-        line_end = block.find(b"\n") + 1
-        if line_end:
-            file.seek(line_end - len(block), os.SEEK_CUR)
+    while rest := file.readline(PORTION_BYTES):
+        if rest.endswith(b"\n"):
             return True
     return False
-
-
-def _number_lines(text: bytes, file: BinaryIO, position: ReadPosition) -> tuple[NumberedLines, ReadPosition]:
-    """Return the lines of a text that ends with one, counted on from the position."""
-    offset, line = position.offset + len(text), position.line
-    if position.unended:
-        rest, _, others = text.partition(b"\n")
-        if rest.strip():
-            line -= 1  # it continues the line that was read before
-        else:
-            text = others
-    # `split` compares byte by byte, which takes five times as long.
-    lines = list(enumerate(BytesIO(text), line + 1))
-    return lines, _move_position(file, replace(position, unended=False), offset, line + len(lines))
 
 
 def _move_position(file: BinaryIO, position: ReadPosition, offset: int, line: int) -> ReadPosition:

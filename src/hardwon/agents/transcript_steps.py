@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
-from hardwon.agents import AGENT_PACKAGES, TRANSCRIPT_AGENTS
+from hardwon.agents import TRANSCRIPT_AGENTS, get_package
 from hardwon.agents.fields import get_call_fields, get_list
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, remove_between
@@ -73,31 +73,68 @@ class Reader(Protocol):
     malformed: int
     usage: UsageCounter
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None: ...
     def read_line(self, number: int, line: bytes) -> Iterable[Step]: ...
+
+
+class ObjectReader:
+    """A reader for agents whose lines are objects and whose steps need no other state than this."""
+
+    __slots__ = ("__dict__", "_read_object")  # the function is not among the attributes that `vars` lists
+
+    def __init__(self, read_object: ReadObject, state: Mapping[str, Any] | None = None) -> None:
+        self._read_object = read_object
+        self.malformed = 0
+        self.session = ""
+        self.cwd = ""
+        self.tools: dict[str, str] = {}  # the tool of each call that has not ended; its result does not name it
+        self.usage = create_counter()
+        restore_state(self, state)
+
+    def read_line(self, number: int, line: bytes) -> Iterable[Step]:
+        wire, malformed = parse_line(line)
+        self.malformed += malformed
+        return self._read_object(self, number, wire, line)
+
+    def begin_call(self, step: Step, call: str, tool: str, tool_input: JsonObject) -> Step:
+        """Return the step of a call by Claude Code's names, and remember its tool."""
+        call_id = shorten_id(call)
+        self.tools[call_id] = shorten_id(tool)
+        forget_oldest(self.tools, _MAX_OPEN_CALLS)
+        command, path, content = get_call_fields(tool, tool_input)
+        return step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
+
+    def end_call(self, step: Step, call: str) -> Step:
+        """Return the step of a call's result, still without its outcome."""
+        call_id = shorten_id(call)
+        return step._replace(kind="result", call=call_id, tool=self.tools.pop(call_id, ""))
+
+
+# Yields the steps of a line, which is given by its number, parsed, and as it stands.
+ReadObject = Callable[[ObjectReader, int, JsonObject, bytes], Iterable[Step]]
 
 
 class TranscriptModule(Protocol):
     """An agent's `transcript` module."""
 
-    Reader: type[Reader]
+    Reader: Callable[..., Reader]  # of the state that was stored, if any
 
     def find_transcript_folders(self, environment: Mapping[str, str], home: str) -> list[str]: ...
     def is_transcript_path(self, path: str) -> bool: ...  # by its name
-    def is_transcript_head(self, head: bytes) -> bool: ...  # by its first bytes, which may be cut anywhere
+    def is_opening_object(self, wire: JsonObject) -> bool: ...  # by an object in its first bytes, which may be cut
 
 
 def load_transcript_module(agent: str) -> TranscriptModule:
     """Return the module that reads an agent's transcripts; KeyError if hardwon does not know the agent."""
-    module: TranscriptModule = __import__(f"hardwon.agents.{AGENT_PACKAGES[agent]}.transcript", fromlist=["Reader"])
+    module: TranscriptModule = __import__(f"{get_package(agent)}.transcript", fromlist=["Reader"])
     return module
 
 
 def identify_agent(path: str, head: bytes) -> str:
     """Return the agent that wrote this transcript, by the file's name and its first bytes; empty if none did."""
+    opening_objects = parse_opening_objects(head)
     for agent in TRANSCRIPT_AGENTS:
         module = load_transcript_module(agent)
-        if module.is_transcript_path(path) and module.is_transcript_head(head):
+        if module.is_transcript_path(path) and any(map(module.is_opening_object, opening_objects)):
             return agent
     return ""
 
@@ -107,21 +144,6 @@ def restore_state(reader: Reader, state: Mapping[str, Any] | None) -> None:
     for name in vars(reader):
         if state and name in state:
             setattr(reader, name, state[name])
-
-
-def begin_call(open_tools: dict[str, str], step: Step, call: str, tool: str, tool_input: JsonObject) -> Step:
-    """Return the step of a call by Claude Code's names, and remember its tool, which its result does not name."""
-    call_id = shorten_id(call)
-    open_tools[call_id] = shorten_id(tool)
-    forget_oldest(open_tools, _MAX_OPEN_CALLS)
-    command, path, content = get_call_fields(tool, tool_input)
-    return step._replace(kind="call", call=call_id, tool=tool, command=command, path=path, content=content)
-
-
-def end_call(open_tools: dict[str, str], step: Step, call: str) -> Step:
-    """Return the step of a call's result, still without its outcome."""
-    call_id = shorten_id(call)
-    return step._replace(kind="result", call=call_id, tool=open_tools.pop(call_id, ""))
 
 
 def parse_timestamp(at: str) -> float:
@@ -201,6 +223,15 @@ def extract_typed_words(prompt: str) -> str:
     return prompt if is_only_for_hardwon(prompt) else extract_agent_prompt(prompt)
 
 
+def add_outcome(result: Step, text: str, *, failed: bool, denied: bool = False) -> Step:
+    """Return a result with its text and how its call ended; one that a hook denied did not run, so it did not fail."""
+    if is_hardwon_denial(text):
+        return result._replace(denied=True)
+    if denied:
+        return result._replace(text=text, denied=True)
+    return result._replace(text=strip_fenced(text), failed=failed)
+
+
 def is_hardwon_denial(text: str) -> bool:
     """Return whether an error is a denial of ours, which comes back as the call's result."""
     return FENCE_OPEN in text and _DENIAL.search(text) is not None
@@ -223,9 +254,10 @@ def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     return find_line
 
 
-def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
-    """Yield the objects that begin a line in the first bytes of a file; the field in which one is cut is None."""
+def parse_opening_objects(head: bytes) -> list[JsonObject]:
+    """Return the objects that begin a line in the first bytes of a file; the field in which one is cut is None."""
     text = head.decode("utf-8-sig", "replace").lstrip()
+    opening_objects = []
     for start in _OBJECT_START.finditer(text):
         wire: JsonObject = {}
         offset = start.start()
@@ -235,7 +267,8 @@ def parse_opening_objects(head: bytes) -> Iterator[JsonObject]:
                 wire[key[1]], offset = _DECODER.raw_decode(text, key.end())
             except (ValueError, RecursionError):
                 break
-        yield wire
+        opening_objects.append(wire)
+    return opening_objects
 
 
 def create_counter() -> UsageCounter:

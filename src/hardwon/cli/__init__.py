@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import keyword
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hardwon import __version__
-from hardwon.cli.command_group import CommandGroup
 from hardwon.errors import UserError
 from hardwon.text.characters import make_printable
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    CommandTable = Mapping[str, tuple[str, str]]  # module and line in `--help`, by the command's name
 
 # The module of each command, and its line in `--help`, under the heading it stands below.
 DATA_COMMANDS = {
     "export": ("data", "write what is recorded and learned as lines of JSON"),
-    "import": ("import_", "import transcripts, an export, claude-mem or notes"),
+    "import": ("data", "import transcripts, an export, claude-mem or notes"),
     "backup": ("data", "copy the database and your files"),
     "restore": ("data", "list the backups, or restore one"),
     "purge": ("purge", "delete a text, session, project or period for good"),
@@ -25,8 +33,8 @@ WORKER_COMMANDS = {
     "stop": ("worker", "stop the worker; guards hold without it"),
     "restart": ("worker", "stop the worker, then start it"),
     "logs": ("worker", "show the worker's log"),
-    "jobs": ("jobs", "list, retry or cancel distilling jobs"),
-    "cost": ("jobs", "show what models cost, against the caps"),
+    "jobs": ("worker", "list, retry or cancel distilling jobs"),
+    "cost": ("worker", "show what models cost, against the caps"),
 }
 SECTIONS = {
     "Get started": {
@@ -39,9 +47,9 @@ SECTIONS = {
     "Decide": {
         "scan": ("scan", "find mistakes in the agents' transcripts, and propose lessons"),
         "review": ("review", "look at proposed lessons one by one, and decide"),
-        "accept": ("decisions", "say yes to a proposal: L3 a lesson, M3 a memory, H3 a handoff"),
-        "reject": ("decisions", "say no to a proposal; it stays rejected"),
-        "undo": ("decisions", "take back the last decision, or a named one"),
+        "accept": ("review", "say yes to a proposal: L3 a lesson, M3 a memory, H3 a handoff"),
+        "reject": ("review", "say no to a proposal; it stays rejected"),
+        "undo": ("review", "take back the last decision, or a named one"),
         "lessons": ("lessons", "write, edit, list, import and check lessons"),
         "memory": ("memory", "what agents should know: list, write, edit, retire"),
         "handoff": ("handoff", "what sessions leave for the next: list, read, write"),
@@ -69,14 +77,14 @@ FURTHER_COMMANDS = {
     "timeline": ("search", "show what was asked and observed around something"),
     "why": ("lessons", "explain which lessons would fire on a command"),
     "deliveries": ("lessons", "list what was delivered to agents, newest last"),
-    "blame": ("blame", "show what an agent had been told before a call, and who approved it"),
+    "blame": ("proof", "show what an agent had been told before a call, and who approved it"),
     "approvals": ("approvals", "list what was put in force, how and when"),
     "trust": ("approvals", "use the lessons that a repository carries"),
-    "reflect": ("reflect", "draft the handoff of a session"),
+    "reflect": ("handoff", "draft the handoff of a session"),
     "resume": ("handoff", "show where the last session here left off"),
-    "mcp": ("mcp_command", "serve MCP to an agent, on stdin and stdout"),
+    "mcp": ("run_by_agents", "serve MCP to an agent, on stdin and stdout"),
     "completion": ("config", "print shell completion for bash, zsh or fish"),
-    "dev": ("dev", "record an agent's hooks, to add it to hardwon"),
+    "dev": ("run_by_agents", "record an agent's hooks, to add it to hardwon"),
 }
 COMMANDS = {
     **{name: row for section in SECTIONS.values() for name, row in section.items()},
@@ -86,10 +94,110 @@ COMMANDS = {
 SHORT_FORMS = {**DATA_COMMANDS, **WORKER_COMMANDS}
 
 
-def build_group(name: str, commands: dict[str, tuple[str, str]], help_text: str) -> CommandGroup:
-    group = CommandGroup(name, help=help_text)
-    group.lazy_commands = commands
-    return group
+class CommandGroup(click.Group):
+    """Commands whose modules load when they are called; a misspelt name gets a suggestion."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.lazy_commands: CommandTable = {}
+        self.hidden_commands: CommandTable = {}  # short names, which work but are not listed
+        self.sections: Mapping[str, CommandTable] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy_commands) or super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in self.commands:
+            return self.commands[name]
+        row = self.lazy_commands.get(name) or self.hidden_commands.get(name)
+        if row is None:
+            return None
+        module = __import__(f"hardwon.cli.{row[0]}", fromlist=[name])
+        # `import` is a keyword, so the function of that command is called import_.
+        command: click.Command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; for a name that does not exist, suggest the nearest."""
+        if args[0].startswith("-") or self.get_command(ctx, args[0]):
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        names = {*self.list_commands(ctx), *self.hidden_commands}
+        matches = get_close_matches(args[0], sorted(names), n=1)
+        fix = " ".join([ctx.command_path, *matches, *(args[1:] if matches else ["--help"])])
+        raise UserError(f"there is no command {args[0]!r}", fix)
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        with _report_wrong_usage():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; an interrupt exits with 130, as shells expect, and not with click's 1."""
+        try:
+            with _report_wrong_usage():
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _report_interrupt() from None
+        except click.Abort as abort:  # click turns an interrupted prompt into an abort
+            if isinstance(abort.__context__, KeyboardInterrupt):
+                raise _report_interrupt() from None
+            raise
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click would import every command to read its help.
+        if incomplete.startswith("-") or not self.lazy_commands:
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [
+            CompletionItem(name, help=help_text)
+            for name, (_, help_text) in self.lazy_commands.items()
+            if name.startswith(incomplete)
+        ]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.lazy_commands:
+            super().format_commands(ctx, formatter)
+            return
+        listed_names = set[str]()
+        for heading, table in (self.sections or {"Commands": self.lazy_commands}).items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, help_text) for name, (_, help_text) in table.items()])
+            listed_names.update(table)
+        further_names = [name for name in self.lazy_commands if name not in listed_names]
+        if further_names:
+            with formatter.section("More"):
+                formatter.write_text(f"{', '.join(further_names)} (hardwon COMMAND --help)")
+
+
+class WrongUsage(click.UsageError):
+    """A wrong option or argument, reported as every other error is; click would print the usage lines as well."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        _print_error(self.message, f"{self.ctx.command_path} --help" if self.ctx else "hardwon --help")
+
+
+@contextmanager
+def _report_wrong_usage() -> Iterator[None]:
+    try:
+        yield
+    except (WrongUsage, click.exceptions.NoArgsIsHelpError):
+        raise
+    except click.UsageError as error:
+        message = " ".join(error.format_message().split()).rstrip(".")  # click lists choices in lines
+        raise WrongUsage(message[:1].lower() + message[1:], error.ctx) from None
+
+
+def _report_interrupt() -> SystemExit:
+    click.echo("interrupted", err=True)
+    return SystemExit(130)
+
+
+def _print_error(message: str, fix: str) -> None:
+    click.echo(make_printable(f"error: {message}" + (f"\n  fix: {fix}" if fix else "")), err=True)
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -101,8 +209,13 @@ def hardwon() -> None:
 hardwon.lazy_commands = COMMANDS
 hardwon.hidden_commands = SHORT_FORMS
 hardwon.sections = SECTIONS
-hardwon.add_command(build_group("data", DATA_COMMANDS, "Export, import, back up, restore, delete and rebuild data."))
-hardwon.add_command(build_group("worker", WORKER_COMMANDS, "Start, stop and look after the background process."))
+for _name, _commands, _help in (
+    ("data", DATA_COMMANDS, "Export, import, back up, restore, delete and rebuild data."),
+    ("worker", WORKER_COMMANDS, "Start, stop and look after the background process."),
+):
+    _group = CommandGroup(_name, help=_help)
+    _group.lazy_commands = _commands
+    hardwon.add_command(_group)
 
 
 def main() -> None:
@@ -113,18 +226,15 @@ def main() -> None:
     try:
         hardwon(prog_name="hardwon")
     except UserError as error:
-        raise _report_error(error.say, error.fix) from None
+        _print_error(error.say, error.fix)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
-        raise _report_error(f"{prefix}{error.strerror or error}", "hardwon doctor") from None
+        _print_error(f"{prefix}{error.strerror or error}", "hardwon doctor")
     except RecursionError:
-        raise _report_error("the input is nested too deeply", "use fewer brackets") from None
+        _print_error("the input is nested too deeply", "use fewer brackets")
     except Exception as error:
         if type(error).__module__ == "sqlite3":  # compared by name, since `--help` must not load the store
-            raise _report_error(f"the database: {error}", "try again in a moment, then: hardwon doctor") from None
+            _print_error(f"the database: {error}", "try again in a moment, then: hardwon doctor")
+            raise SystemExit(1) from None
         raise
-
-
-def _report_error(message: str, fix: str) -> SystemExit:
-    click.echo(make_printable(f"error: {message}" + (f"\n  fix: {fix}" if fix else "")), err=True)
-    return SystemExit(1)
+    raise SystemExit(1)

@@ -1,19 +1,22 @@
-"""install, uninstall"""
+"""install, install timer, uninstall"""
 
 from __future__ import annotations
 
 import os
+import plistlib
+import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import click
 
 from hardwon import clock, paths, projects
 from hardwon.actions.approvals import compile_manifest
-from hardwon.agents import AGENT_PACKAGES, load_settings, settings_files
+from hardwon.agents import AGENT_NAMES, hook_settings
 from hardwon.agents.codex.install import find_displaced_events
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import (
     SettingsChange,
     plan_install,
@@ -24,7 +27,6 @@ from hardwon.agents.installation import (
 from hardwon.agents.installation_checks import find_upgrade_hint, read_version
 from hardwon.cli.context import confirm, open_store, require_person, show_diff, yes_option
 from hardwon.cli.output import echo_text
-from hardwon.cli.timer import SCHEDULERS, print_timer
 from hardwon.errors import UserError
 from hardwon.handoff import memory_queue
 from hardwon.sessions.spool import get_spool_folder
@@ -32,15 +34,17 @@ from hardwon.text.characters import format_count
 from hardwon.worker import lifecycle
 from hardwon.worker.removal import find_files_elsewhere, remove_files
 
-if TYPE_CHECKING:
-    from hardwon.agents import AgentSettings
-
 TIMER = "timer"
-_AGENTS_LINE = f"AGENT is one of {', '.join(AGENT_PACKAGES)}."
+_AGENTS_LINE = f"AGENT is one of {', '.join(AGENT_NAMES)}."
+
+
+INTERVAL_MINUTES = 10
+NAME = "hardwon-reflect"
+SCHEDULERS = ("systemd", "launchd", "cron")
 
 
 @click.command(epilog=_AGENTS_LINE)
-@click.argument("agent", metavar="AGENT|timer", type=click.Choice([*AGENT_PACKAGES, TIMER]))
+@click.argument("agent", metavar="AGENT|timer", type=click.Choice([*AGENT_NAMES, TIMER]))
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
 @click.option("--mcp", is_flag=True, help="register hardwon's MCP server with the agent, too")
 @click.option("--trust", is_flag=True, help="for codex: trust these hooks, as you would with /hooks in it")
@@ -89,7 +93,7 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
         click.echo(agent_settings.next_step)
 
 
-def _print_summary(agent_settings: AgentSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
+def _print_summary(agent_settings: hook_settings.HookSettings, agent: str, changes: Sequence[SettingsChange]) -> None:
     """Print what would change in three lines; the whole difference is shown on request."""
     for change in changes:
         if change.replaces_hooks:
@@ -110,7 +114,7 @@ def _show_changes(changes: Sequence[SettingsChange]) -> None:
         show_diff(change.path, change.old_text, change.new_text)
 
 
-def _report_program(agent_settings: AgentSettings) -> None:
+def _report_program(agent_settings: hook_settings.HookSettings) -> None:
     program = shutil.which(agent_settings.program)
     if not program:
         click.echo(f"{agent_settings.title} is not on the PATH here; its settings are prepared all the same")
@@ -129,7 +133,7 @@ def _report_displaced_hooks(change: SettingsChange) -> None:
 
 
 @click.command(epilog=_AGENTS_LINE)
-@click.argument("agent", metavar="[AGENT]", type=click.Choice(list(AGENT_PACKAGES)), required=False)
+@click.argument("agent", metavar="[AGENT]", type=click.Choice(list(AGENT_NAMES)), required=False)
 @click.option("--project", "here", is_flag=True, help="from this project only")
 @click.option("--all", "every", is_flag=True, help="from every agent; stop the worker, leave only your data")
 @click.option("--data", is_flag=True, help="with --all: delete your data, too")
@@ -144,9 +148,9 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
         _uninstall_everything(home, delete_data=data, yes=yes)
         return
     project = projects.find_git_root(os.getcwd()) if here else ""
-    for path in settings_files.list_hook_files(agent, project=project):
+    for path in hook_settings.list_hook_files(agent, project=project):
         _remove_hooks(agent, home, path, yes=yes)
-    for path, entry in settings_files.read_install_ledger(home).items():
+    for path, entry in hook_settings.read_install_ledger(home).items():
         if not here and entry.get("host") == agent and "mcp" in entry:
             _remove_hooks(agent, home, path, yes=yes)
 
@@ -169,7 +173,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
     if not confirm(yes, f"Remove hardwon from every agent, and {effect}?"):
         return
     refusals = []
-    for name, path in settings_files.list_settings_files(home):
+    for name, path in hook_settings.list_settings_files(home):
         try:
             _remove_hooks(name, home, path, yes=True)
         except UserError as error:
@@ -210,3 +214,65 @@ def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequen
         echo_text(f"failed    {refusal}", err=True)
     if refusals:
         raise SystemExit(1)
+
+
+def print_timer(home: str, scheduler: str) -> None:
+    """Print the files and the commands that set up the timer, and the command that removes it."""
+    command = [sys.executable, "-I", "-m", "hardwon", "reflect", "--idle"]
+    if scheduler == "cron":
+        click.echo(f"# add this line with: crontab -e\n{build_cron_line(home, command)}")
+        return
+    if scheduler == "launchd":
+        path = f"~/Library/LaunchAgents/{NAME}.plist"
+        files = {path: build_launch_agent(home, command)}
+        setup, removal = f"launchctl load -w {path}", f"launchctl unload -w {path} && rm {path}"
+    else:
+        folder = "~/.config/systemd/user"
+        files = {
+            f"{folder}/{NAME}.service": build_service_unit(home, command),
+            f"{folder}/{NAME}.timer": build_timer_unit(),
+        }
+        setup = f"systemctl --user daemon-reload && systemctl --user enable --now {NAME}.timer"
+        removal = f"systemctl --user disable --now {NAME}.timer && rm {folder}/{NAME}.*"
+    for path, text in files.items():
+        click.echo(f"# save as {path}\n{text}")
+    click.echo(f"# then run:   {setup}\n# to remove:  {removal}")
+
+
+def build_cron_line(home: str, command: list[str]) -> str:
+    line = f"HARDWON_HOME={shlex.quote(home)} {shlex.join(command)} >/dev/null 2>&1"
+    # An unescaped % ends the command in a cron table.
+    return f"*/{INTERVAL_MINUTES} * * * * {line.replace('%', chr(92) + '%')}"
+
+
+def build_launch_agent(home: str, command: list[str]) -> str:
+    properties = {
+        "Label": NAME,
+        "ProgramArguments": command,
+        "EnvironmentVariables": {"HARDWON_HOME": home},
+        "StartInterval": INTERVAL_MINUTES * 60,
+        "ProcessType": "Background",
+    }
+    return plistlib.dumps(properties).decode()
+
+
+def build_service_unit(home: str, command: list[str]) -> str:
+    # systemd expands % everywhere and $ in commands.
+    words = " ".join(_quote_unit_word(word).replace("$", "$$") for word in command)
+    return (
+        "[Unit]\nDescription=Draft handoffs of idle sessions\n\n[Service]\nType=oneshot\nNice=10\n"
+        f"Environment={_quote_unit_word(f'HARDWON_HOME={home}')}\nExecStart={words}\n"
+    )
+
+
+def _quote_unit_word(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def build_timer_unit() -> str:
+    interval = f"{INTERVAL_MINUTES}min"
+    return (
+        f"[Unit]\nDescription=Run hardwon every {INTERVAL_MINUTES} minutes\n\n"
+        f"[Timer]\nOnActiveSec={interval}\nOnUnitActiveSec={interval}\n\n[Install]\nWantedBy=timers.target\n"
+    )

@@ -15,8 +15,8 @@ from hardwon.actions.approvals import (
     revoke_trust,
     trust_files,
 )
-from hardwon.actions.undo import undo_approval
-from hardwon.cli.command_group import CommandGroup
+from hardwon.actions.decisions import undo_approval
+from hardwon.cli import CommandGroup
 from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError

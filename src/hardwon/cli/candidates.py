@@ -1,4 +1,4 @@
-"""Showing candidates in a table and in detail; accepting one."""
+"""Show candidates in a table and in detail, and accept one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from hardwon import paths
-from hardwon.actions.candidates import build_accepted_record, find_candidate, replay_record
-from hardwon.actions.lessons import accept_candidate
+from hardwon.actions.lessons import accept_candidate, build_accepted_record, find_candidate, replay_record
 from hardwon.cli.context import open_store, require_person
-from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_text, get_width, wrap_text
+from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
 from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import Replay
@@ -42,6 +41,9 @@ MAX_EVIDENCE = 6
 MAX_QUOTE_LINES = 4
 MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
 PERSON_READER = "person"
+
+
+MAX_LINE_CHARS = 110
 
 
 def show_preview(candidate: Candidate) -> None:
@@ -203,3 +205,23 @@ def _ask_field(question: str, suggested: str = "") -> str | None:
     default = to_printable_line(suggested) or None
     answer: str = click.prompt(question, default=default)
     return None if answer == default else answer
+
+
+def show_list(proposals: Sequence[Candidate]) -> None:
+    """Print candidates in a table; nothing if there are none."""
+    if not proposals:
+        return
+    rows = []
+    for candidate in proposals:
+        summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
+        solution = to_printable_line(candidate.record["solution"], MAX_LINE_CHARS)
+        occurrences = f"{candidate.occurrences}x" if candidate.occurrences > 1 else "once"
+        if is_proposed_by_agent(candidate):
+            occurrences = "proposed"
+        elif len(candidate.sessions) > 1:
+            occurrences += f"\n{format_count(len(candidate.sessions), 'session')}"
+        description = f"{summary}\n→ {solution}"
+        if "repeats" in candidate.parts:
+            description += f"\n{describe_figures(candidate.parts)}"
+        rows.append([f"L{candidate.number}", f"{candidate.score:.2f}", occurrences, description])
+    echo_table(["no", "score", "seen", "mistake, and what worked"], rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 from click.shell_completion import CompletionItem
 
@@ -17,11 +15,6 @@ MAX_HELP_CHARS = 60
 def _build_items(incomplete: str, rows: list[tuple[str, str]]) -> list[CompletionItem]:
     matches = [(name, title) for name, title in rows if name.lower().startswith(incomplete.lower())]
     return [CompletionItem(name, help=to_printable_line(title, MAX_HELP_CHARS)) for name, title in matches[:MAX_ITEMS]]
-
-
-def _has_database() -> bool:
-    """Return whether there is a database; completing must not create one."""
-    return os.path.exists(os.path.join(paths.get_home(), paths.DATABASE))
 
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -45,17 +38,21 @@ def complete_undoable(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_memories(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    rows = [*_list_records("candidate", "draft"), *_list_records("active", "ratified")]
-    return _build_items(incomplete, [(name[1:], title) for name, title in rows if name[0] == "M"])
+    return _complete_numbers("M", incomplete)
 
 
 def complete_handoffs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _complete_numbers("H", incomplete)
+
+
+def _complete_numbers(letter: str, incomplete: str) -> list[CompletionItem]:
+    """Complete the bare numbers that `memory` and `handoff` take, proposed ones first."""
     rows = [*_list_records("candidate", "draft"), *_list_records("active", "ratified")]
-    return _build_items(incomplete, [(name[1:], title) for name, title in rows if name[0] == "H"])
+    return _build_items(incomplete, [(name[1:], title) for name, title in rows if name[0] == letter])
 
 
 def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    if not _has_database():
+    if not paths.has_database(paths.get_home()):
         return []
     from hardwon.cli.context import open_store
     from hardwon.store.sessions import list_sessions
@@ -74,7 +71,7 @@ def _list_lessons() -> list[tuple[str, str]]:
 
 def _list_records(status: str, handoff_status: str) -> list[tuple[str, str]]:
     """Return lessons, memories and handoffs in this state by the names that `accept` takes, each with its text."""
-    if not _has_database():
+    if not paths.has_database(paths.get_home()):
         return []
     from hardwon.cli.context import open_store
     from hardwon.lessons.review_queue import list_waiting

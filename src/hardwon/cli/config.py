@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from typing import Any
 
 import click
 
-from hardwon import clock, paths, pauses, projects, settings
-from hardwon.cli.command_group import CommandGroup
+from hardwon import clock, paths, pauses, settings
+from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_settings
-from hardwon.cli.context import json_option, require_person
+from hardwon.cli.context import find_project_here, json_option, require_person
 from hardwon.cli.output import echo_json, echo_table
 from hardwon.errors import UserError
 from hardwon.text.characters import to_printable_line
@@ -103,7 +102,7 @@ def pause(here: bool, duration: str | None) -> None:
     require_person("pausing")
     home, now = paths.get_home(), clock.now()
     until = now + _parse_duration(duration) if duration else 0.0
-    scope = projects.find_project_path(os.getcwd()) if here else pauses.EVERYWHERE
+    scope = find_project_here() if here else pauses.EVERYWHERE
     # A new pause replaces an earlier one of the same scope.
     other_pauses = [entry for entry in pauses.list_active_pauses(home, now) if entry[1] != scope]
     pauses.write_pauses(home, [*other_pauses, (until, scope)])
@@ -125,7 +124,7 @@ def _parse_duration(text: str) -> float:
 def unpause(here: bool) -> None:
     """Lift every pause, or this project's."""
     require_person("lifting a pause")
-    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    home, project = paths.get_home(), find_project_here()
     active_pauses = pauses.list_active_pauses(home, clock.now())
     remaining = [(until, scope) for until, scope in active_pauses if here and scope != project]
     pauses.write_pauses(home, remaining)

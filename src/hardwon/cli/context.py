@@ -1,24 +1,51 @@
-"""Helpers that commands share: open the store, ask for the person's consent, options, and changes to their files."""
+"""Helpers that commands share: options, opening the store, asking the person, and editing what they may edit."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from hardwon import paths, projects
-from hardwon.actions.spool_draining import drain_spool
+from hardwon.actions import drain_spool
 from hardwon.agents import TRANSCRIPT_AGENTS
 from hardwon.cli.output import echo_styled
 from hardwon.errors import UserError
 from hardwon.self_protection.commands import find_agent_variable
 from hardwon.store import db
 from hardwon.text.characters import make_printable
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES
+
+json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
+yes_option = click.option("--yes", is_flag=True, help="do not ask")
+# Each option is named by the field of a lesson's record that it sets.
+_LESSON_OPTIONS = (
+    click.option("--summary", help="what goes wrong, in a line"),
+    click.option("--problem", help="the root cause"),
+    click.option("--solution", help="what to do instead"),
+    click.option("--command", "commandPatterns", multiple=True, metavar="REGEX", help="fires on a Bash command"),
+    click.option("--path", "pathPatterns", multiple=True, metavar="GLOB", help="fires on a file"),
+    click.option("--content", "contentPatterns", multiple=True, metavar="REGEX", help="fires on text to be written"),
+    click.option("--unless", "unless", multiple=True, metavar="REGEX", help="skip if this matches too"),
+    click.option("--tool", "toolNames", multiple=True, metavar="TOOL", help="only for this tool, such as Bash or Edit"),
+    click.option("--delivery", type=click.Choice(DELIVERY_MODES), help="a new lesson is a note"),
+    click.option("--block-reason", "blockReason", help="what the agent is told; {command} is filled in"),
+    click.option(
+        "--match-in", "commandMatchTarget", type=click.Choice(COMMAND_TARGETS), help="full: match inside quotes too"
+    ),
+    click.option("--priority", type=int, help="1 to 10; 5 for a new lesson"),
+    click.option("--confidence", type=float, help="0 to 1; 0.9 for a new lesson"),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="category:value, such as tool:git"),
+    click.option("--project", "here", is_flag=True, help="only for the project in this folder"),
+)
+confirm_option = click.option("--confirm", "confirmed", is_flag=True, help="allow a block with little history")
 
 
 class AgentOption(click.Option):
@@ -32,8 +59,6 @@ class AgentOption(click.Option):
         return "'--agent'"
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
-yes_option = click.option("--yes", is_flag=True, help="do not ask")
 transcript_agent_option = click.option(
     "--agent",
     "--host",
@@ -49,10 +74,14 @@ transcript_agent_option = click.option(
 def open_store(*, drain: bool = False) -> Iterator[db.Connection]:
     """Open the home's database; with `drain`, record first what waits in the spool."""
     home = paths.get_home()
-    with closing(db.connect(home)) as connection:
+    with db.open(home) as connection:
         if drain:
             drain_spool(home, connection)
         yield connection
+
+
+def find_project_here() -> str:
+    return projects.find_project_path(os.getcwd())
 
 
 def is_interactive() -> bool:
@@ -90,6 +119,38 @@ def confirm(yes: bool, question: str, *, default: bool = False, show_details: Ca
             return answer[:1] == "y" or (not answer and default)
 
 
+def require_consent(yes: bool, question: str) -> None:
+    """Abort the command unless the person agrees."""
+    if not confirm(yes, question):
+        raise click.Abort
+
+
+def edit_as_json(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Have the person edit a lesson in their editor; return the fields they changed, None for those they deleted."""
+    from hardwon.lessons.record import BadRecord, parse_lesson
+
+    text = click.edit(json.dumps(record, indent=2, ensure_ascii=False), extension=".json")
+    if text is None:  # the editor was left without saving
+        return {}
+    edited = parse_record(text)
+    try:
+        parse_lesson(edited)
+    except BadRecord as error:
+        raise UserError(f"this is not a lesson: {'; '.join(error.faults)}", "edit it again") from None
+    changes = {name: value for name, value in edited.items() if value != record.get(name)}
+    return {**changes, **{name: None for name in record if name not in edited}}
+
+
+def parse_record(text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"the record is not JSON: {error}", "hardwon lessons add --help") from None
+    if not isinstance(record, dict):
+        raise UserError("the record is not an object", 'write {"summary": …, "problem": …, "solution": …}')
+    return record
+
+
 def show_diff(path: str, old_text: str, new_text: str) -> None:
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), path, path, lineterm="", n=2)
     for line in lines:
@@ -100,8 +161,30 @@ def show_diff(path: str, old_text: str, new_text: str) -> None:
 @contextmanager
 def open_store_for_decision(*, drain: bool = False) -> Iterator[db.Connection]:
     """Open the database for a decision about memories or handoffs, and update this project's brief afterwards."""
-    from hardwon.search import brief
-
     with open_store(drain=drain) as connection:
         yield connection
-        brief.refresh_brief(connection, paths.get_home(), projects.find_project_path(os.getcwd()))
+        refresh_brief_here(connection)
+
+
+def refresh_brief_here(connection: db.Connection) -> None:
+    from hardwon.search import brief  # imported here because most commands do not need it
+
+    brief.refresh_brief(connection, paths.get_home(), find_project_here())
+
+
+def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:
+    # Decorators apply from the last to the first, and click lists options in that order.
+    for option in reversed(_LESSON_OPTIONS):
+        command = option(command)
+    return command
+
+
+def parse_flags(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record that the options set."""
+    record: dict[str, Any] = {}
+    if flags.pop("here"):
+        record["scope"] = {"type": "project", "path": find_project_here()}
+    for name, value in flags.items():
+        if value is not None and value != ():
+            record[name] = list(value) if isinstance(value, tuple) else value
+    return record

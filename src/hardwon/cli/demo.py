@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from time import monotonic, sleep
@@ -159,7 +159,7 @@ class _Demo:
             _print_answer(event, json.loads(output).get("hookSpecificOutput", {}))
 
     def _wait_for_distilling(self) -> None:
-        with closing(db.connect(self.home)) as connection:
+        with db.open(self.home) as connection:
             _wait_while(lambda: any(count_by_state(connection).values()))
 
     def _run_command(self, *arguments: str) -> None:

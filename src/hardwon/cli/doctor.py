@@ -109,14 +109,9 @@ def _check_team(home: str) -> Iterator[Check]:
         yield Check("team", True, f"{state.name} at {config.url}")
 
 
-def _has_database(home: str) -> bool:
-    """Return whether there is a database; a check must not create one."""
-    return os.path.exists(os.path.join(home, paths.DATABASE))
-
-
 def _check_lessons(home: str) -> Iterator[Check]:
     try:
-        build = compile_manifest if _has_database(home) else manifest.build
+        build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:
         yield Check("lessons", False, f"{error.say}; the last good manifest stays in force", error.fix)
@@ -171,10 +166,10 @@ def _check_hook_log(path: str) -> Iterator[Check]:
 
 
 def _check_database(home: str) -> Iterator[Check]:
-    if not _has_database(home):
+    if not paths.has_database(home):
         return
     try:
-        max_megabytes = int(settings.resolve_settings(settings.read_config(home))["maxDbMb"])
+        max_megabytes = int(settings.load_settings(home)["maxDbMb"])
     except UserError:  # reported with the lessons
         max_megabytes = int(settings.SETTINGS_BY_NAME["maxDbMb"].default)
     try:
@@ -210,7 +205,7 @@ def _check_database(home: str) -> Iterator[Check]:
 
 
 def _check_fired_hooks(home: str) -> Iterator[Check]:
-    if not _has_database(home):
+    if not paths.has_database(home):
         return
     try:
         with open_store() as connection:

@@ -1,17 +1,21 @@
-"""handoff list, show, ratify, amend, discard, write; resume"""
+"""handoff list, show, ratify, amend, discard, write; resume; reflect"""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from typing import Any
 
 import click
 
 from hardwon import clock, paths, projects, settings
-from hardwon.cli.command_group import CommandGroup
+from hardwon.actions.handoffs import undo_reflection
+from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_handoffs
 from hardwon.cli.context import (
     find_agent,
+    find_project_here,
     is_interactive,
     json_option,
     open_store,
@@ -20,12 +24,19 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs
+from hardwon.handoff import handoffs, reflection
+from hardwon.handoff.draft import next_step
 from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING
+from hardwon.handoff.reflection import ReflectionResult
+from hardwon.lessons import compiled_brief
+from hardwon.search.brief import refresh_brief
+from hardwon.sessions.lookup import find_transcript
 from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
+from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.characters import to_printable_line
+from hardwon.worker.job_process import reflect_on_due_sessions, reflect_on_session
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
@@ -46,7 +57,7 @@ def handoff() -> None:
 def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
     """List this project's handoffs, newest first: drafts and ratified ones."""
     statuses = (status,) if status else (DRAFT, RATIFIED)
-    project = None if everywhere else projects.find_project_path(os.getcwd())
+    project = None if everywhere else find_project_here()
     with open_store() as connection:
         records = reflections.list_reflections(connection, *statuses, project=project)
         entries = [handoffs.to_json(connection, record) for record in records]
@@ -105,7 +116,7 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
     require_person("ratifying a handoff")
     home, now = paths.get_home(), clock.now()
     if commits is None:
-        commits = bool(settings.resolve_settings(settings.read_config(home)).get("handoffCommit"))
+        commits = bool(settings.load_settings(home).get("handoffCommit"))
     with open_store_for_decision() as connection:
         for name in names:
             record = handoffs.find_handoff(connection, name)
@@ -141,14 +152,12 @@ def amend(name: str) -> None:
 @names_argument
 def discard(names: tuple[str, ...]) -> None:
     """Discard drafts; their files are deleted."""
-    from hardwon.handoff import ratification
+    from hardwon.actions.decisions import reject_proposal
 
     require_person("discarding a handoff")
     with open_store_for_decision() as connection:
         for name in names:
-            record = handoffs.find_handoff(connection, name)
-            ratification.discard(connection, record, clock.now())
-            echo_text(f"discarded: handoff {record.id}, {record.draft} is deleted")
+            echo_text(reject_proposal(paths.get_home(), connection, f"H:{name}"))
 
 
 @handoff.command()
@@ -182,7 +191,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
             COMMAND_LINE,
             now=clock.now(),
             environment=os.environ,
-            values=settings.resolve_settings(settings.read_config(home)),
+            values=settings.load_settings(home),
             is_agent=bool(agent_variable),
             is_json=is_json,
             name=name,
@@ -203,7 +212,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
 @json_option
 def resume(as_json: bool) -> None:
     """Show where the last session in this project left off, and what comes next."""
-    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    home, project = paths.get_home(), find_project_here()
     with open_store() as connection:
         draft = handoffs.find_waiting_draft(connection, project)
         page = handoffs.find_latest_page(connection, home, project)
@@ -223,3 +232,90 @@ def resume(as_json: bool) -> None:
             echo_indented("   ", line)
     if not draft and not page:
         click.echo("no handoffs here yet: hardwon handoff write TEXT")
+
+
+@click.command()
+@click.argument("name", required=False, default="", metavar="[SESSION|TRANSCRIPT]")
+@click.option("--idle", is_flag=True, help="every idle session that was not handed off")
+@click.option("--menu", "show_menu", is_flag=True, help="what is looked for, and how often people keep it")
+@click.option("--undo", type=int, metavar="ID", help="restore every file that a reflection wrote")
+@click.option("--plain", is_flag=True, help="without a model, even if one is set")
+@json_option
+def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: bool, as_json: bool) -> None:
+    """Draft the handoff of a session: what it came to, what is open.
+
+    Without a SESSION it is the latest in this folder. The draft is in
+    ~/.hardwon/drafts and waits for you: hardwon handoff list.
+    """
+    home = paths.get_home()
+    with open_store() as connection:
+        if show_menu:
+            _print_menu(reflection.list_menu_items(connection), as_json)
+        elif undo is not None:
+            require_person("undoing a reflection")
+            _undo_reflection(connection, home, undo)
+        elif idle:
+            _reflect_on_idle(connection, home, plain, as_json)
+        else:
+            path, host = find_transcript(connection, name)
+            result = reflect_on_session(connection, home, path, host, plain=plain)
+            refresh_brief(connection, home, result.record.project)
+            if as_json:
+                echo_json(reflection.to_json(result))
+            else:
+                _print_result(result)
+
+
+def _undo_reflection(connection: Connection, home: str, number: int) -> None:
+    record, committed = undo_reflection(connection, home, number, clock.now())
+    compiled_brief.delete_all(home)
+    refresh_brief(connection, home, record.project)
+    echo_text(f"reflection {record.id} is undone: {', '.join(file.path for file in record.files)}")
+    if committed:
+        root = projects.find_git_root(os.path.dirname(committed[0]))
+        relative_paths = [os.path.relpath(path, root) for path in committed]
+        message = f"Take back handoff {record.id}"
+        command = shlex.join(["git", "-C", root, "commit", "-m", message, "--", *relative_paths])
+        echo_text(f"the commit stays; this takes the files out of the next:\n  {command}")
+
+
+def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:
+    results: list[ReflectionResult] = []
+    for result in reflect_on_due_sessions(connection, home, plain=plain):
+        if isinstance(result, ReflectionResult):
+            results.append(result)
+            refresh_brief(connection, home, result.record.project)
+        else:
+            echo_text(str(result), err=True)
+    if as_json:
+        echo_json([reflection.to_json(result) for result in results])
+        return
+    for result in results:
+        _print_result(result)
+    if not results:
+        click.echo("no idle session without a handoff")
+
+
+def _print_result(result: ReflectionResult) -> None:
+    draft = result.draft
+    echo_text(f"{draft.topic}\n  draft: {result.record.draft}   (reflection {result.record.id})")
+    for finding in draft.findings:
+        click.echo(f"  {to_printable_line(finding.item)} -> {finding.target}: {to_printable_line(finding.text)}")
+    for memory in draft.memories:
+        click.echo(f"  memory to approve ({memory.type}): {to_printable_line(memory.text)}")
+    step = next_step(draft)
+    if not step:
+        step = draft.open_ends[0].text if draft.open_ends else "nothing says what comes next"
+    click.echo(f"  next: {to_printable_line(step)}")
+    if result.fallback_reason:
+        echo_text(f"  {result.fallback_reason}", err=True)
+
+
+def _print_menu(items: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        echo_json(items)
+        return
+    rows = []
+    for item in items:
+        rows.append([item["item"], str(item["kept"]), str(item["dropped"]), f"{item['weight']:.2f}", item["help"]])
+    echo_table(["item", "kept", "dropped", "weight", "what"], rows)

@@ -6,25 +6,28 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import click
 
 from hardwon import clock, paths, pauses, settings
-from hardwon.cli.command_group import CommandGroup
+from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import (
+    add_lesson_options,
     confirm,
+    confirm_option,
+    edit_as_json,
     find_agent,
     is_interactive,
     json_option,
     open_store,
+    parse_flags,
+    parse_record,
     require_person,
     show_diff,
 )
-from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
-from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text
+from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text, format_time
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
@@ -39,6 +42,7 @@ from hardwon.lessons.lookup import (
     has_tag_and_tool,
     is_about,
 )
+from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import parse_json_or_text
 from hardwon.text.characters import format_count, make_printable, to_printable_line
@@ -73,7 +77,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     elif text == "-" or (text is None and not changes and not sys.stdin.isatty()):
         text = sys.stdin.read()
     # A flag wins over the same field of the record.
-    record = {**(_parse_record(text) if text else {}), **changes}
+    record = {**(parse_record(text) if text else {}), **changes}
     if is_interactive() and not text:
         _ask_for_missing(record)
     home, agent_variable = paths.get_home(), find_agent()
@@ -88,16 +92,6 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
         click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
     else:
         click.echo(f"added, and in force as a {lesson.delivery}: {lesson.slug}")
-
-
-def _parse_record(text: str) -> dict[str, Any]:
-    try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"the record is not JSON: {error}", "hardwon lessons add --help") from None
-    if not isinstance(record, dict):
-        raise UserError("the record is not an object", 'write {"summary": …, "problem": …, "solution": …}')
-    return record
 
 
 def _ask_for_missing(record: dict[str, Any]) -> None:
@@ -122,22 +116,20 @@ def _ask_for_missing(record: dict[str, Any]) -> None:
 @confirm_option
 def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
-    from hardwon.actions.lessons import edit_lesson, rewrite_lesson
-    from hardwon.lessons.record import to_lesson_record
+    from hardwon.actions.lessons import edit_lesson
 
-    lesson = find_lesson(paths.get_home(), slug)
+    home = paths.get_home()
+    lesson = find_lesson(home, slug)
     require_person("editing a lesson")
-    home, changes = paths.get_home(), parse_flags(flags)
+    changes = parse_flags(flags)
+    if not changes and is_interactive():
+        changes = edit_as_json(to_lesson_record(lesson))
+        for fixed_field in ("id", "slug"):  # approvals and deliveries refer to the lesson by them
+            changes.pop(fixed_field, None)
+    if not changes:
+        raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
     with open_store() as connection:
-        if changes:
-            edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirmed)
-        else:
-            record = json.dumps(to_lesson_record(lesson), indent=2, ensure_ascii=False)
-            edited_text = click.edit(record, extension=".json") if is_interactive() else None
-            if not edited_text or edited_text.strip() == record:
-                raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-            new_record = _parse_record(edited_text)
-            rewrite_lesson(home, connection, lesson, new_record, COMMAND_LINE, confirm=lambda message: confirmed)
+        edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirmed)
     click.echo(f"changed: {lesson.slug}")
 
 
@@ -204,8 +196,6 @@ def build(yes: bool, no_approve: bool) -> None:
 
 
 def _format_authored_fields(lesson: Lesson | None) -> str:
-    from hardwon.lessons.record import select_authored_fields
-
     if lesson is None:
         return ""
     return make_printable(json.dumps(select_authored_fields(lesson), indent=2, ensure_ascii=False))
@@ -256,7 +246,6 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
     Status `waiting` is a change that was made in lessons.json by hand and not approved: hardwon lessons build.
     """
     from hardwon.actions import approvals
-    from hardwon.lessons.record import to_lesson_record
 
     if status == "candidate":
         _print_queue(tag, tool, as_json)
@@ -288,7 +277,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
-    from hardwon.cli.candidate_list import show_list
+    from hardwon.cli.candidates import show_list
     from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 
     with open_store() as connection:
@@ -309,7 +298,6 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
 @json_option
 def show(slug: str, as_json: bool) -> None:
     """Show one lesson in full, and what became of its holds and blocks."""
-    from hardwon.lessons.record import to_lesson_record
 
     lesson = find_lesson(paths.get_home(), slug)
     record = to_lesson_record(lesson)
@@ -319,8 +307,7 @@ def show(slug: str, as_json: bool) -> None:
     for name, value in record.items():
         if value not in ("", [], None):
             echo_text(f"{name:<18}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
-    # Looking at a lesson must not create a database.
-    if os.path.exists(os.path.join(paths.get_home(), paths.DATABASE)):
+    if paths.has_database(paths.get_home()):
         _print_outcomes(lesson)
 
 
@@ -335,7 +322,7 @@ def _print_outcomes(lesson: Lesson) -> None:
             if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
                 continue
             instead = _format_call(outcome.instead) if outcome.instead else "no call came instead"
-            time_text = datetime.fromtimestamp(delivery["at"]).strftime("%Y-%m-%d %H:%M")
+            time_text = format_time(delivery["at"])
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")
 
 
@@ -442,7 +429,7 @@ def why(command: str, tool: str, path: str, content: str, show_all: bool, as_jso
 @json_option
 def deliveries(limit: int, as_json: bool) -> None:
     """List what was delivered to agents: when, how, and which lesson."""
-    from hardwon.store.injections import list_latest_deliveries
+    from hardwon.store.efficacy import list_latest_deliveries
 
     with open_store(drain=True) as connection:
         latest_deliveries = [delivery for _, delivery in list_latest_deliveries(connection, limit=limit)]
@@ -450,7 +437,7 @@ def deliveries(limit: int, as_json: bool) -> None:
         echo_json([{**delivery.__dict__, "at": clock.format_iso(delivery.at)} for delivery in latest_deliveries])
         return
     for delivery in latest_deliveries:
-        when = datetime.fromtimestamp(delivery.at).strftime("%m-%d %H:%M:%S")
+        when = format_time(delivery.at, "%m-%d %H:%M:%S")
         echo_text("  ".join((when, delivery.delivery, delivery.host, delivery.tool or delivery.kind)))
         # The slug gets a line of its own, so that it can be copied whole.
         echo_indented(_SLUG_INDENT, f"{delivery.summary}\n{delivery.slug}")

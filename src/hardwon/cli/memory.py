@@ -6,11 +6,12 @@ import os
 
 import click
 
-from hardwon import clock, paths, projects
-from hardwon.cli.command_group import CommandGroup
+from hardwon import clock, paths
+from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_memories
 from hardwon.cli.context import (
     find_agent,
+    find_project_here,
     is_interactive,
     json_option,
     open_store,
@@ -43,7 +44,7 @@ def memory() -> None:
 @json_option
 def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     """List this project's memories, and those that count everywhere."""
-    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    home, project = paths.get_home(), find_project_here()
     statuses = (status,) if status else ("candidate", "active")
     with open_store() as connection:
         matches = list_memories(connection, *statuses, project=None if everywhere else project)
@@ -114,7 +115,7 @@ def add(type_: str, text: tuple[str, ...]) -> None:
     A person's is approved at once and becomes a file; an agent's waits for a person.
     """
     home, now, agent_variable = paths.get_home(), clock.now(), find_agent()
-    project = projects.find_project_path(os.getcwd())
+    project = find_project_here()
     source = "agent" if agent_variable else "person"
     with open_store_for_decision() as connection:
         record = memories.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
@@ -154,7 +155,7 @@ def edit(name: str, text: tuple[str, ...]) -> None:
 def check(as_json: bool) -> None:
     """Check the memories that count here, and report what is wrong with them."""
     with open_store() as connection:
-        project = projects.find_project_path(os.getcwd())
+        project = find_project_here()
         faults = memories.find_memory_faults(connection, paths.get_home(), project)
     if as_json:
         echo_json([{"memory": name, "wrong": fault, "fix": fix} for name, fault, fix in faults])
@@ -174,7 +175,7 @@ def approve(names: tuple[str, ...]) -> None:
     from hardwon.actions.memories import adopt_memory_file
 
     require_person("approving a memory")
-    home, project = paths.get_home(), projects.find_project_path(os.getcwd())
+    home, project = paths.get_home(), find_project_here()
     with open_store_for_decision() as connection:
         for name in names:
             if not name.endswith(MEMORY_SUFFIX):
@@ -197,7 +198,7 @@ def _approve_memory(connection: Connection, record: Memory) -> None:
     approved, path = approve_memory(connection, home, record, COMMAND_LINE, clock.now())
     echo_text(f"approved as memory {approved.id}: {path}")
     for name, fault, fix in memories.find_memory_faults(connection, home, approved.project):
-        if name == f"M:{approved.id}":
+        if name == f"M{approved.id}":
             echo_text(f"  but {fault}: {fix}")
 
 

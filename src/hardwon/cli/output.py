@@ -1,4 +1,4 @@
-"""Printing: tables, indented text, JSON and ages. Colours appear only in terminals."""
+"""Printing: tables, indented text, JSON, ages and progress. Colours appear only in terminals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import zip_longest
 from typing import Any
 
 import click
 
-from hardwon import clock
+from hardwon import clock, paths
 from hardwon.text.characters import make_printable
 
 MAX_WIDTH = 100  # columns that are still easy to read
@@ -23,6 +24,9 @@ MIN_WIDE_COLUMN = 20
 _NAME_WIDTH = 10
 _COLUMN_GAP = "  "
 _BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # breaks a path that is longer than a line after a folder
+
+
+PROGRESS_FILE = "logs/import.json"
 
 
 def echo_text(text: str, *, err: bool = False) -> None:
@@ -71,6 +75,21 @@ def show_activity(label: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Callable[[int], None]]:
+    """Yield a function that moves a bar at a terminal by so many bytes."""
+    if is_silent or not total_bytes or not sys.stderr.isatty():
+        yield lambda byte_count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading transcripts"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total_bytes)
+        yield lambda byte_count: progress.advance(task, byte_count)
+
+
 def get_width() -> int:
     # Below 40 columns nothing would be left for the text of a table.
     return max(min(shutil.get_terminal_size().columns, MAX_WIDTH), 40)
@@ -78,11 +97,8 @@ def get_width() -> int:
 
 def echo_styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text in bold, dim or a colour, unless NO_COLOR is set."""
-    click.echo(text if _is_plain() or not style else click.style(text, **style), err=err, nl=nl)
-
-
-def _is_plain() -> bool:
-    return bool(os.environ.get("NO_COLOR"))
+    is_plain = bool(os.environ.get("NO_COLOR"))
+    click.echo(text if is_plain or not style else click.style(text, **style), err=err, nl=nl)
 
 
 def echo_field(name: str, text: str, *, indent: int = 3, **style: Any) -> None:
@@ -131,6 +147,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def format_time(timestamp: float, pattern: str = "%Y-%m-%d %H:%M") -> str:
+    """Return a time in the person's own time zone; empty for 0, which stands for none."""
+    return datetime.fromtimestamp(timestamp).strftime(pattern) if timestamp else ""
+
+
 def format_age(timestamp: float) -> str:
     return f"{format_duration(max(clock.now() - timestamp, 0))} ago"
 
@@ -139,3 +160,35 @@ def format_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     """Return a record with these timestamps as ISO text; a missing one is null."""
     times = {name: clock.format_iso(fields[name]) if fields[name] else None for name in names}
     return {**fields, **times}
+
+
+@contextmanager
+def note_progress(home: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """Write how much of the transcripts is read to a file, for `hardwon status`; it is gone when the import ends."""
+    os.nice(10)  # a person may be waiting for an agent
+    path = os.path.join(home, PROGRESS_FILE)
+    read_bytes = 0
+
+    def report_progress(byte_count: int) -> None:
+        nonlocal read_bytes
+        read_bytes += byte_count
+        report = {"pid": os.getpid(), "read": read_bytes, "total": total_bytes}
+        paths.write_private(path, json.dumps(report).encode())
+
+    report_progress(0)
+    try:
+        yield report_progress
+    finally:
+        os.unlink(path)
+
+
+def describe_import(home: str) -> str:
+    """Return how far an import in the background is; empty if none runs."""
+    try:
+        with open(os.path.join(home, PROGRESS_FILE), encoding="utf-8") as file:
+            report = json.load(file)
+        os.kill(report["pid"], 0)
+    except (OSError, ValueError):
+        return ""
+    share = report["read"] / max(report["total"], 1)
+    return f"importing transcripts, {share:.0%} of {report['total'] / 1e6:.0f} MB read"

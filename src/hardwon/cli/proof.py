@@ -1,18 +1,18 @@
-"""proof"""
+"""proof, blame"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import asdict
 
 import click
 
 from hardwon import clock, paths
-from hardwon.actions.measuring import measure_lesson, stop_measuring, undo_step_down
+from hardwon.actions.lessons import measure_lesson, stop_measuring, undo_step_down
 from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_store, require_person
-from hardwon.cli.output import echo_field, echo_json, echo_styled, echo_table, echo_text
-from hardwon.efficacy.blame import describe_call
+from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
+from hardwon.efficacy.blame import describe_call, list_told_items
 from hardwon.efficacy.history import record_past_firings
 from hardwon.efficacy.outcomes import (
     CHANGED,
@@ -36,9 +36,10 @@ from hardwon.efficacy.refresh import build_proofs, propose_retiring_gone, refres
 from hardwon.efficacy.statistics import compute_pooled_share
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
+from hardwon.sessions.lookup import find_session
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
-from hardwon.store.efficacy import BEFORE, read_calls
+from hardwon.store.efficacy import BEFORE, find_call, read_calls
 from hardwon.text.characters import format_count, to_printable_line
 
 MAX_LISTED = 40
@@ -82,13 +83,13 @@ def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bo
             return
         _update_ledger(connection, home)
         proofs = build_proofs(connection, home)
-        latest_lines = _format_latest_firings(connection, proofs, slug) if slug else []
-    if slug:
-        lesson = find_lesson(home, slug)
-        chosen = next((lesson_proof for lesson_proof in proofs if lesson_proof.lesson.id == lesson.id), None)
-        if chosen is None:
-            raise UserError(f"{lesson.slug} is not in force", "hardwon lessons list")
-        proofs = [chosen]
+        latest_lines = list[str]()
+        if slug:
+            lesson = find_lesson(home, slug)
+            proofs = [lesson_proof for lesson_proof in proofs if lesson_proof.lesson.id == lesson.id]
+            if not proofs:
+                raise UserError(f"{lesson.slug} is not in force", "hardwon lessons list")
+            latest_lines = _format_latest_firings(connection, proofs[0])
     if is_export or as_json:
         echo_json([_build_record(lesson_proof, with_names=not is_export) for lesson_proof in proofs])
     elif slug:
@@ -145,16 +146,14 @@ def _name_grade(lesson_proof: LessonProof) -> str:
     return "being measured" if is_undecided else lesson_proof.grade
 
 
-def _format_latest_firings(connection: Connection, proofs: list[LessonProof], slug: str) -> list[str]:
+def _format_latest_firings(connection: Connection, lesson_proof: LessonProof) -> list[str]:
     """Return a line for each of a lesson's latest firings: when, whether it was told, and the call that followed."""
-    names = {lesson_proof.lesson.slug: lesson_proof for lesson_proof in proofs}
-    names |= {lesson_proof.lesson.id: lesson_proof for lesson_proof in proofs}
-    firings = [firing for firing in names[slug].firings if firing.arm != BEFORE] if slug in names else []
-    latest = firings[: -MAX_LATEST - 1 : -1]
+    firings = [firing for firing in lesson_proof.firings if firing.arm != BEFORE]
+    latest = firings[-MAX_LATEST:][::-1]
     calls = read_calls(connection, [firing.instead for firing in latest if firing.instead])
     lines = []
     for firing in latest:
-        time_text = datetime.fromtimestamp(firing.at).strftime("%m-%d %H:%M")
+        time_text = format_time(firing.at, "%m-%d %H:%M")
         arm = "told" if firing.arm in TOLD_ARMS else "silent"
         call = calls.get(firing.instead or 0)
         call_text = f": {to_printable_line(describe_call(call), 60)} ({call['outcome']})" if call else ""
@@ -219,3 +218,32 @@ def _count_record(counts: FiringCounts) -> dict[str, int]:
         "ignored": counts.by_verdict[IGNORED],
         "open": counts.open,
     }
+
+
+@click.command()
+@click.argument("name", metavar="SESSION|CALL")
+@json_option
+def blame(name: str, as_json: bool) -> None:
+    """Show what hardwon had told an agent, and who approved it: for "why did it do that?".
+
+    CALL is the id of a call, as E12 in a search or as the agent gave it. What was told before it is listed, with the
+    words that it shares with the call. For a SESSION everything is listed.
+    """
+    with open_store(drain=True) as connection:
+        call = find_call(connection, name)
+        session = find_session(connection, str(call["session"]) if call else name)
+        items = list_told_items(connection, paths.get_home(), session, call)
+    if as_json:
+        echo_json([asdict(item) for item in items])
+        return
+    echo_styled(f"session {session['session']} ({session['host']})", bold=True)
+    if call:
+        echo_text(f"call E{call['id']}: {to_printable_line(describe_call(call), 100)} ({call['outcome']})")
+    if not items:
+        click.echo("hardwon had told it nothing" + (" before this call" if call else ""))
+    for item in items:
+        time_text = format_time(item.at, "%m-%d %H:%M")
+        echo_indented(f"{time_text}  {item.delivery:<6}", f"{to_printable_line(item.text, 160)} [{item.name}]")
+        echo_field("from", f"{item.origin}; {item.approval}", indent=13)
+        if item.shared_words:
+            echo_field("shares", ", ".join(item.shared_words), indent=13)

@@ -19,7 +19,7 @@ from hardwon.search import brief
 from hardwon.store import db, deletions, jobs
 from hardwon.store.purge import PurgeTarget, hold_purge_lock
 from hardwon.store.turns import count_derived, count_unrebuildable, forget_derived
-from hardwon.worker.exclusive_access import hold_worker_stopped
+from hardwon.worker.lifecycle import hold_worker_stopped
 
 MAX_LOG_ENTRIES = 1_000
 _UNREACHABLE_COPIES = (
@@ -144,7 +144,7 @@ def rebuild(as_json: bool) -> None:
     from hardwon.worker import job_process  # imported here because it loads every distiller
 
     home = paths.get_home()
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     with hold_worker_stopped(home), open_store(drain=True) as connection, show_activity("rebuilding"):
         session_count = forget_derived(connection, clock.now())
         compiled_brief.delete_all(home)

@@ -1,8 +1,7 @@
-"""review"""
+"""review; accept, reject, undo: one yes and one no for lessons, memories and handoffs"""
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import sys
@@ -15,19 +14,30 @@ from typing import Any
 import click
 
 from hardwon import paths
-from hardwon.actions import candidates
-from hardwon.actions.lessons import accept_candidate, undo_decision
-from hardwon.cli.candidate_list import show_list
+from hardwon.actions.decisions import accept_proposal, reject_proposal, take_back_decision
+from hardwon.actions.lessons import accept_candidate, reject_candidate, undo_decision
 from hardwon.cli.candidates import (
     PERSON_READER,
     show_evidence,
     show_in_force,
+    show_list,
     show_proposal,
 )
-from hardwon.cli.context import find_agent, is_interactive, open_store, require_person
+from hardwon.cli.completions import complete_proposals, complete_undoable
+from hardwon.cli.context import (
+    add_lesson_options,
+    confirm_option,
+    edit_as_json,
+    find_agent,
+    is_interactive,
+    open_store,
+    open_store_for_decision,
+    parse_flags,
+    refresh_brief_here,
+    require_person,
+)
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text, get_width
 from hardwon.errors import UserError
-from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.review_queue import describe_figures, extract_rewording, list_waiting
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_latest_judgements
@@ -48,6 +58,11 @@ _EDITABLE_FIELDS = (
     "scope",
     "priority",
     "tags",
+)
+
+
+names_argument = click.argument(
+    "names", metavar="L3|M3|H3|SLUG…", nargs=-1, required=True, shell_complete=complete_proposals
 )
 
 
@@ -205,10 +220,14 @@ class _Review:
         return self.accept(candidate, wording)
 
     def edit(self, candidate: Candidate) -> bool:
-        return self.accept(candidate, _edit_in_editor(candidate))
+        record = candidate.record
+        changes = edit_as_json({name: record[name] for name in _EDITABLE_FIELDS if name in record})
+        if not changes:
+            raise UserError("nothing was changed", "choose [a] to accept it as it is")
+        return self.accept(candidate, changes)
 
     def reject(self, candidate: Candidate) -> bool:
-        candidates.reject(self.home, self.connection, candidate)
+        reject_candidate(self.home, self.connection, candidate)
         click.echo(f"rejected: {candidate.slug}")
         return True
 
@@ -285,21 +304,6 @@ def _skip_escape_sequence(descriptor: int) -> None:
         pass
 
 
-def _edit_in_editor(candidate: Candidate) -> dict[str, Any]:
-    """Return the fields that the person changed in the suggestion; a deleted field is None."""
-    old_fields = {key: candidate.record[key] for key in _EDITABLE_FIELDS if key in candidate.record}
-    text = click.edit(json.dumps(old_fields, indent=2, ensure_ascii=False), extension=".json")
-    if text is None:
-        raise UserError("nothing was changed", "choose [a] to accept it as it is")
-    try:
-        new_fields = json.loads(text)
-        parse_lesson(new_fields)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"this is not a lesson: {error}", "choose [e] again") from None
-    changes = {key: value for key, value in new_fields.items() if value != old_fields.get(key)}
-    return {**changes, **{key: None for key in old_fields if key not in new_fields}}
-
-
 def _read_and_save_judgements(home: str, connection: Connection, file: str) -> None:
     from hardwon.actions.judging import store_judgements
 
@@ -319,3 +323,54 @@ def _read_and_save_judgements(home: str, connection: Connection, file: str) -> N
 def _print_judgement(judgement: Judgement) -> None:
     outcome = f"void: {judgement.void}" if judgement.void else "kept as a proposal"
     echo_text(f"{judgement.candidate}  {judgement.verdict:<8}{outcome}")
+
+
+@click.command()
+@names_argument
+@add_lesson_options
+@confirm_option
+def accept(names: tuple[str, ...], confirmed: bool, **flags: Any) -> None:
+    """Say yes: put a lesson in force, approve a memory, ratify a handoff.
+
+    L3 or 3 is a proposed lesson, M3 a memory, H3 a handoff. The options change a lesson before it is put in force.
+    """
+    require_person("accepting a proposal")
+    changes = parse_flags(flags)
+    if changes and len(names) > 1:
+        raise UserError("options change one lesson at a time", "hardwon accept L3 --delivery hold")
+    home = paths.get_home()
+    with open_store() as connection:
+        for name in names:
+            acceptance = accept_proposal(
+                home, connection, name, COMMAND_LINE, changes=changes, confirm=lambda message: confirmed
+            )
+            if acceptance.lesson:
+                show_in_force(acceptance.lesson)
+            else:
+                echo_text("\n".join(acceptance.lines))
+                refresh_brief_here(connection)
+
+
+@click.command()
+@names_argument
+def reject(names: tuple[str, ...]) -> None:
+    """Say no: reject a lesson or a memory, discard a draft handoff.
+
+    What is rejected is not proposed again. A lesson or a memory that is in force already is retired.
+    """
+    require_person("rejecting a proposal")
+    with open_store_for_decision() as connection:
+        for name in names:
+            echo_text(reject_proposal(paths.get_home(), connection, name))
+
+
+@click.command()
+@click.argument("name", metavar="[L3|M3|H3|SLUG|NO]", default="", shell_complete=complete_undoable)
+def undo(name: str) -> None:
+    """Take back the last approval, or the decision about a proposal.
+
+    NO is a number that `hardwon approvals` lists. An edited lesson returns to the version approved before.
+    """
+    require_person("undoing a decision")
+    with open_store_for_decision() as connection:
+        echo_text(take_back_decision(paths.get_home(), connection, name))

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hardwon import clock, paths, settings
-from hardwon.cli.command_group import CommandGroup
+from hardwon.cli import CommandGroup
 from hardwon.cli.context import (
+    add_lesson_options,
+    confirm_option,
     find_agent,
     is_interactive,
     json_option,
     open_store,
+    parse_flags,
     require_person,
     transcript_agent_option,
 )
-from hardwon.cli.lesson_options import add_lesson_options, confirm_option, parse_flags
-from hardwon.cli.output import echo_json, echo_text
+from hardwon.cli.output import echo_json, echo_text, show_progress
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 from hardwon.store import candidates, db, transcripts
@@ -80,12 +81,12 @@ def scan(
     tiers = [tier for tier, is_left_out in ((1, tier2_only), (2, tier1_only)) if not is_left_out]
     request = ScanRequest(full, scan_paths, agent or "", parse_time(since, clock.now()), tiers)
     home = paths.get_home()
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     # A dry run scans a copy of the database, so that it does all a scan does and leaves nothing.
     with tempfile.TemporaryDirectory(prefix="hardwon-") if dry_run else nullcontext(home) as folder:
         if dry_run:
             db.copy_database(home, folder)
-        with closing(db.connect(folder)) as connection:
+        with db.open(folder) as connection:
             with _wait_for_scan_lock(home, gives_up=auto) as has_lock:
                 # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
                 is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
@@ -122,20 +123,6 @@ def _wait_for_scan_lock(home: str, *, gives_up: bool) -> Iterator[bool]:
         yield True
 
 
-@contextmanager
-def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Callable[[int], None]]:
-    if is_silent or not total_bytes or not sys.stderr.isatty():
-        yield lambda byte_count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("reading transcripts"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total_bytes)
-        yield lambda byte_count: progress.advance(task, byte_count)
-
-
 def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: int) -> None:
     echo_json(
         {
@@ -152,7 +139,7 @@ def _print_json(connection: db.Connection, outcome: ScanResult, waiting_count: i
 
 
 def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) -> None:
-    from hardwon.cli.candidate_list import show_list
+    from hardwon.cli.candidates import show_list
 
     click.echo(f"read      {describe_read_size(outcome)}")
     if outcome.malformed_lines:
@@ -188,8 +175,7 @@ def describe_read_size(outcome: ScanResult) -> str:
 
 def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """Show each sound lesson that agents reported with a tag and ask about it; the others are left for review."""
-    from hardwon.actions.candidates import list_sound_reports, reject
-    from hardwon.actions.lessons import accept_candidate
+    from hardwon.actions.lessons import accept_candidate, list_sound_reports, reject_candidate
     from hardwon.cli.candidates import show_in_force, show_preview
 
     sound = list_sound_reports(home, connection)
@@ -207,7 +193,7 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
             question = f"Put it in force? ({number} of {len(sound)}) [y]es [n]o, reject it [l]ater"
             answer = click.prompt(question, default="l", show_default=False).strip().lower()[:1]
         if answer == "n":
-            reject(home, connection, candidate)
+            reject_candidate(home, connection, candidate)
         elif answer == "y":
             try:
                 lesson = accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
@@ -222,7 +208,7 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
 @json_option
 def print_candidates(every: bool, rejected: bool, as_json: bool) -> None:
     """List candidates, best first; without --all those seen in two or more sessions."""
-    from hardwon.cli.candidate_list import show_list
+    from hardwon.cli.candidates import show_list
 
     with open_store() as connection:
         waiting = list_waiting(paths.get_home(), connection, "rejected" if rejected else "candidate")

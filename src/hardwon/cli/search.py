@@ -6,16 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import click
 
 from hardwon import clock, paths
-from hardwon.actions.spool_draining import drain_spool
+from hardwon.actions import drain_spool
 from hardwon.cli.context import AgentOption, json_option, open_store
 from hardwon.cli.output import (
     echo_field,
@@ -24,6 +20,7 @@ from hardwon.cli.output import (
     echo_styled,
     echo_table,
     echo_text,
+    format_time,
     get_width,
     wrap_cells,
 )
@@ -45,19 +42,6 @@ project_option = click.option(
     "--project", default="", metavar="NAME|PATH", help="not the project of this folder, but this one"
 )
 all_option = click.option("--all", "everywhere", is_flag=True, help="every project's")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A record as a line of a list, under its day and file."""
-
-    day: str
-    file: str
-    record_id: str
-    time: str
-    type: str
-    title: str
-    cost: str
 
 
 # An option that search does not have is a word to search for: people look for flags.
@@ -155,7 +139,7 @@ def timeline(
     if as_json:
         echo_json(_to_json(result.__dict__))
     elif result.records:
-        _print_lines([_build_line(record) for record in result.records], marked_id=result.anchor)
+        _print_timeline(result.records, result.anchor)
     elif anchor:
         raise UserError(result.note, "hardwon search WORDS… shows ids; --all looks into every project")
     else:
@@ -170,8 +154,7 @@ def timeline(
 def show(ids: tuple[str, ...], as_json: bool) -> None:
     """Show records in full, by their ids.
 
-    O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson, M:1 a memory,
-    H:2 a handoff.
+    O12 is an observation, S3 a summary, P7 a prompt, E9 an event, L:slug a lesson, M1 a memory, H2 a handoff.
     """
     # Ids may be given one by one or joined with commas, as agents tend to write them.
     record_ids = [record_id for record_id in ",".join(ids).split(",") if record_id]
@@ -217,6 +200,8 @@ def _to_json(value: Any) -> Any:
 
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
+    if result.note:
+        echo_styled(result.note, err=True, dim=True)
     if result.hits:
         count = format_count(len(result.hits), "result")
         period = f" {result.period}" if result.period else ""
@@ -228,13 +213,11 @@ def _print_result(result: SearchResult, query: str, everywhere: bool, filters: S
         subject += f" with {' '.join(filters)}" if filters else ""
         scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
-    if result.note:
-        echo_styled(result.note, err=True, dim=True)
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:
     """Print a hit: id, kind, time and size, then what was asked or the title, if the excerpt does not begin with it."""
-    when = datetime.fromtimestamp(hit.at).strftime("%Y-%m-%d %H:%M") if hit.at else ""
+    when = format_time(hit.at)
     label = get_type_label(hit.kind, hit.type)
     project = os.path.basename(hit.project) if everywhere else ""
     alike = f"+{hit.alike} alike" if hit.alike else ""
@@ -243,57 +226,52 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
     echo_styled(to_printable_line(" · ".join(cell for cell in cells if cell), get_width()), bold=True)
     if hit.asked:
         echo_styled(f"  asked: {to_printable_line(hit.asked, get_width() - 9)}", dim=True)
-    elif not hit.text.lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
+    elif not " ".join(hit.text.split()).lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
         echo_styled(f"  {to_printable_line(hit.title, get_width() - 2)}")
     text = make_printable(hit.text)
     # Only colours mark words: signs around them would change the code that a reader copies.
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         text = mark_text(text, hit.marks, "\x01", "\x02")  # take no column, and cannot be in printable text
-    for line in wrap_cells(text, get_width() - 2):
-        coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
-        click.echo(f"  {coloured}")
+    for paragraph in text.split("\n"):
+        for line in wrap_cells(paragraph, get_width() - 2):
+            coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
+            click.echo(f"  {coloured}")
 
 
-def _build_line(record: dict[str, Any]) -> _Line:
-    when = datetime.fromtimestamp(record["at"]) if record["at"] else None
-    return _Line(
-        day=when.strftime("%Y-%m-%d") if when else "at any time",
-        file=to_printable_line(next(iter(record["files"]), "")),
-        record_id=to_printable_line(record["id"]),
-        time=when.strftime("%H:%M") if when else "",
-        type=to_printable_line(get_type_label(record["kind"], record["type"]), 12),
-        title=to_printable_line(record["title"]),
-        cost=f"~{record['tokens']}",
-    )
-
-
-def _print_lines(lines: Sequence[_Line], *, marked_id: str = "") -> None:
-    """Print lines in their order, under headings for each day and file."""
+def _print_timeline(records: Sequence[dict[str, Any]], marked_id: str) -> None:
+    """Print records in their order, under headings for each day and file."""
     from rich.cells import cell_len, set_cell_size  # some characters take two columns
 
     width = get_width()
+    labels = [to_printable_line(get_type_label(record["kind"], record["type"]), 12) for record in records]
     # A lesson's id is its slug, which may be long.
-    id_width = min(max(len(line.record_id) for line in lines), 24)
-    type_width = max(len(line.type) for line in lines)
-    cost_width = max(len(line.cost) for line in lines)
+    id_width = min(max(len(record["id"]) for record in records), 24)
+    type_width = max(map(len, labels))
+    cost_width = max(len(f"~{record['tokens']}") for record in records)
     title_width = max(width - id_width - type_width - cost_width - 15, 12)
-    for day, day_lines in groupby(lines, attrgetter("day")):
-        echo_styled(day, bold=True)
-        file_groups = [(file, list(group)) for file, group in groupby(day_lines, attrgetter("file"))]
-        for file, file_lines in file_groups:
-            if file or len(file_groups) > 1:
-                echo_styled(f"  {to_printable_line(file or '(no file)', width - 2)}", dim=True)
-            for line in file_lines:
-                marker = "* " if line.record_id == marked_id else "  "
-                title = set_cell_size(line.title, title_width)
-                if cell_len(line.title) > title_width:
-                    title = f"{set_cell_size(line.title, title_width - 1)}…"
-                columns = f"{line.record_id:<{id_width}}  {line.time:<5}  {line.type:<{type_width}}  {title}"
-                click.echo(f"{marker}{columns}  {line.cost:>{cost_width}}")
+    last_day, last_file = "", ""
+    for record, label in zip(records, labels, strict=True):
+        day = format_time(record["at"], "%Y-%m-%d") or "at any time"
+        file = to_printable_line(next(iter(record["files"]), ""))
+        if day != last_day:
+            echo_styled(day, bold=True)
+            last_file = ""
+        if file != last_file:
+            echo_styled(f"  {to_printable_line(file or '(no file)', width - 2)}", dim=True)
+        last_day, last_file = day, file
+        title = to_printable_line(record["title"])
+        if cell_len(title) > title_width:
+            title = f"{set_cell_size(title, title_width - 1)}…"
+        marker = "* " if record["id"] == marked_id else "  "
+        columns = f"{to_printable_line(record['id']):<{id_width}}  {format_time(record['at'], '%H:%M'):<5}"
+        cost = f"~{record['tokens']}"
+        click.echo(
+            f"{marker}{columns}  {label:<{type_width}}  {set_cell_size(title, title_width)}  {cost:>{cost_width}}"
+        )
 
 
 def _print_record(record: dict[str, Any]) -> None:
-    when = datetime.fromtimestamp(record["at"]).strftime("%Y-%m-%d %H:%M") if record["at"] else ""
+    when = format_time(record["at"])
     kind = record["kind"] if record["type"] == record["kind"] else f"{record['kind']}, {record['type']}"
     tokens = f"about {record['tokens']}" + (f"; learning it cost {record['cost']}" if record.get("cost") else "")
     echo_indented(f"{record['id']}  ", record["title"], bold=True)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import datetime
 from textwrap import wrap
 from typing import Any
 
 import click
 
 from hardwon import clock, paths, projects
-from hardwon.cli.command_group import CommandGroup
+from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_sessions
-from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
-from hardwon.cli.output import echo_json, echo_table, echo_text, format_times, get_width
+from hardwon.cli.context import json_option, open_store, require_consent, require_person, yes_option
+from hardwon.cli.output import echo_json, echo_table, echo_text, format_time, format_times, get_width
 from hardwon.lessons import compiled_brief
 from hardwon.store import db, documents, retention
 from hardwon.store.sessions import STATUSES, delete, list_sessions
@@ -55,7 +54,7 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
         return
     rows = []
     for session in records:
-        when = datetime.fromtimestamp(session["last_at"]).strftime("%m-%d %H:%M")
+        when = format_time(session["last_at"], "%m-%d %H:%M")
         project_name = to_printable_line(session["project"] or "-", 14)
         counts = [str(session["prompts"]), str(session["events"])]
         rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
@@ -89,11 +88,11 @@ def show(name: str, as_json: bool) -> None:
         fields = format_times(session, *_TIME_FIELDS)
         echo_json({**fields, "counts": counts, "summary": summary_fields, "timeline": timeline})
         return
-    ended = f", ended {_format_time(session['ended_at'])}" if session["ended_at"] else ""
+    ended = f", ended {format_time(session['ended_at'])}" if session["ended_at"] else ""
     reason = f" ({session['reason']})" if session["reason"] else ""
     echo_text(f"session   {session['session']}, number {session['id']}, {session['host']}")
     echo_text(f"project   {session['project_path'] or session['cwd'] or '-'}")
-    echo_text(f"status    {session['status']}; began {_format_time(session['started_at'])}{ended}{reason}")
+    echo_text(f"status    {session['status']}; began {format_time(session['started_at'])}{ended}{reason}")
     click.echo(f"recorded  {_count_contents(session, ', ')}\n")
     for step in steps:
         echo_text(_format_step(step))
@@ -105,12 +104,8 @@ def _count_contents(session: dict[str, Any], separator: str) -> str:
     return f"{format_count(session['prompts'], 'prompt')}{separator}{format_count(session['events'], 'event')}"
 
 
-def _format_time(timestamp: float) -> str:
-    return datetime.fromtimestamp(timestamp).strftime("%Y-%m-%d %H:%M")
-
-
 def _format_step(step: dict[str, Any]) -> str:
-    when = datetime.fromtimestamp(step["at"]).strftime("%H:%M:%S")
+    when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":
         lead, text = "> ", step["prompt"]
     elif step["what"] == "delivery":
@@ -160,8 +155,7 @@ def delete_session(name: str, yes: bool) -> None:
         session = find_session(connection, name)
         contents = _count_contents(session, " and ")
         question = f"Delete session {session['session']} ({session['project'] or '-'}) with {contents}?"
-        if not confirm(yes, question):
-            raise click.Abort
+        require_consent(yes, question)
         with hold_purge_lock(home):
             delivery_count = delete(connection, session["id"])
             compiled_brief.delete_all(home)

@@ -15,10 +15,18 @@ from typing import Any
 import click
 
 from hardwon import paths, projects
-from hardwon.actions import repository_lessons, team_decisions
+from hardwon.actions import team_decisions
 from hardwon.actions.team_decisions import Arrival, Team
-from hardwon.cli.command_group import CommandGroup
-from hardwon.cli.context import confirm, is_interactive, json_option, open_store, require_person, yes_option
+from hardwon.cli import CommandGroup
+from hardwon.cli.context import (
+    find_project_here,
+    is_interactive,
+    json_option,
+    open_store,
+    require_consent,
+    require_person,
+    yes_option,
+)
 from hardwon.cli.output import echo_field, echo_json, echo_table, echo_text
 from hardwon.errors import UserError
 from hardwon.handoff.handoffs import find_handoff, read_page
@@ -29,7 +37,7 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
-from hardwon.team.state import ERASED, ROLES, Machine, Subject
+from hardwon.team.state import ERASED, ROLES, Subject
 from hardwon.text.characters import format_count, to_printable_line
 
 DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
@@ -46,12 +54,17 @@ def team() -> None:
     """
 
 
-@contextmanager
-def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
-    """Open this machine's team; with `must_sync`, exchange records before and after."""
+def _read_config() -> TeamConfig:
     config = client.read_config(paths.get_home())
     if config is None:
         raise UserError("this machine is in no team", _JOIN_FIX)
+    return config
+
+
+@contextmanager
+def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
+    """Open this machine's team; with `must_sync`, exchange records before and after."""
+    config = _read_config()
     with open_store() as connection:
         if must_sync:
             _exchange(connection, config)
@@ -82,7 +95,7 @@ def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
 def init(with_git: bool) -> None:
     """Lay out a repository for lessons that are reviewed in pull requests; no server is needed."""
     require_person("laying out a repository")
-    project = projects.find_project_path(os.getcwd())
+    project = find_project_here()
     for name in repository.lay_out_repository(project):
         echo_text(f"wrote     {name}")
     click.echo("next      commit these files, then: hardwon team propose SLUG")
@@ -97,14 +110,13 @@ def propose(slug: str, yes: bool) -> None:
     Shows what it writes, and asks. Your work tree and your branch stay as they are.
     """
     require_person("proposing")
-    project = projects.find_project_path(os.getcwd())
+    project = find_project_here()
     lesson = find_lesson(paths.get_home(), slug)
     with open_store() as connection:
-        text = repository_lessons.build_proposal(connection, project, lesson)
+        text = team_decisions.build_proposal(connection, project, lesson)
     echo_text(text)
-    if not confirm(yes, f"Commit it on the branch {repository_lessons.BRANCH_PREFIX}{lesson.slug}?"):
-        raise click.Abort
-    branch = repository_lessons.commit_proposal(project, lesson, text)
+    require_consent(yes, f"Commit it on the branch {team_decisions.BRANCH_PREFIX}{lesson.slug}?")
+    branch = team_decisions.commit_proposal(project, lesson, text)
     echo_text(f"committed on {branch}")
     echo_text(f"next      git push -u origin {branch}, then open a pull request")
 
@@ -220,11 +232,8 @@ def leave(yes: bool) -> None:
     """Leave the team: forget its key and its log on this machine. Accepted lessons stay."""
     require_person("leaving the team")
     home = paths.get_home()
-    config = client.read_config(home)
-    if config is None:
-        raise UserError("this machine is in no team", _JOIN_FIX)
-    if not confirm(yes, "Leave the team? To come back you need a new invite."):
-        raise click.Abort
+    config = _read_config()
+    require_consent(yes, "Leave the team? To come back you need a new invite.")
     with open_store() as connection, transaction(connection):
         team_log.delete_team(connection, config.team)
     client.delete_config(home)
@@ -268,18 +277,17 @@ def members(as_json: bool) -> None:
     with _open_team() as opened_team:
         machines = list(opened_team.state.machines.values())
     if as_json:
-        echo_json([_describe_machine(machine) for machine in machines])
+        records = []
+        for machine in machines:
+            record = {name: getattr(machine, name) for name in ("id", "name", "member", "role")}
+            records.append({**record, "revoked": machine.is_revoked})
+        echo_json(records)
         return
     rows = []
     for machine in machines:
         role = "revoked" if machine.is_revoked else machine.role
         rows.append([machine.id[:12], machine.member, machine.name, role])
     echo_table(["machine", "member", "name", "role"], rows)
-
-
-def _describe_machine(machine: Machine) -> dict[str, Any]:
-    fields = {name: getattr(machine, name) for name in ("id", "name", "member", "role")}
-    return {**fields, "revoked": machine.is_revoked}
 
 
 @team.command()
@@ -314,8 +322,7 @@ def revoke(machine: str, yes: bool) -> None:
     require_person("revoking a machine")
     with _open_team(must_sync=True) as opened_team:
         target = team_decisions.find_machine(opened_team, machine)
-        if not confirm(yes, f"Revoke {target.name} of {target.member}?"):
-            raise click.Abort
+        require_consent(yes, f"Revoke {target.name} of {target.member}?")
         team_decisions.revoke_machine(opened_team, target)
     echo_text(f"revoked {target.name} of {target.member}")
 
@@ -346,8 +353,7 @@ def share(name: str, yes: bool) -> None:
         content = _build_content(opened_team, name)
         click.echo("This leaves your machine:")
         echo_text(json.dumps(content, indent=2, ensure_ascii=False))
-        if not confirm(yes, "Share it with the team?"):
-            raise click.Abort
+        require_consent(yes, "Share it with the team?")
         record = team_decisions.share(opened_team, content)
         subject = opened_team.state.subjects[record.subject]
     outcome = "shared; it waits for a reviewer" if subject.in_force != record.hash else "shared and approved"
@@ -355,7 +361,7 @@ def share(name: str, yes: bool) -> None:
 
 
 def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
-    listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # lists print M1, search prints M:1
+    listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
     if kind == "M":
         memory = memories.get_memory(opened_team.connection, int(number))
@@ -519,8 +525,7 @@ def retire(name: str) -> None:
 def erase(name: str, yes: bool) -> None:
     """Erase a text on every machine and on the server, for good."""
     with _open_subject(name, "erasing for the team") as (opened_team, subject):
-        if not confirm(yes, f"Erase {subject.name} everywhere, for good?"):
-            raise click.Abort
+        require_consent(yes, f"Erase {subject.name} everywhere, for good?")
         team_decisions.erase_subject(opened_team, subject)
     click.echo(f"erased {subject.name}; backups of the server's database may still have it")
 

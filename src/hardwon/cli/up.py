@@ -10,18 +10,18 @@ import sys
 import click
 
 from hardwon import __version__, clock, paths, pauses, settings
-from hardwon.actions import candidates
 from hardwon.actions.approvals import compile_manifest
-from hardwon.actions.lessons import accept_candidate
-from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.actions.lessons import accept_candidate, reject_candidate
+from hardwon.agents import AGENT_NAMES
+from hardwon.agents.hook_settings import load_settings, write_discovery_files
 from hardwon.agents.installation_checks import find_path_fix
-from hardwon.agents.settings_files import read_text_file, write_discovery_files
+from hardwon.agents.settings_files import read_text_file
 from hardwon.cli.agents import install
-from hardwon.cli.candidate_list import MAX_LINE_CHARS
+from hardwon.cli.candidates import MAX_LINE_CHARS
 from hardwon.cli.config import SETUP_LINES
 from hardwon.cli.context import find_agent, is_interactive, open_store
-from hardwon.cli.output import echo_indented, echo_styled
-from hardwon.cli.scan import describe_read_size, echo_remaining, show_progress
+from hardwon.cli.output import echo_indented, echo_styled, show_progress
+from hardwon.cli.scan import describe_read_size, echo_remaining
 from hardwon.errors import UserError
 from hardwon.lessons.review_queue import is_proven, list_waiting
 from hardwon.mining.scan import hold_scan_lock
@@ -53,12 +53,12 @@ def up(ctx: click.Context, yes: bool) -> None:
         lifecycle.stop_worker(home)
         worker_status = lifecycle.start_worker(home)
     has_proposals = _show_mistakes(home)
-    for name in AGENT_PACKAGES:
+    for name in AGENT_NAMES:
         try:
             _set_up_agent(ctx, name, yes)
         except UserError as error:  # one agent's broken settings must not stop the others
             click.echo(f"agent     {load_settings(name).title}: {error.say}; {error.fix}")
-    if not any(shutil.which(load_settings(name).program) for name in AGENT_PACKAGES):
+    if not any(shutil.which(load_settings(name).program) for name in AGENT_NAMES):
         click.echo("agent     no supported agent on the PATH; once there is one: hardwon up")
     _offer_path()
     _offer_completion()
@@ -68,7 +68,7 @@ def up(ctx: click.Context, yes: bool) -> None:
         click.echo(f"pause     {pause}; lift it: hardwon unpause")
     click.echo(f"home      {home}")
     click.echo(f"lessons   {compile_manifest(home, clock.now()).lesson_count} in force")
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     if values["autoReflect"]:
         idle_minutes = values["idleMinutes"]
         when = f"after {format_count(idle_minutes, 'minute')} idle" if idle_minutes else "when a session ends"
@@ -84,7 +84,7 @@ def up(ctx: click.Context, yes: bool) -> None:
 
 def _show_mistakes(home: str) -> bool:
     """Scan what is new, offer to stop the mistakes that recorded calls prove, and return whether proposals wait."""
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     with open_store() as connection:
         with hold_scan_lock(home, wait=False) as has_lock:
             if has_lock:
@@ -138,7 +138,7 @@ def _ask_about(home: str, connection: Connection, candidate: Candidate) -> bool:
             lesson = accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
             click.echo(f"          in force as a {lesson.delivery} (undo: hardwon undo L{candidate.number})")
         elif answer == "n":
-            candidates.reject(home, connection, candidate)
+            reject_candidate(home, connection, candidate)
             click.echo("          rejected; it is not proposed again")
     except UserError as error:
         click.echo(f"          not accepted: {to_printable_line(error.say)}; it stays in review")
@@ -195,7 +195,7 @@ def _offer_completion() -> None:
 
 def _start_import(home: str, *, should_start: bool) -> None:
     """Import the agents' history in a process of its own, if nothing is recorded yet."""
-    values = settings.resolve_settings(settings.read_config(home))
+    values = settings.load_settings(home)
     with open_store() as connection:
         if retention.read_store_totals(connection).sessions:
             return

@@ -58,8 +58,9 @@ def create_backup(home: str, now: float) -> Backup:
     try:
         # A purge that ran between the copy and the rename would miss the copy.
         with hold_copy_lock(home):
+            # `remove_unfinished_files` of a purge recognises this name if the process is killed.
             os.mkdir(unfinished_path, 0o700)
-            if os.path.exists(os.path.join(home, paths.DATABASE)):
+            if paths.has_database(home):
                 _copy_database(home, unfinished_path)
             for file in list_copied_files(home):
                 if (content := _read_file(os.path.join(home, file))) is not None:
@@ -80,6 +81,7 @@ def _copy_database(home: str, target_folder: str) -> None:
     """Copy the database with SQLite's backup, so that it is consistent; copy the bytes if SQLite cannot read it."""
     source_path, copy_path = os.path.join(home, paths.DATABASE), os.path.join(target_folder, paths.DATABASE)
     os.close(os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    # SQLite's own copy sees the write-ahead log; a plain copy of the file would miss what is in it.
     source, copy = sqlite3.connect(source_path), sqlite3.connect(copy_path)
     try:
         source.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")

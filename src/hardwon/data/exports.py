@@ -189,6 +189,7 @@ def _read_records(
     if kind.has_session:
         names = ["sessions.host", "sessions.session", *names]
     if kind.table == "sessions":
+        # A session's project is exported as a path, because row numbers mean nothing elsewhere.
         names.insert(2, "projects.path as project")
     for row in connection.execute(f"select {', '.join(names)} from {kind.table} {selection}", values):
         record = dict(row)

@@ -19,7 +19,7 @@ from hardwon.privacy.cleaning import clean_id, clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private_deep
 from hardwon.privacy.redaction import redact_value
 from hardwon.projects import strip_credentials
-from hardwon.store import deletions, runs, sessions, turns
+from hardwon.store import deletions, reports, runs, turns
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, transaction
 from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text.excerpts import create_slug
@@ -119,6 +119,7 @@ def import_records(
                     importer.import_record(number, kind, record)
                 except BadLine as error:
                     faults.append((number, str(error)))
+            # In the same transaction, so that counts and rows never disagree.
             importer.recount_sessions()
     importer.finish()
     return ImportResult(
@@ -279,7 +280,7 @@ class _Importer:
     def recount_sessions(self) -> None:
         """Count the sessions again that were here before and got something."""
         for session in self._changed_sessions:
-            sessions.recount_session(self._connection, session)
+            reports.recount_session(self._connection, session)
         self._changed_sessions.clear()
 
     def finish(self) -> None:

@@ -26,6 +26,9 @@ _CLAIMS_CLEAN = re.compile(
 )
 _CLAIMS_ALL = re.compile(r"^\W*(?:all|everything)(?: is| are)?(?: now)? (?:pass(?:es|ing)?|green|clean)\b", re.I | re.M)
 _STOPPED_CODES = ("130", "137", "143")  # ended by a signal: somebody or a time limit stopped it
+# A stack frame, a line of the source, or a bare heading gives no reason.
+_TELLS_NOTHING = re.compile(r"at \S+ \(|File \"|\d+ \| |(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?$", re.I)
+_STYLE_CHECK = re.compile(r"lint|\b(?:ruff|clippy|fmt|format|prettier|biome|vale|black|rubocop)\b")
 _LOOK_KINDS = frozenset(("looked", "noise"))
 _LOOK_TOOLS = frozenset(("Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "Task"))
 
@@ -145,6 +148,23 @@ def is_said_to_pass(label: str, message: str) -> bool:
     return any(claim in label.lower() for claim in claims)
 
 
+def find_told_failure(group: Sequence[FailureFix]) -> ToolAction:
+    """Return the failure that the fix was for: the last before the edits, else the one that another command avoids."""
+    edits = [action for fix in group for action in fix.edits]
+    return group[-1].failed_actions[-1] if edits else group[0].shown_failure
+
+
+def is_style_check(command: str) -> bool:
+    """Return whether a command checks the style, whose findings teach nothing once they are mended."""
+    return _STYLE_CHECK.search(command) is not None
+
+
+def is_other_form(failed_command: str, working_command: str) -> bool:
+    """Return whether a command does what another failed to do: it differs, but has half of its words."""
+    failed_words, working_words = set(failed_command.split()), set(working_command.split())
+    return failed_command != working_command and 2 * len(failed_words & working_words) >= len(failed_words)
+
+
 def find_standing_failures(
     fixes: Iterable[FailureFix], actions: Sequence[ToolAction], final_message: str = ""
 ) -> list[FailureFix]:
@@ -222,9 +242,15 @@ def _keep_ends(text: str) -> str:
     return text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
 
 
-def describe_failure(action: ToolAction) -> str:
-    """Return the error of a failed action, with the exit code if it says little."""
+def find_reason(action: ToolAction) -> str:
+    """Return the line that says why an action failed; empty if none does."""
     line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
+    return "" if _TELLS_NOTHING.match(line) else line
+
+
+def describe_failure(action: ToolAction) -> str:
+    """Return the error of a failed action, with its count of tests or its exit code."""
+    line = find_reason(action)
     exit_code = check_results.find_exit_code(action.text)
     if action.tally and action.tally.has_failed:
         is_tally_enough = action.tally.text in line or not (

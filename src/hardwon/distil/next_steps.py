@@ -70,7 +70,7 @@ _GAPS = (
     r"(?<!was )(?<!were )(?<!\()\b(?:not|nothing(?: is| has been| was)?)(?: yet| been)* (?:pushed|committed|merged"
     r"|deployed|published|posted|released|implemented|wired up|on `?(?:main|master)`?)\b",
     r"(?<!was )(?<!were )\bnot yet \w+",
-    r"\b(?:unpushed|uncommitted)\b(?! (?:and|changes? (?:were|was)))",
+    r"(?<!the )\b(?:unpushed|uncommitted)\b(?! (?:and|changes? (?:were|was)))",
     rf"\byou (?:can|could|may|might)(?: want to)? (?:now |then |also )?(?:{_ACTS})\b",
     rf"\b(?:would|still) need (?:to (?:be )?(?:\w+ )?(?:{_ACTS})|an?\b)",
     r"\b(?:I|we) (?:recommend|suggest|propose) (?!(?:that|this|it)\b)",

@@ -18,7 +18,6 @@ from hardwon.distil.turn_facts import (
     describe_fix,
     describe_work,
     write_commit_title,
-    write_failure_title,
     write_fix_title,
 )
 from hardwon.text.excerpts import is_informative, select_fitting, shorten_line, split_sentences, to_plain_line
@@ -31,6 +30,7 @@ LONG_STRETCH_CALLS, MAX_STRETCH_CALLS, _MIN_REST_CALLS = 40, 80, 15
 _FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = 0.14, 320, 1_600
 _MAX_NARRATIVE_CHARS = 320
 _MAX_FILES_READ = 15
+_MIN_TITLE_WORDS = 4  # "Updated in src/kite.py." says nothing that the list of files does not
 _MAX_FIXES = 6
 
 
@@ -135,21 +135,25 @@ def _observe_work(
 def _choose_title(
     actions: Sequence[ToolAction], unfixed: list[FailureFix], sole_group: list[FailureFix], final_message: str
 ) -> str:
-    """Return the most informative true sentence; a check that still fails comes before a claim of success."""
+    """Return the most informative true sentence; empty if there is none."""
+    # While a check fails, or if no edit succeeded, a claim of success is no title.
+    edits = [action for action in actions if action.kind == "changed"]
+    has_failed = bool(unfixed) or (bool(edits) and all(action.failed for action in edits))
     candidates = (
         write_commit_title(actions, MAX_TITLE_CHARS),
         _pick_naming_sentence(phrasing.find_causes(final_message), actions),
         write_fix_title(sole_group, MAX_TITLE_CHARS) if sole_group else "",
-        write_failure_title(unfixed, MAX_TITLE_CHARS),
+        _pick_naming_sentence(phrasing.find_results(final_message), actions) if not has_failed else "",
     )
-    title = next(filter(None, candidates), "")
-    return title or _pick_naming_sentence(phrasing.find_results(final_message), actions)
+    return next(filter(None, candidates), "")
 
 
 def _pick_naming_sentence(sentences: Sequence[str], actions: Sequence[ToolAction]) -> str:
     """Return the sentence that names most things of the turn; one that must be cut ranks lower."""
     best, best_score = "", 0
     for sentence in sentences:
+        if len(sentence.split()) < _MIN_TITLE_WORDS:
+            continue
         count = phrasing.count_names(sentence, actions)
         score = 2 * min(count, 3) - (len(sentence) > MAX_TITLE_CHARS)
         if score > best_score:

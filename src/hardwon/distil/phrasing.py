@@ -63,11 +63,16 @@ _FAILURE_CAUSE = re.compile(
     r"|\bthe (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)\b",
     re.I,
 )
+_ROOT_CAUSE = re.compile(ROOT_CAUSE + r"|\bturns out\b|\bcaused by\b|\bcause(?: is| was)?:?\b", re.I)
+# Thinking aloud: "So the issue is there", "the problem is that my test looks for …".
+_DEDUCES = re.compile(
+    r"^\W*(?:this|that|which|so|now|ok|okay|hence|therefore)\b|\b(?:I(?:'m)?|my|the tests?(?: is| are)?)\b", re.I
+)
 # Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|i think|i'd|we'd|i'm guessing|not certain|want me|if you"
-    r"|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|likely|i think|i'd|we'd|i'm guessing|not certain|want me"
+    r"|if you|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
 # Not done, or the finding of a review: "Medium: it now exits with 0".
@@ -98,11 +103,12 @@ _RESULT = re.compile(
 _PROVEN = re.compile(
     r"^\W*(?:both |all |everything |implemented and )?(?:is |are )?(?:committed|pushed|merged|amended|rebased|done"
     r"|tests|lint|all (?:[\w-]+ )?(?:tests|checks)|created and switched|switched|checked out|created (?:the )?branch"
-    r"|I (?:also |then )?(?:ran|reran|checked|looked|read|reviewed)"
     r")\b",
     re.I,
 )
 _MIN_PROVEN_WORDS = 12
+# The agent looked at something or tried it out: no result.
+_LOOKS = re.compile(r"^\W*I (?:also |then |just )?(?:ran|reran|checked|looked|read|reviewed|tested|tried)\b", re.I)
 _MIN_STEM_CHARS = 4
 # File names that are everyday words, so a sentence with one of them need not be about the file.
 _GENERIC_STEM_TEXT = (
@@ -211,6 +217,12 @@ def is_failure_cause(sentence: str) -> bool:
     return _FAILURE_CAUSE.search(sentence) is not None
 
 
+def is_root_cause(sentence: str, *, has_fault: bool) -> bool:
+    """Return whether a sentence calls itself the cause, or names what is at fault where a fault was reported."""
+    names_fault = has_fault and "`" in sentence and not _DEDUCES.search(sentence)
+    return names_fault or _ROOT_CAUSE.search(sentence) is not None
+
+
 def find_results(message: str) -> list[str]:
     """Return the sentences that report finished work."""
     return [
@@ -218,6 +230,7 @@ def find_results(message: str) -> list[str]:
         for sentence in _list_statements(message)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
         and not _NOT_DONE.search(sentence)
+        and not _LOOKS.match(sentence)
         and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # List items without punctuation are often names, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))

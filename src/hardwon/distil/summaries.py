@@ -22,8 +22,8 @@ from hardwon.types import Observation, Summary, Turn
 MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
-_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.018, 320, 1_100
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 8, 3, 5, 6, 10, 3
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 480, 1_600
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 10, 3, 5, 6, 10, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
@@ -130,7 +130,10 @@ def _list_findings(
         f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
         for turn, actions in zip(turns, actions_by_turn, strict=True)
         for sentence in phrasing.find_causes(turn.final_message)
-        if phrasing.is_failure_cause(sentence) or phrasing.count_names(sentence, actions)
+        if phrasing.is_failure_cause(sentence)
+        or "`" in sentence
+        or phrasing.count_names(sentence, actions)
+        or not _count_work(actions)  # the answer to a question
     ]
     fixes = [
         observation.title
@@ -211,7 +214,8 @@ def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> l
     """Return the recently failed checks that have not passed since."""
     standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions, final_message)
     failed_actions = [fix.failed_actions[-1] for fix in standing[-3:]]
+    reasons = [shorten_line(describe_failure(action), 140) for action in failed_actions]
     return [
-        f"{quote_code(action.label, 90)} fails: {shorten_line(describe_failure(action), 140)}"
-        for action in failed_actions
+        f"{quote_code(action.label, 90)} fails{f': {reason}' if reason else ''}"
+        for action, reason in zip(failed_actions, reasons, strict=True)
     ]

@@ -7,13 +7,27 @@ from collections.abc import Sequence
 
 from hardwon.agents.fields import get_text
 from hardwon.distil import check_results
-from hardwon.distil.failure_fixes import FailureFix, describe_failure
+from hardwon.distil.failure_fixes import (
+    FailureFix,
+    describe_failure,
+    find_reason,
+    find_told_failure,
+    is_other_form,
+    is_style_check,
+)
 from hardwon.distil.phrasing import list_commits, list_files_modified, shorten_path
 from hardwon.distil.tool_actions import ToolAction
+from hardwon.shell.failures import has_failure_words
 from hardwon.text.characters import format_count
 from hardwon.text.excerpts import format_times, join_names, shorten_line
 
 _MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
+_MIN_REASON_CHARS = 30
+# What a compiler says of unfinished code.
+_COMPILER_ERROR = re.compile(
+    r"\bundefined: |redeclared|declared and not used|\berror TS\d+|cannot find (?:name|module)", re.I
+)
+_PLACE = re.compile(r"^(?:\[[\w:-]+\] )?[\w./@+-]+[:(]\d+(?:[:,]\d+)?\)?:?\s+")
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
 _INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # typed for the moment: its name is "…"
 _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
@@ -25,6 +39,7 @@ def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) 
         f"{quote_code(fix.failed_actions[-1].label, 90)} still fails: {describe_failure(fix.failed_actions[-1])}"
         for fix in unfixed[-3:]
     ]
+    standing = [fact.removesuffix(": ") for fact in standing]
     return [
         *_describe_changes(actions),
         *_describe_commits(actions),
@@ -124,37 +139,32 @@ def is_inline_script(label: str) -> bool:
     return _INLINE_SCRIPT.search(label) is not None
 
 
-def write_failure_title(failures: Sequence[FailureFix], max_chars: int) -> str:
-    """Describe the last command that was left failing; empty without one."""
-    named = [fix.failed_actions[-1] for fix in failures if not is_inline_script(fix.failed_actions[-1].label)]
-    if not named:
-        return ""
-    action = named[-1]
-    return shorten_line(f"{quote_code(action.label, 50)} left failing: {describe_failure(action)}", max_chars)
-
-
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     """Describe the failure, its cause and the edits that fixed it, or the form of the command that worked.
 
     Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
     only rejected a commit.
     """
-    failed_actions = [action for fix in group for action in fix.failed_actions]
-    failed, working_action = group[0].shown_failure, group[-1].worked
+    failed, working_action = find_told_failure(group), group[-1].worked
+    working_command = working_action.label if working_action else ""
     paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
-    failed_command, working_command = failed.label, working_action.label if working_action else ""
-    if not paths:  # both commands are told, so leave out the end that they share
-        failed_command, working_command = _cut_common_end(failed_command, working_command)
-    label, working_label = quote_code(failed_command, 50), quote_code(working_command, 50)
-    reason = describe_failure(failed_actions[-1])  # after several attempts, the one that the fix was for
-    is_slip = failed.kind == "saved" and bool(paths)
-    if is_slip or _BARE_COUNT.fullmatch(reason) or (not paths and label == working_label):
+    reason = find_reason(failed)
+    is_slip = failed.kind == "saved" or is_style_check(failed.label) or bool(_COMPILER_ERROR.search(reason))
+    names_failure = has_failure_words(reason) or check_results.is_source_location(reason)
+    if (paths and is_slip) or not names_failure or not (paths or is_other_form(failed.label, working_command)):
         return ""
-    is_same_check = failed.label == failed_actions[0].label
-    count = len(failed_actions) if is_same_check else sum(action.label == failed.label for action in failed_actions)
-    head = f"{label} failed{format_times(count)}: "
-    tail = f"; edited {shorten_line(join_names(paths, 2), 45)}; passes" if paths else f"; {working_label} worked"
-    return shorten_line(f"{head}{shorten_line(reason, max(max_chars - len(head) - len(tail), 12))}{tail}", max_chars)
+    count = sum(action.label == failed.label for fix in group for action in fix.failed_actions)
+    if paths:
+        label, tail = failed.label, f"; edited {shorten_line(join_names(paths, 2), 45)}; passes"
+    else:  # both commands are told, so leave out the end that they share
+        label, working_label = _cut_common_end(failed.label, working_command)
+        tail = f"; {quote_code(working_label, 50)} worked"
+    head = f"{quote_code(label, 50)} failed{format_times(count)}: "
+    reason = _PLACE.sub("", reason)  # the edited files say where it was
+    room = max_chars - len(head) - len(tail)
+    if room < min(len(reason), _MIN_REASON_CHARS) or _BARE_COUNT.fullmatch(reason):
+        return ""  # a reason that must be cut to a few words tells nothing, and neither does a count
+    return f"{head}{shorten_line(reason, room)}{tail}"
 
 
 def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hardwon.efficacy.outcomes import CHANGED, GIVEN_UP, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, find_agent_version
 from hardwon.efficacy.refresh import refresh_ledger
+from hardwon.lessons import manifest
 from hardwon.store import efficacy
 from hardwon.store.db import Connection, transaction
 from hardwon.store.efficacy import NOTE, RETIRED, SILENT, Firing, LessonChange
@@ -28,6 +29,10 @@ def announce(connection: Connection, home: str, now: float) -> str:
         weekly_line = format_week(firings)
     if not (changes or denials or weekly_line):
         return ""
+    if changes:
+        # The process that stored a change may have been killed before it built the manifest, or be about to; what is
+        # said here must be in force.
+        manifest.build(home, now)
     # Of several steps of one lesson only the last matters.
     last_changes = {change.lesson: change for change in changes}
     lines = [format_change(change) for change in last_changes.values()]

@@ -110,12 +110,12 @@ def _iter_brief_items(
         if approved := _describe_approval(connection, approvals.MEMORY, str(memory.id), at):
             shared_words = tuple(sorted(tokenize(memory.text) & call_words))
             origin = f"{memory.source}, session {memory.session}" if memory.session else memory.source
-            yield BlamedItem(at, f"M:{memory.id}", "start", memory.text, origin, approved, shared_words)
+            yield BlamedItem(at, f"M{memory.id}", "start", memory.text, origin, approved, shared_words)
     for reflection in reflections.list_reflections(connection, reflections.RATIFIED, project=project, limit=1):
         if approved := _describe_approval(connection, approvals.HANDOFF, str(reflection.id), at):
             shared_words = tuple(sorted(tokenize(f"{reflection.topic} {reflection.resume}") & call_words))
             origin = f"handoff of session {reflection.session}"
-            yield BlamedItem(at, f"H:{reflection.id}", "start", reflection.topic, origin, approved, shared_words)
+            yield BlamedItem(at, f"H{reflection.id}", "start", reflection.topic, origin, approved, shared_words)
 
 
 def _describe_approval(connection: Connection, kind: str, subject: str, at: float) -> str:

@@ -1,17 +1,46 @@
-"""Keep anchors to the code that approved texts name, and tell at delivery whether that code has changed or is gone."""
+"""Keep anchors to the code that approved texts name, and tell at delivery whether that code has changed or is gone.
+
+Code is hashed so that comments and formatting make no difference.
+"""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from hardwon import projects
-from hardwon.efficacy.code_spans import EXISTS, GONE, find_anchors, hash_symbol, is_ahead_of, read_revision
 from hardwon.store import efficacy
 from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
 
 FRESH, CHANGED_CODE, GONE_CODE = "fresh", "changed", "gone"
 LESSON, MEMORY, HANDOFF = "lesson", "memory", "handoff"
+MAX_FILE_BYTES = 200_000  # parsing a larger file takes more of a hook's second than it is worth
+MAX_ANCHORS = 8  # of one text
+GONE = ""  # in place of a hash
+EXISTS = "exists"  # in place of the hash of a file that is named without a symbol
+_PATH = re.compile(r"(?<![\w/.~-])(?:[\w.@+-]+/)*[\w@+-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b")
+_SYMBOL = re.compile(
+    r"`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?:\(\))?`|\b([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\(\)|::?([A-Za-z_]\w+)"
+)
+_HASH_COMMENTS = frozenset([".sh", ".bash", ".rb", ".pl", ".yml", ".yaml", ".toml", ".r", ".ex", ".exs", ".py", ".mk"])
+_DASH_COMMENTS = frozenset((".sql", ".lua", ".hs"))
+_STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`"
+_SLASH_TOKENS = re.compile(rf"(?P<comment>//[^\n]*|/\*.*?\*/)|{_STRINGS}|[\w$]+|[^\s\w$]", re.S)
+_HASH_TOKENS = re.compile(rf"(?P<comment>#[^\n]*)|{_STRINGS}|[\w$]+|[^\s\w$]")
+_DASH_TOKENS = re.compile(rf"(?P<comment>--[^\n]*|/\*.*?\*/)|{_STRINGS}|[\w$]+|[^\s\w$]", re.S)
+_DEFINING_WORDS = frozenset(
+    (
+        *("function", "def", "class", "fn", "func", "interface", "type", "struct", "enum", "const", "let", "var"),
+        *("trait", "impl", "module", "sub", "proc", "table"),
+    )
+)
+_CLOSERS = {"{": "}", "(": ")", "[": "]"}
 
 
 def save_anchors(connection: Connection, kind: str, subject: str, text: str, root: str, now: float) -> None:
@@ -86,3 +115,170 @@ def _find_existing_folder(path: str) -> str:
     while folder != os.path.dirname(folder) and not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     return folder
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAnchor:
+    """A symbol in a file, or the whole file, and the hash of its normalised code."""
+
+    path: str
+    symbol: str
+    hash: str
+
+
+def find_anchors(text: str, root: str) -> list[CodeAnchor]:
+    """Return the files of a project that a text names, with the symbols of these files that it names.
+
+    A file named without a symbol is only watched for its disappearance: some line of it changes every day.
+    """
+    anchors: dict[tuple[str, str], CodeAnchor] = {}
+    symbols = [next(filter(None, groups)) for groups in _SYMBOL.findall(text)]
+    for name in dict.fromkeys(_PATH.findall(text)):
+        path = os.path.join(root, name)
+        if not os.path.isfile(path):
+            continue
+        hashes = {symbol: hash_symbol(path, symbol) for symbol in dict.fromkeys(symbols) if symbol != name}
+        defined = {symbol: code_hash for symbol, code_hash in hashes.items() if code_hash != GONE}
+        for symbol, code_hash in (defined or {"": EXISTS}).items():
+            anchors[path, symbol] = CodeAnchor(path, symbol, code_hash)
+    return list(anchors.values())[:MAX_ANCHORS]
+
+
+def hash_symbol(path: str, symbol: str) -> str:
+    """Return the hash of a symbol's code, or of nothing but the existence of a file; GONE if it is not there."""
+    try:
+        if not symbol or os.path.getsize(path) > MAX_FILE_BYTES:
+            return EXISTS if os.path.isfile(path) else GONE
+        with open(path, encoding="utf-8", errors="replace") as file:
+            source = file.read()
+    except OSError:
+        return GONE
+    normalized = _normalize_python(source, symbol) if path.endswith((".py", ".pyi")) else None
+    if normalized is None:
+        normalized = _normalize_tokens(_tokenize(source, os.path.splitext(path)[1].lower()), symbol)
+    return hashlib.sha256(normalized.encode("utf-8", "replace")).hexdigest()[:16] if normalized else GONE
+
+
+def _normalize_python(source: str, symbol: str) -> str | None:
+    """Return the syntax tree of a definition without docstrings; empty if there is none, None if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    node = _find_definition(tree, symbol.split("."))
+    if node is None:
+        return ""
+    for inner in ast.walk(node):
+        body = getattr(inner, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and _is_text(body[0].value):
+            del body[0]
+    return ast.dump(node, annotate_fields=False)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _find_definition(tree: ast.AST, names: list[str]) -> ast.AST | None:
+    """Return the function, class or assignment of a name; a method is found by its own name too."""
+    for node in _iter_definitions(tree):
+        if names[0] not in _list_defined_names(node):
+            continue
+        definition = node if len(names) == 1 else _find_definition(node, names[1:])
+        if definition is not None:
+            return definition
+    return _find_definition(tree, names[-1:]) if len(names) > 1 and isinstance(tree, ast.Module) else None
+
+
+def _iter_definitions(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield definitions, outer ones first."""
+    for node in ast.walk(tree):
+        if node is not tree and isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+        ):
+            yield node
+
+
+def _list_defined_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _tokenize(source: str, extension: str) -> list[str]:
+    """Split code into tokens without comments, in a form that formatters do not change."""
+    pattern = _SLASH_TOKENS
+    if extension in _HASH_COMMENTS or not extension:
+        pattern = _HASH_TOKENS
+    elif extension in _DASH_COMMENTS:
+        pattern = _DASH_TOKENS
+    tokens: list[str] = []
+    for match in pattern.finditer(source):
+        token = match[0]
+        if match["comment"] is not None or token == ";":
+            continue
+        if token in ("}", ")", "]") and tokens and tokens[-1] == ",":
+            tokens.pop()  # a trailing comma is the formatter's choice, like quotes and semicolons
+        tokens.append(f'"{token[1:-1]}"' if token[0] in "'\"" and len(token) > 1 else token)
+    return tokens
+
+
+def _normalize_tokens(tokens: list[str], symbol: str) -> str:
+    """Return the tokens of a definition, up to the bracket that closes it; empty if there is none."""
+    name = symbol.rpartition(".")[2]
+    for place, token in enumerate(tokens):
+        if token != name or not _is_definition(tokens, place):
+            continue
+        end = _find_end(tokens, place + 1)
+        return " ".join(tokens[place:end])
+    return ""
+
+
+def _is_definition(tokens: list[str], place: int) -> bool:
+    previous = tokens[place - 1] if place else ""
+    following = tokens[place + 1] if place + 1 < len(tokens) else ""
+    if previous in _DEFINING_WORDS or (following in ("=", ":") and previous not in (".", "?")):
+        return True
+    if following != "(" or previous in (".", "new", "return", "=", "(", ","):
+        return False
+    closing = _skip_brackets(tokens, place + 1)  # a method: `name(arguments) {`
+    return "{" in tokens[closing : closing + 4]
+
+
+def _find_end(tokens: list[str], place: int) -> int:
+    """Return where a definition ends: after its block, or for one without a block where the next one begins."""
+    for position in range(place, len(tokens)):
+        if tokens[position] == "{":
+            return _skip_brackets(tokens, position)
+        if position > place and tokens[position] in _DEFINING_WORDS:
+            return position
+    return len(tokens)
+
+
+def _skip_brackets(tokens: list[str], place: int) -> int:
+    """Return the position after the bracket that closes the one at `place`."""
+    opening, closing, depth = tokens[place], _CLOSERS[tokens[place]], 0
+    for position in range(place, len(tokens)):
+        depth += (tokens[position] == opening) - (tokens[position] == closing)
+        if depth == 0:
+            return position + 1
+    return len(tokens)
+
+
+def read_revision(root: str) -> str:
+    """Return the commit that a project is at; empty outside git."""
+    return _run_git(root, "rev-parse", "HEAD")
+
+
+def is_ahead_of(root: str, revision: str) -> bool:
+    """Return whether the project is at a commit that follows this one, and not on a branch beside it."""
+    return bool(revision) and _run_git(root, "merge-base", revision, "HEAD") == revision
+
+
+def _run_git(root: str, *words: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

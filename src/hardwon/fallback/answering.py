@@ -10,7 +10,7 @@ import sys
 from time import monotonic, process_time, sleep, time
 
 from hardwon import claims, paths, pauses
-from hardwon.agents import load_payload_module, read_event, write_reply
+from hardwon.agents import load_agent, read_event, write_reply
 from hardwon.fallback import worker_start
 from hardwon.lessons.hook_replies import answer_prompt, deny_protected_call, open_index, refuse_decision, reply_to_event
 from hardwon.lessons.matching import get_pattern_timeout
@@ -66,11 +66,12 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
         and not _is_worker_listening(home)
         and worker_start.can_start(home, event.at)
     ):
+        # A session start has seconds to spare, and a typed decision can be carried out by the worker alone.
         _launch_worker(home, event.kind)
         wait_seconds = (
             WORKER_START_SECONDS
             if event.kind == "SessionStart"
-            else load_payload_module(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
+            else load_agent(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
         )
         while not (worker_answer := ask_worker(agent, kind, home, event_id, payload)) and monotonic() - started < min(
             wait_seconds, WORKER_START_SECONDS
@@ -114,6 +115,7 @@ def _launch_worker(home: str, kind: str) -> None:
 
 def _answer_from_manifest(event: Event, home: str) -> bytes:
     index = _open_manifest(home)
+    # A PreToolUse is recorded only if it is denied: what ran is reported by PostToolUse.
     filtered_event = (
         None if event.kind == "PreToolUse" or is_answered_by_hardwon(event) else _filter_event(event, home, index)
     )
@@ -237,6 +239,7 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
     """
     import fcntl
 
+    # Taken before the build, so that sources edited meanwhile count as not tried yet.
     deadline, fingerprint = monotonic() + seconds, _fingerprint_sources(home)
     try:
         lock = os.open(os.path.join(home, paths.BUILD_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
@@ -334,6 +337,7 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
     def raise_timeout(*_: object) -> None:
         raise TimeoutError
 
+    # CPU time and not wall time: on a busy machine a sound pattern would run into the limit.
     _signal.signal(_signal.SIGVTALRM, raise_timeout)
     _signal.setitimer(_signal.ITIMER_VIRTUAL, get_pattern_timeout(text))
     try:
@@ -346,6 +350,7 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 
 def _log_error(home: str, kind: str, error: Exception) -> None:
     """Log an error in one line, without the payload, which may be private."""
+    # The innermost frame, without importing `traceback`.
     trace, location = error.__traceback__, ""
     while trace:
         location = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"

@@ -42,6 +42,7 @@ def read_failed_starts(home: str) -> tuple[int, float]:
     """Return how many starts failed since the last that worked, and when the latest was."""
     try:
         path = os.path.join(home, STARTS_FILE)
+        # Each start appends a dot, and a worker that serves deletes the file: its size is the count.
         return os.path.getsize(path), os.path.getmtime(path)
     except OSError:
         return 0, 0.0
@@ -84,17 +85,20 @@ def launch_worker(home: str) -> int:
     paths.make_private_folder(os.path.dirname(log_path))
     with open(os.open(os.path.join(home, STARTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         file.write(".")
+    # fork and exec instead of `subprocess`, which is slow to import for a hook.
     command = [sys.executable, "-I", "-m", "hardwon.worker"]
     child = os.fork()
     if child:
         return child
     try:
         os.setsid()
+        # The worker must not keep a folder of the person busy.
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
         output = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for descriptor, standard in ((null, 0), (output, 1), (output, 2)):
             os.dup2(descriptor, standard)
+        # An inherited descriptor would keep a pipe of the agent open.
         os.closerange(3, 256)
         os.execve(command[0], command, build_environment(home))
     finally:

@@ -28,12 +28,12 @@ from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
 from hardwon.store.reflection_types import Evidence, Finding, SuggestedMemory
-from hardwon.text.excerpts import join_names, shorten_line, to_plain_line
+from hardwon.text.excerpts import shorten_line, to_plain_line
 from hardwon.text.similarity import find_negated_words, is_same_statement, tokenize
 
 PLAIN = "plain"
 MIN_FINDINGS, MAX_FINDINGS, TELLING_SCORE, MIN_SCORE = 2, 4, 0.5, 0.25
-MAX_WORKSTREAMS, MAX_LESSONS, MAX_SOURCE_LINES, MAX_RESUME_FILES = 5, 2, 3, 4
+MAX_WORKSTREAMS, MAX_LESSONS, MAX_SOURCE_LINES = 5, 2, 3
 MIN_LESSON_SCORE = 0.5  # minimum score of a correction listed here; a scan proposes weaker ones too
 FAILED_HEADING, OPEN_HEADING = "What failed and was ruled out", "Open ends"
 FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # menu items that have a section of their own
@@ -94,7 +94,11 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
     open_ends = draft_statements.drop_near_duplicates(
         [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
     )[: draft_statements.MAX_OPEN_ENDS]
-    failed = [*draft_statements.list_failures(facts), *_select_statements(findings, FAILED_EXPERIMENTS_ITEM)]
+    lessons = _suggest_lessons(story)
+    failed = [
+        *_drop_learned(draft_statements.list_failures(facts), lessons),
+        *_select_statements(findings, FAILED_EXPERIMENTS_ITEM),
+    ]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -103,7 +107,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         workstream=workstreams[0] if workstreams else "",
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
         summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
-        decisions=tuple(draft_statements.list_decisions(facts)),
+        decisions=tuple(_drop_remembered(draft_statements.list_decisions(facts), memories)),
         failed=tuple(draft_statements.drop_near_duplicates(failed)),
         open_ends=tuple(open_ends),
         resume=tuple(_build_resume(facts, described, open_ends)),
@@ -111,7 +115,7 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         because=because,
         findings=tuple(select_findings(findings)),
         memories=tuple(memories),
-        lessons=tuple(_suggest_lessons(story)),
+        lessons=tuple(lessons),
     )
 
 
@@ -121,6 +125,22 @@ def next_step(draft: Draft) -> str:
     if draft.made_by != PLAIN:
         return next((statement.text for statement in (*draft.open_ends, *draft.resume)), "")
     return next((statement.text for statement in draft.open_ends if statement.is_next_step), "")
+
+
+def _drop_remembered(decisions: Iterable[Statement], memories: Iterable[SuggestedMemory]) -> list[Statement]:
+    """Drop the decisions that are proposed as a memory, with the same words beside it."""
+    remembered = {(source.line, source.quote) for memory in memories for source in memory.evidence}
+    return [
+        decision
+        for decision in decisions
+        if not any((source.line, source.quote) in remembered for source in decision.evidence)
+    ]
+
+
+def _drop_learned(failures: Iterable[Statement], lessons: Iterable[SuggestedLesson]) -> list[Statement]:
+    """Drop the failures from which a lesson is suggested."""
+    learned_lines = {source.line for lesson in lessons for source in lesson.evidence}
+    return [failure for failure in failures if not any(source.line in learned_lines for source in failure.evidence)]
 
 
 def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement]:
@@ -149,7 +169,9 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
-    return f"{request} → {outcome}" if request and outcome and words else outcome or topic.request
+    if request and outcome and words:
+        return f"{request} → {outcome}"
+    return outcome or ("" if draft_statements.is_trivial_request(topic.request) else topic.request)
 
 
 def _find_branch(facts: SessionFacts) -> str:
@@ -180,7 +202,7 @@ def _get_area(path: str) -> str:
 def _build_resume(
     facts: SessionFacts, described: draft_statements.DescribedTopics, open_ends: Sequence[Statement]
 ) -> list[Statement]:
-    """Write the resume prompt: where the work stands, the first step, the files to look at."""
+    """Write the resume prompt: where the work stands, and the first step."""
     last = draft_statements.describe_last_work(described)
     statements = []
     if last:
@@ -198,13 +220,6 @@ def _build_resume(
             lead = "Then: "
         else:
             statements.append(Statement(f"Open: {statement.text}", statement.evidence))
-    edits = [
-        action for action in facts.recent_actions if action.kind == "changed" and not action.failed and action.paths
-    ]
-    paths = draft_statements.list_changed_paths(facts, reversed(edits))[:MAX_RESUME_FILES]
-    if paths:
-        evidence = draft_statements.cite_action(facts, edits[-1])
-        statements.append(Statement(f"Look at {join_names(paths, MAX_RESUME_FILES)}", evidence))
     return statements
 
 
@@ -282,14 +297,14 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
         (candidate for candidate in find_episodes(story.steps) if candidate.score >= MIN_LESSON_SCORE),
         key=lambda candidate: -candidate.score,
     )
-    lessons = [_build_lesson(story, candidate) for candidate in episodes]
-    return [
-        candidate
-        for candidate in lessons
-        if candidate.problem[:_COMPARED_CHARS] not in candidate.solution
-        and candidate.solution[:_COMPARED_CHARS] not in candidate.problem
-        if not _NO_LESSON.search(candidate.problem) and not candidate.solution.endswith("?")
-    ][:MAX_LESSONS]
+    lessons = dict[tuple[str, str], SuggestedLesson]()
+    for episode in episodes:
+        lesson = _build_lesson(story, episode)
+        problem_start, solution_start = lesson.problem[:_COMPARED_CHARS], lesson.solution[:_COMPARED_CHARS]
+        repeats_itself = problem_start in lesson.solution or solution_start in lesson.problem
+        if not repeats_itself and not _NO_LESSON.search(lesson.problem) and not lesson.solution.endswith("?"):
+            lessons.setdefault((lesson.problem, lesson.solution), lesson)
+    return list(lessons.values())[:MAX_LESSONS]
 
 
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:

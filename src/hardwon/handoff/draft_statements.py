@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -14,13 +14,18 @@ from hardwon.distil.failure_fixes import (
     describe_failure,
     find_failure_fixes,
     find_standing_failures,
+    find_told_failure,
+    is_other_form,
     is_said_to_pass,
+    is_style_check,
 )
 from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
+from hardwon.distil.summaries import has_work
 from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.distil.turn_facts import is_inline_script
 from hardwon.handoff import transcript_story
 from hardwon.handoff.transcript_story import Exchange, Story
+from hardwon.shell.failures import classify_line
 from hardwon.store.reflection_types import Evidence
 from hardwon.text.excerpts import (
     format_times,
@@ -38,7 +43,7 @@ MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
-_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CHECKS, _MAX_CAUSES = 8, 5, 8, 1, 3
+_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CAUSES = 8, 5, 8, 3
 _MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
@@ -50,7 +55,10 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 _MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
+_MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
+_OBJECTS = re.compile(r"\b(?:no|not|instead|never|use|should|need|already|wrong|because|first|only)\b|n'?t\b", re.I)
 # An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
 # "let's do 2", "option b": only the question before says what was picked.
@@ -66,6 +74,7 @@ _KEEPS_GOING = re.compile(
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
+_STARTS_BACK = re.compile(r"\W*(?:it|this|that|these|those|they|which)\b", re.I)  # a remark on what was said before
 _POINTS_BACK = re.compile(r"\b(?:it|this|that|these|those|them)\b", re.I)
 # Request words that name nothing; the remaining words say what the request is about.
 _GENERIC_TEXT = """
@@ -109,6 +118,7 @@ _OPENER = re.compile(
     r"|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
     re.I,
 )
+_FRAGMENT = re.compile(r"[a-z]+,? ")
 # "Core execution and correctness." has none, so it is a heading.
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|can|can't|will|does|do|did|should|must|need|no|not|now|i|we|it|you|found|made"
@@ -120,20 +130,26 @@ _VERB = re.compile(
 _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
-    r"|great|perfect|yes|yep|short answer|analysis"
-    r"|I(?:'ve| have)? (?:completed|finished|done) (?:the|your|this|that|all)(?: \w+)? (?:request|task|work)s?"
-    r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))\b",
+    r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
+    r"|great|perfect|(?:yes|yep|no)\W*$|short answer|analysis|[^.]*\b(?:pre-?existing|unrelated to)"
+    r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
+    r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,
 )
 _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|next,? I)\b|^(?:now )?(?:\w+ing)\b", re.I)
-_TRANSITORY = re.compile(r"\bready\b|\btry (?:it |this )?again\b|\bwhenever\b", re.I)  # holds only at that moment
+_TRANSITORY = re.compile(
+    r"\bready\b|\b(?:try|run) (?:\w+ ){0,4}again\b|\bwhenever\b", re.I
+)  # holds only at that moment
 # Commands that make or move commits, so that the last reported hash may be outdated.
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _FENCE = re.compile(r"```\w*")
+_SINGLE_TEST = re.compile(r"::\w|\s(?:-k|-t|-run|--grep|--filter|--testNamePattern)[ =]")
+_REPORTS_FAULT = re.compile(
+    r"\b(?:fail|error|bug|broke|crash|issue|problem|wrong|fix|why|regress|flak)|n't work|\bnot work", re.I
+)
+_ASKS_CAUSE = re.compile(r"\b(?:why|how come|what (?:caused|causes)|warum|wieso)\b", re.I)
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 _NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
-_TRACE_FRAME = re.compile(r"at \S+ \(|File \"|\d+ \| ")  # a stack frame, which gives no reason
-_EMPTY_REASON = re.compile(r"(?:error\W*)?(?:usage\W*)?(?:exit code \d+)?", re.I)  # names no cause
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 # The result of AskUserQuestion: "question"="answer".
@@ -233,9 +249,10 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
 
 
 def _is_pasted(prompt: Step | None) -> bool:
-    """Return whether a short prompt is only terminal output: it shows how the request before turned out."""
-    is_short = prompt is not None and len(prompt.text) <= transcript_story.MAX_TYPED_CHARS
-    return is_short and not transcript_story.get_spoken_sentences(prompt)
+    """Return whether a prompt is only terminal output: it shows how the request before turned out."""
+    if prompt is None or len(prompt.text) > transcript_story.MAX_TYPED_CHARS:
+        return prompt is not None and transcript_story.is_pasted_line(prompt.text)
+    return not transcript_story.get_spoken_sentences(prompt)
 
 
 def _weigh_action(action: ToolAction) -> int:
@@ -251,8 +268,11 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
         return (read_plan_title(plan.content), plan) if plan else ("", None)
     text = _SEVERITY.sub("", exchange.prompt.text)
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
-    # A prompt too long to be typed is a task description: its first sentences say what it is about.
-    sentences = sentences or split_sentences(text[:3_000])
+    # A prompt too long to be typed is a task description, or words typed before pasted text: its beginning says what
+    # it is about.
+    if not sentences:
+        beginning = next((part for part in text.split("\n\n") if not is_trivial_request(part.strip())), text)
+        sentences = split_sentences(beginning[:3_000])
     candidates = [
         line
         for line in sentences[:12]
@@ -327,17 +347,19 @@ def list_topics(described: DescribedTopics) -> list[Statement]:
 
 
 def describe_last_work(described: DescribedTopics) -> Statement | None:
-    """Describe the last work and its outcome; None if nobody asked for anything."""
-    finished = [(topic, statement) for topic, statement in described if topic.weight > 1 and " → " in statement.text]
-    changes = [statement for topic, statement in finished if topic.has_changes]
-    statements = changes or [statement for _, statement in finished or described]
+    """Describe the last work and its outcome; None if nothing has one."""
+    worked = [(topic, statement) for topic, statement in described if topic.weight > 1]
+    changes = [statement for topic, statement in worked if topic.has_changes]
+    statements = changes or [statement for _, statement in worked or described]
     return statements[-1] if statements else None
 
 
 def describe_topics(facts: SessionFacts) -> DescribedTopics:
-    """Describe each topic that is worth telling, in order."""
+    """Describe each topic with its outcome, in order; a request without one is told by the topic or an open end."""
+    if not has_work(facts.turns):
+        return []
     described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics if is_worth_telling(topic)]
-    return [(topic, statement) for topic, statement in described if statement.text]
+    return [(topic, statement) for topic, statement in described if statement]
 
 
 def is_worth_telling(topic: Topic) -> bool:
@@ -345,8 +367,10 @@ def is_worth_telling(topic: Topic) -> bool:
     return topic.has_changes or not topic.request.startswith("/")
 
 
-def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement:
+def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     outcome = describe_outcome(facts, topic)
+    if not outcome.text:
+        return None
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
     parts = [part for part in (quote_text(topic.request, 160), outcome.text) if part]
     return Statement(" → ".join(parts), (*evidence, *outcome.evidence))
@@ -362,7 +386,7 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
     exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
-    commits = phrasing.list_commits(actions)
+    commits = [entry for entry in phrasing.list_commits(actions) if not _is_of_earlier_topic(facts, topic, entry[1])]
     if commits:
         action, commit = commits[-1]
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
@@ -371,9 +395,18 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         return Statement("")
     working = [number for number in exchanges if facts.actions_by_turn[number]]
     for number in dict.fromkeys((*working[-1:], topic.last)):
-        if closing := _find_closing_statement(facts, number):
+        if closing := _find_closing_statement(facts, number, topic.request):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
     return _describe_changes(facts, actions)
+
+
+def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: check_results.Commit) -> bool:
+    """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
+    number = facts.topics.index(topic)
+    stems = _find_stems(commit.subject)
+    if number == 0 or stems & _find_stems(topic.request):
+        return False
+    return len(stems & _find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
 
 
 def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Statement:
@@ -386,7 +419,7 @@ def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Sta
 
 
 def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
-    """List commits, pull requests, files and checks that `told_text` does not mention yet."""
+    """List commits and pull requests that `told_text` does not mention yet, and the check that holds at the end."""
     commits = phrasing.list_commits(facts.actions)
     commit_statements = [
         Statement(
@@ -404,11 +437,11 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
         Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request))
         for pull_request, action in list(pull_requests.items())[-2:]
     ]
-    changes = _describe_changes(facts, facts.actions)
-    statements += [Statement(f"C{changes.text[1:]}", changes.evidence)] if changes.text else []
-    checks = {action.label: action for action in facts.actions if action.kind == "check"}
-    passed_checks = [action for action in checks.values() if not action.failed and action.tally][-_MAX_CHECKS:]
-    return statements + [_describe_passed_check(facts, action) for action in passed_checks]
+    last_edit = max((index for index, action in enumerate(facts.actions) if action.kind == "changed"), default=-1)
+    final_checks = [action for action in facts.actions[last_edit + 1 :] if action.kind == "check" and action.tally]
+    # One test that passes says little about the project.
+    passed_checks = [action for action in final_checks if not action.failed and not _SINGLE_TEST.search(action.label)]
+    return statements + [_describe_passed_check(facts, action) for action in passed_checks[-1:]]
 
 
 def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, check_results.Commit] | None:
@@ -431,40 +464,51 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not path.startswith(("/", "~", "..")) and ":" not in path]
 
 
-def _find_closing_statement(facts: SessionFacts, number: int) -> Statement | None:
-    """Return the sentence of the exchange's last message that tells the outcome.
+def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:
+    """Return the sentence of the exchange's last message that tells the outcome; None if none says enough.
 
-    Answers often open with agreement or praise, so a sentence that names something is preferred.
+    Answers often open with agreement or praise, so a sentence that names something is preferred. After an edit, what
+    was done comes first; "why" is answered by a cause; any other answer is told by its first sentence.
     """
     message = _unwrap_json(facts.turns[number].final_message)
-    sentences = split_sentences(phrasing.strip_opener(message)[:4_000])
-    candidates = [
-        line
-        for line in sentences
-        if is_informative(line) and " " in line and not line.endswith(("?", ":")) and not _OPENER.match(line)
-    ]
     if message.rstrip().endswith(":"):
         return None  # the agent was about to go on, and the work was interrupted
-    results = frozenset(phrasing.find_results(message))
-    # A line without a full stop is a heading or an option, unless it tells what was done.
+    sentences = split_sentences(message[:4_000])
+    if request.endswith("?") and 0 < len(sentences) <= 2 and sentences[0].endswith((".", "!")):
+        return _quote_agent(facts, shorten_line(sentences[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
+    has_changes = any(action.kind in ("changed", "saved") for action in facts.actions_by_turn[number])
+    results = frozenset(phrasing.find_results(message)) if has_changes else frozenset[str]()
+    causes = frozenset(phrasing.find_causes(message)) if _ASKS_CAUSE.search(request) else frozenset[str]()
     candidates = [
-        line for line in candidates if line in results or (line.endswith((".", "!", "…")) and _VERB.search(line))
+        line
+        for line in split_sentences(phrasing.strip_opener(message)[:4_000])
+        if line in results or line in causes or (_is_complete_sentence(line) and not _STARTS_BACK.match(line))
     ]
-    if not candidates:
+    candidates = [line for line in candidates if not _VAGUE.match(line)]
+    candidates = [line for line in candidates if line in causes or len(find_topic_words(line)) >= 3]
+    candidates = [line for line in candidates[:6] if line not in causes] + [
+        line for line in candidates if line in causes
+    ]
+    candidates.sort(key=lambda line: (line not in causes, line not in results))
+    if not candidates or not _is_telling(candidates[0], results):
         return None
-    naming = [line for line in candidates[:6] if not _VAGUE.match(line) and len(find_topic_words(line)) >= 3]
-    naming.sort(key=lambda line: line not in results)  # what was done comes before how it looks
-    naming = naming or [line for line in candidates if not _VAGUE.match(line)]
-    is_telling = bool(naming) and (
-        naming[0] in results
-        or "`" in naming[0]
-        or bool(_SAVING.search(naming[0]))
-        or len(find_topic_words(naming[0])) >= _MIN_TELLING_WORDS
-    )
-    if not is_telling and _describe_changes(facts, facts.actions_by_turn[number]).text:
-        return None  # "All green." or "The list has three parts." says less than the changed files
-    line = shorten_line((naming or candidates)[0], MAX_LINE_CHARS)
-    return _quote_agent(facts, line, facts.exchanges[number : number + 1])
+    return _quote_agent(facts, shorten_line(candidates[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
+
+
+def _is_complete_sentence(line: str) -> bool:
+    """Return whether a line is a statement, not a heading, an option, a question or the start of a list."""
+    is_ended = line.endswith((".", "!", "…", "。")) and is_informative(line) and " " in line
+    # A sentence begins with a capital or a name: "src/kite.py: …".
+    is_ended = is_ended and not _FRAGMENT.match(line)
+    # A heading such as "Core execution and correctness." is short.
+    has_verb = len(line.split()) >= _MIN_SENTENCE_WORDS or bool(_VERB.search(line))
+    return is_ended and has_verb and not _OPENER.match(line)
+
+
+def _is_telling(line: str, results: Container[str]) -> bool:
+    """Return whether a closing sentence names enough; "I verified it." does not."""
+    has_name = "`" in line or bool(_SAVING.search(line))
+    return has_name or len(find_topic_words(line)) >= (4 if line in results else _MIN_TELLING_WORDS)
 
 
 def _unwrap_json(message: str) -> str:
@@ -507,11 +551,14 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
     """List sentences in which the agent explains why something failed."""
     causes = [
         Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
-        for exchange in facts.exchanges
+        for exchange, turn in zip(facts.exchanges, facts.turns, strict=True)
         for step in exchange.steps
         if step.kind == "agent" and phrasing.is_failure_cause(step.text)
         for line in phrasing.find_causes(step.text)
-        if phrasing.is_failure_cause(line)
+        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line)
+        # What the agent thought on the way counts less than its answer.
+        if step.text in turn.final_message
+        or phrasing.is_root_cause(line, has_fault=_REPORTS_FAULT.search(turn.prompt) is not None)
     ]
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
@@ -538,16 +585,17 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
 
 def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:
     """Yield the person's answer to a question, or their words when they refused a call."""
-    is_reason = len(find_topic_words(step.refused)) >= _MIN_REASON_WORDS and not step.refused.rstrip().endswith("?")
-    if step.kind == "result" and is_reason:
+    is_question = step.refused.rstrip().endswith("?")
+    has_reason = len(find_topic_words(step.refused)) >= _MIN_REASON_WORDS and bool(_OBJECTS.search(step.refused))
+    if step.kind == "result" and has_reason and not is_question:
         yield Statement(
             f"You refused a call: {quote_text(step.refused, MAX_LINE_CHARS)}", cite_step(facts, step, step.refused)
         )
     elif step.kind == "result" and "answered your question" in step.text[:200]:
         for question, answer in _QUESTION_ANSWER.findall(step.text)[:3]:
-            yield Statement(
-                f"{shorten_line(question, 140)} You: {quote_text(answer, 120)}", cite_step(facts, step, answer)
-            )
+            text = f"{shorten_line(question, 140)} You: {quote_text(answer, 120)}"
+            if not answer.endswith("?"):
+                yield Statement(text, cite_step(facts, step, answer))
 
 
 def list_failures(facts: SessionFacts) -> list[Statement]:
@@ -558,41 +606,36 @@ def list_failures(facts: SessionFacts) -> list[Statement]:
             fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
     # A failing test followed by an edit is normal work. It is worth listing after several attempts, or if an error says
     # why.
-    groups = [
-        group
-        for group in fixes_by_label.values()
-        if (not group[0].edits and _find_reason(group[0].shown_failure))
-        or (len(group[0].failed_actions) > 1 and _NAMES_ERROR.search(_find_reason(group[0].failed_actions[0])))
-    ]
+    groups = [group for group in fixes_by_label.values() if _is_worth_listing(group)]
     groups.sort(key=lambda group: -sum(len(fix.failed_actions) for fix in group))
     selected = sorted(groups[:_MAX_FAILURES], key=lambda group: group[0].failed_actions[0].call.at)
     return [_describe_fix(facts, group) for group in selected]
 
 
+def _is_worth_listing(group: Sequence[FailureFix]) -> bool:
+    failing, worked = find_told_failure(group), group[-1].worked
+    reason = describe_failure(failing)
+    if not group[0].edits:  # without another form of the command there is nothing to learn
+        return bool(reason) and worked is not None and is_other_form(failing.label, worked.label)
+    # An edit does not mend a missing program or a wrong folder.
+    is_of_code = classify_line(reason) not in ("environment", "interface", "path")
+    attempts = [action for fix in group for action in fix.failed_actions if action.label == failing.label]
+    return len(attempts) > 1 and is_of_code and not is_style_check(failing.label) and bool(_NAMES_ERROR.search(reason))
+
+
 def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement:
-    failing, worked = group[0].shown_failure, group[-1].worked
-    assert worked, "only what was put right comes here"
-    reason = _find_reason(failing)
     paths = phrasing.list_files_modified([action for fix in group for action in fix.edits])
-    attempts = [action for fix in group for action in fix.failed_actions]
-    if failing.label != attempts[0].label:
-        attempts = [action for action in attempts if action.label == failing.label]
-    count = len(attempts)
-    text = f"`{shorten_line(failing.label, 90)}` failed{format_times(count)}"
-    text += f": {shorten_line(reason, 160)}" if reason else ""
+    failing, worked = find_told_failure(group), group[-1].worked
+    assert worked, "only what was put right comes here"
+    reason = describe_failure(failing)
+    count = sum(action.label == failing.label for fix in group for action in fix.failed_actions)
+    text = f"`{shorten_line(failing.label, 90)}` failed{format_times(count)}: {shorten_line(reason, 160)}"
     if paths:
         text += f"; passed after editing {join_names(map(phrasing.shorten_path, paths), 3)}"
-    elif worked.label != failing.label:
-        text += f"; `{shorten_line(worked.label, 90)}` worked"
     else:
-        text += "; then it worked"
+        text += f"; `{shorten_line(worked.label, 90)}` worked"
     error_line = check_results.find_error_line(failing.text, is_shell=True)
     return Statement(text, (*cite_action(facts, failing, error_line), *cite_action(facts, worked)))
-
-
-def _find_reason(failing: ToolAction) -> str:
-    reason = describe_failure(failing)
-    return "" if _TRACE_FRAME.match(reason) or _EMPTY_REASON.fullmatch(reason) else reason
 
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:
@@ -706,6 +749,7 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
         for number in numbers
         for step in find_next_steps(_unwrap_json(facts.turns[number].final_message))
         if not is_unfinished(facts) or step.is_firm or step.is_offer  # later requests supersede the other steps
+        if number == last or not _TRANSITORY.search(step.text)
         if (statement := _cite_next_step(facts, step, number))
     ]
     return drop_near_duplicates(statements)[:4]
@@ -759,7 +803,7 @@ def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
     statements = list[Statement]()
     for failure in standing_failures:
         action = failure.failed_actions[-1]
-        reason = _find_reason(action)
+        reason = describe_failure(action)
         if reason and not _SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
             text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
             statements.append(Statement(text, cite_action(facts, action, reason)))

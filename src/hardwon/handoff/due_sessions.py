@@ -20,7 +20,7 @@ from hardwon.handoff.idle_sessions import (
     select_due_sessions,
 )
 from hardwon.privacy.prompt_text import has_sensitive_word
-from hardwon.store import reflections, sessions, set_up, turns
+from hardwon.store import reflections, sessions, turns
 from hardwon.store.db import Connection
 from hardwon.types import Turn, replace
 
@@ -75,7 +75,7 @@ def find_sessions_due_for_reflection(
     """
     if not values["autoReflect"]:
         return []
-    set_up_at, sensitive_words = set_up.read_time(connection), values.get("sensitiveWords", ())
+    set_up_at, sensitive_words = sessions.read_set_up_time(connection), values.get("sensitiveWords", ())
     decisions = _read_decisions(connection)
     queued_sessions = [
         entry.session for entry in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())

@@ -28,7 +28,7 @@ from hardwon.shell import failures, working_commands
 from hardwon.shell.habits import list_first_words
 from hardwon.store.reflection_types import Finding, PastHandoff, ReflectionContext
 from hardwon.text.characters import format_count
-from hardwon.text.excerpts import format_times, is_informative, join_names, shorten_line, split_sentences, to_plain_line
+from hardwon.text.excerpts import format_times, is_informative, shorten_line, split_sentences, to_plain_line
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from hardwon.types import EDIT_TOOLS
 
@@ -43,7 +43,6 @@ _MIN_HABIT_RUNS, _MIN_HABIT_SESSIONS, _MAX_HABITS = 3, 5, 3
 _FRESH_SECONDS = 14 * 86_400.0  # after two weeks the next steps of a handoff are out of date
 _MIN_FOLLOWED_SHARE = 0.25  # a plan counts as followed if the session has this share of its words
 _MIN_PLAN_WORDS = 4
-_MAX_AREAS = 3
 _MIN_DOUBTED_WORDS = 2  # an objection must share this many words with the memory
 
 _POINTS_BACK = re.compile(r"(?:this|it|that|these|those|they|which)\b", re.I)
@@ -268,7 +267,9 @@ def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Fin
             continue
         sentences = get_spoken_sentences(exchange.prompt)
         for index, line in enumerate(sentences):
-            if exchange.prompt and has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line):
+            # "Can we add a flag, so that we can test it later?" asks for work now.
+            is_postponed = has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line) and not line.endswith("?")
+            if exchange.prompt and is_postponed:
                 text = f"Put off by the person: “{shorten_line(_join_previous(sentences, index), _MAX_CHARS)}”"
                 evidence = (quote_step(story, exchange.prompt, line),)
                 findings.append(Finding("not done", text, 0.7, "workstream", evidence))
@@ -391,44 +392,6 @@ def _end_line(text: str) -> str:
     return line if line.rstrip("\"'`*)").endswith((".", "!", "?", "…", ":")) else f"{line}."
 
 
-def detect_unmentioned_files(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """Detect changed folders that neither the person nor the agent's answers mention."""
-    exchanges = split_exchanges(story)
-    prompts = [exchange.prompt.text for exchange in exchanges if exchange.prompt]
-    conversation = " ".join([*prompts, *map(get_final_message, exchanges)]).lower()
-    changed_files = _list_changed_files(story)
-    committed = (path for files in past.commits for path in files if _is_handwritten(path))
-    areas: dict[str, list[str]] = {}
-    for path in (*changed_files, *committed):
-        areas.setdefault("/".join(os.path.dirname(path).split("/")[:2]) or ".", []).append(path)
-    unmentioned = {area: paths for area, paths in areas.items() if not _is_mentioned(area, paths, conversation)}
-    steps = [changed_files[path] for paths in unmentioned.values() for path in paths if path in changed_files]
-    if steps and len(unmentioned) < len(areas):
-        described = [f"{area} ({join_names(map(os.path.basename, paths), 2)})" for area, paths in unmentioned.items()]
-        text = f"Changed, but no one said so: {join_names(described, _MAX_AREAS)}"
-        evidence = tuple(quote_step(story, step, step.path) for step in steps[:_MAX_AREAS])
-        yield Finding("files not noted", text, min(0.35 + 0.05 * len(unmentioned), 0.55), "workstream", evidence)
-
-
-def _list_changed_files(story: Story) -> dict[str, Step]:
-    """Return the project files that a call changed, by relative path, each with its first call."""
-    top = f"{story.project or story.cwd}/"
-    changed_files: dict[str, Step] = {}
-    for call, result in pair_calls(story).values():
-        if call.tool in EDIT_TOOLS and call.path.startswith(top) and not (result and result.failed):
-            changed_files.setdefault(call.path[len(top) :], call)
-    return changed_files
-
-
-def _is_mentioned(area: str, paths: list[str], conversation: str) -> bool:
-    names = [os.path.basename(path).split(".")[0] or os.path.basename(path) for path in paths]
-    return any(name.lower() in conversation for name in (*names, *([os.path.basename(area)] if area != "." else ())))
-
-
-def _is_handwritten(path: str) -> bool:
-    return not path.endswith((".lock", ".sum", ".snap")) and "lock" not in os.path.basename(path)
-
-
 def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[Finding]:
     """Detect a memory that the agent read, the person contradicted, and nobody changed."""
     exchanges = split_exchanges(story)
@@ -510,7 +473,7 @@ MENU = (
     MenuItem("dependencies discovered", "graph", "work found to wait for other work"),
     MenuItem("peer messages", "graph", "what another agent said that bears on the work and no page holds"),
     MenuItem("code health", "graph", "files or folders that the session made harder to find one's way in"),
-    MenuItem("files not noted", "graph", "folders changed and never spoken of", detect_unmentioned_files),
+    MenuItem("files not noted", "graph", "folders changed and never spoken of"),
     MenuItem("memory hits without writes", "graph", "memories that a person spoke against", detect_doubted_memories),
     MenuItem("tone", "person", "a person who became terse, tired or puzzled, and what set it off"),
     MenuItem("time of day", "person", "decisions made late at night that deserve a second look"),

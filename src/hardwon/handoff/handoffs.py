@@ -31,6 +31,7 @@ HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
 # Prefixes of lines in a resume prompt. Something else may have been asked after the last change.
 LAST_LEAD, LAST_CHANGE_LEAD, FIRST_LEAD = "Last: ", "Last change: ", "First: "
+ASKED_LEAD = "asked: "  # before a topic of which nothing came yet
 NO_TOPIC = "A session without a request"
 SAID_LEAD = "Said: "  # introduces the person's own words after a proposed memory
 SAID_PATTERN = re.compile(rf" {SAID_LEAD}“[^“”]*”$")
@@ -130,6 +131,8 @@ def summarise_resume(page: HandoffPage) -> tuple[str, str]:
     step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
     last_line = next((line for line in lines if line.startswith((LAST_LEAD, LAST_CHANGE_LEAD))), "")
     last = last_line.removeprefix(LAST_LEAD).removeprefix(LAST_CHANGE_LEAD)
+    if step and not last:
+        return f"{ASKED_LEAD}{page.topic}", step  # nothing came of it yet
     if not last and not step:
         # A person or an agent wrote it in their own words.
         step = " ".join(line for line in lines if not line.startswith("Confidence: "))

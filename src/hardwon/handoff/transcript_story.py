@@ -47,7 +47,8 @@ _MAX_JSON_DEPTH = 4  # nesting of JSON strings inside JSON strings
 _REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
 # Shell prompts, logs, diffs, review findings, and text that starts with an address or a position.
 _PASTED_LINE = re.compile(
-    r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
+    r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|(?:\(\w+\) )?\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
+    r"|(?:env )?[A-Z][A-Z_]+=\S+ |(?:\w+ ){0,3}error:|fail(?:ed)?\s+\S+[/.]\S"
     r"|(?:error|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)\b"
     r"|(?![\w“‘])[^\x00-\x7f]",
     re.I,
@@ -295,6 +296,11 @@ def get_spoken_sentences(step: Step | None) -> list[str]:
     lines = [_LOG_TAIL.sub("", line) for line in step.text.splitlines()]
     typed = "\n".join(line for line in lines if not _PASTED_LINE.match(line.lstrip()))
     return [sentence for sentence in split_sentences(typed) if not _PASTED_LINE.match(sentence)]
+
+
+def is_pasted_line(text: str) -> bool:
+    """Return whether a text begins like terminal output, a log, a diff or a review."""
+    return _PASTED_LINE.match(text.lstrip()) is not None
 
 
 def has_match(pattern: re.Pattern[str], sentence: str) -> bool:

@@ -21,7 +21,7 @@ from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_p
 from hardwon.lessons.manifest import BuildResult
 from hardwon.lessons.pattern_search import PatternCache
 from hardwon.store import db
-from hardwon.store.injections import count_by_lesson
+from hardwon.store.efficacy import count_by_lesson
 from hardwon.store.transcripts import iter_ended_calls
 from hardwon.types import STATUSES
 

@@ -70,6 +70,7 @@ class MCPServer:
 
     def serve(self, requests: BinaryIO, replies: BinaryIO) -> None:
         """Answer each line until the agent closes its end."""
+        # A longer line comes in pieces, none of which is JSON: the agent gets an error and the server goes on.
         while line := requests.readline(MAX_LINE_BYTES):
             reply = self.answer_line(line)
             if reply is None:
@@ -99,6 +100,7 @@ class MCPServer:
             # A reply is no request: this server asks for nothing.
             is_reply = isinstance(message, dict) and ("result" in message or "error" in message)
             return None if is_reply else _build_error(None, INVALID_REQUEST, "this is no request")
+        # A notification, such as `notifications/initialized`: the protocol forbids an answer.
         if "id" not in message:
             return None
         parameters = message.get("params")
@@ -110,6 +112,7 @@ class MCPServer:
 
     def _answer_request(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         if method == "initialize":
+            # The server answers with the version asked for, or with its newest, and the client decides.
             wanted = parameters.get("protocolVersion")
             return {
                 "protocolVersion": wanted if wanted in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[-1],
@@ -125,6 +128,8 @@ class MCPServer:
             arguments = parameters.get("arguments")
             if not isinstance(parameters.get("name"), str) or not isinstance(arguments, dict | None):
                 raise RequestError(INVALID_PARAMS, "tools/call needs a name, and arguments as an object")
+            # A failed tool is a result with `isError`, which the model reads; a protocol error would only reach the
+            # client.
             text, is_error = self._call_tool(parameters["name"], arguments or {})
             return {"content": [{"type": "text", "text": text}], "isError": is_error}
         raise RequestError(METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
@@ -193,6 +198,7 @@ def _build_error(request_id: Any, code: int, message: str) -> dict[str, Any]:
 
 def run_server(home: str, folder: str, *, all_projects: bool) -> None:
     """Serve on stdin and stdout; what else prints goes to stderr, since stdout is the protocol's."""
+    # A stray print of a library would break the protocol.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     MCPServer(home, folder, all_projects=all_projects).serve(sys.stdin.buffer, replies)

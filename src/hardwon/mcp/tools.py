@@ -15,7 +15,7 @@ from msgspec import Meta
 
 import hardwon.actions.lessons
 from hardwon import clock, projects
-from hardwon.actions.spool_draining import drain_spool
+from hardwon.actions import drain_spool
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs
 from hardwon.lessons import lookup
@@ -23,7 +23,7 @@ from hardwon.memories import memories
 from hardwon.search import indexing, query_scope, recalled_text, records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline
-from hardwon.store import briefs, db, documents
+from hardwon.store import db, documents, observations
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.types import Event, frozen
 
@@ -134,9 +134,10 @@ def get(
     offset: Annotated[int, Meta(ge=0, description="where to go on in one that was cut")] = 0,
     project: ProjectName = "",
 ) -> str:
-    """Read records by id: O observations, S summaries, P prompts, E events, L: lessons, M: memories, H: handoffs."""
+    """Read records by id: O observations, S summaries, P prompts, E events, L:slug lessons, M memories, H handoffs."""
     if offset and len(ids) > 1:
         raise UserError("offset works with one record only", "give one id")
+    # Models write 12 for O12 now and then.
     record_ids = [f"O{record_id}" if str(record_id).isdecimal() else str(record_id)[:300] for record_id in ids]
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
@@ -238,7 +239,7 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
         numbers = documents.find_project_numbers(connection, scope)
-        last_summaries = [item for number in numbers if (item := briefs.find_last_summary(connection, number))]
+        last_summaries = [item for number in numbers if (item := observations.find_last_summary(connection, number))]
         summaries = records.fetch_records(connection, context.home, [f"S{item['id']}" for item in last_summaries])
         folders = (documents.find_project_paths(connection, scope) or [scope]) if scope else [None]
         pages = [page for folder in folders if (page := handoffs.find_latest_page(connection, context.home, folder))]
@@ -279,6 +280,7 @@ def _resolve_scope(connection: db.Connection, context: ServerContext, project: s
 
 def _is_project_name(project: str, folder: str, name: str) -> bool:
     """Return whether a name means this project: it is empty, the project's name, or a path inside it."""
+    # Models pass the project's name or path along even if they need not.
     if name.strip() in ("", os.path.basename(project)):
         return True
     is_path = (os.sep in name or name in (".", "..")) and "\0" not in name

@@ -81,8 +81,11 @@ def _fill_parts(pattern: str, parts: dict[str, str]) -> str:
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of the table; "always" and "never" also match with two letters swapped or one left out."""
-    filled = _fill_parts(pattern, _read_parts())
+    """Compile a pattern of the table.
+
+    "Always" and "never" also match with two letters swapped or one left out, "I'm" and "I've" without apostrophe.
+    """
+    filled = re.sub(r"(I(?:\(\?:)?)'(?=m|ve|d)", r"\1'?", _fill_parts(pattern, _read_parts()))
     return re.compile(filled.replace("always", _ALWAYS).replace("never", _NEVER), re.I)
 
 
@@ -143,11 +146,15 @@ _SUPPOSES = _join_words(
     could_it i_think i_guess i_wonder not_sure seems? apparently according_to (?:it|he|she|they)_told error warning
     message comment button label tooltip placeholder title tweet headline test_case user_story as_a_user claude\.md
     agents\.md readme document i_don'?t can'?t cannot used_to called named example thinks? reviewer
-    section note_in err"""
+    section note_in err translate"""
 )
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
 _IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
 _CONSEQUENCE = re.compile(r",? so (?:please )?$", re.I)
+_CONTRASTS = re.compile(r"(?:not|no|never|only|don'?t|do not) ", re.I)
+_NAMES_SUBJECT = _compile(
+    r"(?!\W*(?:(?:{filler}|{task}|please|just|can|could|let'?s|i|you)\b))(?:[\w'/.-]+,? ){1,14}[\w'/.-]+, $"
+)
 _PRONOUN = re.compile(r"(?:\S+ ){0,3}(?:it|its|them|their|that)\b", re.I)
 _THIS = _join_words("""file function test pr branch commit change case one line method class page component endpoint
 step time part section table field screen button issue loop variable value query script run ticket task session
@@ -159,6 +166,7 @@ _AT_HAND = re.compile(
     r"|\b(?:always|never|ever|not|don'?t) (?:again )?(?!assume|claim|say)\w+ (?:it|this|that|them|these|those)\b",
     re.I,
 )
+_HERE = re.compile(r"\bhere\b", re.I)
 _FOR_NOW = re.compile(
     r"\b(?:for now|for the moment|(?<!remember )this time|just this once|until (?:i|you|we)|right now|never ?mind"
     r"|(?<!, )(?<!users )(?<!customers )yet"
@@ -233,13 +241,20 @@ def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.M
     matched = masked[start:]
     text_before = masked[: match.start()]
     # "The config is shared, so don't change it": what "it" stands for is in the clause before.
-    if _CONSEQUENCE.search(text_before) and _PRONOUN.match(matched):
+    is_consequence = _CONSEQUENCE.search(text_before) and _PRONOUN.match(matched)
+    # "React components as arrow functions, not classes": the clause before the comma says what the rule is about.
+    is_contrast = match.start() == start and _CONTRASTS.match(matched) and _NAMES_SUBJECT.match(text_before)
+    if is_consequence or is_contrast:
         start = 0
     # A reason is taken for granted, however unsure the person is about what follows from it.
     is_supposed = not _IS_REASON.search(text_before) and _SUPPOSED.search(text_before)
     if is_supposed or _UNFINISHED.search(matched):
         return ""
-    if (rule.is_fact and _FAULT.search(matched)) or (not rule.is_firm and _AT_HAND.search(matched)):
+    if rule.is_fact and _FAULT.search(matched):
+        return ""
+    # In a fact "here" is the project, in a wish it is the place that the work is at.
+    pointing_text = _HERE.sub("", matched) if rule.is_fact else matched
+    if not rule.is_firm and _AT_HAND.search(pointing_text):
         return ""
     statement = sentence[start:]
     if rule.type in ("project", "reference"):
@@ -254,7 +269,7 @@ def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.M
 _IS_PERSON = re.compile(r"^(?:I(?:'m| am| work| speak| live| know| have)|my)\b", re.I)
 _IS_WISH = _compile(
     r"^(?:to |not to |please |you (?:should|must|need)|I(?:'d| would)? (?:rather|prefer|like|want|hate)|(?:re-?)?{do}"
-    r"|{not}|only|stop|avoid|no)\b|\b(?:always|never|must(?:n't)?|don'?t|should)\b"
+    r"|{not}|only|stop|avoid|no|keine?|nie|niemals|immer)\b|\b(?:always|never|must(?:n't)?|don'?t|should)\b"
 )
 _IS_REFERENCE = _compile(r"\b{lies}")
 
@@ -269,7 +284,7 @@ def _guess_type(statement: str) -> str:
 
 # Words before and after a statement that are not part of it.
 _LEADING_WORDS = _compile(
-    r"^(?!no [a-z])(?:(?:{filler}|please|{lasts}|next time|for all future \w+|as a (?:general )?rule"
+    r"^(?!no [a-z])(?:(?:{filler}|please|bitte|{lasts}|next time|for all future \w+|as a (?:general )?rule"
     r"|let'?s|whatever you do"
     r"|you (?:should|must|need to|have to)"
     r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)"
@@ -279,6 +294,7 @@ _COMPLAINT = re.compile(r",? (?:yet|but|so why|and still) you\b.*$", re.I)
 _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
     "feedback": (
         (r"^(?:why (?:do|are) you (?:always |constantly )?|you )(?:keep|kept|continue|insist on) forgetting to ", ""),
+        (r"^you forgot to (.*?),? again\b", r"\1"),
         (r"^(?:why (?:do|are) you|you) (?:keep|kept|continue|insist on) (\w+ing)\b", r"Stop \1"),
         (r"^(?:why (?:do|are) you|you) (?:always|constantly)\b", "Do not"),
         (r"^why (?:are|do) (?:you|we) still (\w+ing)\b", r"Stop \1"),
@@ -291,6 +307,7 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
             "",
         ),
         (r"^not to\b", "Do not"),
+        (r"^never have to\b", "Never"),
         (r"^under no circumstances (?:should you |may you )?", "Never "),
         (r"^you (?:have (?:my|our) permission to|can|may)\b", "You may"),
         (r"^(?:would you mind )?not (\w+ing)\b", r"Stop \1"),
@@ -306,18 +323,18 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^(?:we|I) (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?(?: any)?\b", "Not wanted:"),
         (r"^(?:I|we) (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer\b", "Prefer"),
         (r"^my preference is\b", "Prefer"),
-        (r"^I(?:'d| would) (?:much )?rather\b", "The user would rather"),
+        (r"^I(?:'?d| would) (?:much )?rather\b", "The user would rather"),
         (r"^I (?:really )?(?:hate|dislike|don'?t like|can'?t stand) (?:it )?when (?:you|claude|the agent)\b", "Do not"),
         (r"^we (always|never)\b", r"\1"),
         (r"^I (?:really )?(like|love|want|expect|need|hate|dislike)\b", r"The user \1s"),
         (r"^(?:I'd|I would) like\b", "The user would like"),
         (r"^I always want\b", "The user always wants"),
-        (r"^I(?:'m| am)\b", "The user is"),
+        (r"^I(?:'?m| am)\b", "The user is"),
         (r"^I (?:don'?t|do not) like\b", "The user does not like"),
     ),
     "user": (
-        (r"^I(?:'m| am)\b", "The user is"),
-        (r"^I(?:'ve| have)\b", "The user has"),
+        (r"^I(?:'?m| am)\b", "The user is"),
+        (r"^I(?:'?ve| have)\b", "The user has"),
         (r"^I do\b", "The user does"),
         (r"^I (?:don'?t|do not)\b", "The user does not"),
         (r"^I ((?:always|never|usually|generally) )?(\w+?)(?=\s)", r"The user \1\2s"),
@@ -339,12 +356,29 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
 
 # After "The user …" the person is spoken of in the third person to the end of the sentence.
 _THIRD_PERSON = (
-    (r"\bI(?:'m| am)\b", "they are"),
+    (r"\b[Ii](?:'?m| am)\b", "they are"),
     (r"\bI was\b", "they were"),
-    (r"\bI\b(?!/)", "they"),
+    (r"\b[Ii]\b(?![/.])", "they"),
     (r"\b[Mm]y\b", "their"),
     (r"\bme\b", "them"),
 )
+
+
+_TIDIED = (
+    (re.compile(r"\bi\b(?![./'])"), "I"),
+    (re.compile(r",? (?:please|pls|plz)(?=,|\.?$)"), ""),
+    (re.compile(r"\. (?=ever\b)", re.I), ", "),
+)
+_SPELLED_APART = re.compile(
+    r"\b(?:(do|does|did|is|are|was|wo|ca|should|must|have|has)nt|([Ii])(m|ve|ll)|(that|there|what)s)\b"
+)
+
+
+def _spell_contraction(word: re.Match[str]) -> str:
+    """Return a contraction with the apostrophe that people leave out."""
+    if word[1]:
+        return f"{word[1]}n't"
+    return f"I'{word[3]}" if word[2] else f"{word[4]}'s"
 
 
 def rewrite_statement(memory_type: str, words: str) -> str:
@@ -356,5 +390,8 @@ def rewrite_statement(memory_type: str, words: str) -> str:
         for pattern, replacement in _THIRD_PERSON:
             text = re.sub(pattern, replacement, text)
     text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")
+    text = _SPELLED_APART.sub(_spell_contraction, text)
+    for tidied, replacement in _TIDIED:
+        text = tidied.sub(replacement, text)
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."

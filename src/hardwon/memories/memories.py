@@ -18,7 +18,7 @@ from hardwon import clock, paths
 from hardwon.errors import UserError
 from hardwon.memories import memory_files
 from hardwon.privacy.cleaning import clean_text
-from hardwon.store import approvals, rejections
+from hardwon.store import approvals, deletions
 from hardwon.store.db import Connection, transaction
 from hardwon.store.memories import get_memory, insert_memory, list_memories, record_memory_decision, update_memory_text
 from hardwon.text.characters import format_count, make_printable
@@ -81,7 +81,7 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
         if is_same_statement(text, page.text if page else other.text):
             state = {"candidate": "waits for a person", "active": "is known", "rejected": "was rejected"}[other.status]
             raise UserError(f"this {state} already, as memory {other.id}", f"hardwon memory show {other.id}")
-    if not statuses and rejections.is_rejected_memory(connection, text, project):
+    if not statuses and deletions.is_rejected_memory(connection, text, project):
         raise UserError("this was rejected already, and purged since", "a person adds it: hardwon memory add")
 
 
@@ -300,7 +300,7 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
     """Return what is wrong with the active memories: name, fault and fix for each."""
     faults, checked_pages = list[tuple[str, str, str]](), list[memory_files.MemoryPage]()
     for memory in list_memories(connection, "active", project=project):
-        name, page = f"M:{memory.id}", read_page(home, memory)
+        name, page = f"M{memory.id}", read_page(home, memory)
         if page is None:
             missing_file = (
                 "its file is gone, a link or too large: "
@@ -320,10 +320,10 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
             faults.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
         twin = next((other for other in checked_pages if is_same_statement(other.text, page.text)), None)
         if twin:
-            faults.append((name, f"it says what M:{twin.number} says", f"hardwon memory retire {memory.id}"))
+            faults.append((name, f"it says what M{twin.number} says", f"hardwon memory retire {memory.id}"))
         opposite = next((other for other in checked_pages if is_contradiction(page.text, other.text)), None)
         if opposite:
-            conflict = f"it and M:{opposite.number} speak against each other"
+            conflict = f"it and M{opposite.number} speak against each other"
             faults.append((name, conflict, f"hardwon memory retire {memory.id}, or retire {opposite.number}"))
         checked_pages.append(page)
     for page in list_unapproved_pages(connection, home, project):

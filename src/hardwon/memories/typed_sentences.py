@@ -38,7 +38,9 @@ _RULES_HEADING = re.compile(
 _FENCED_BLOCK = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
 _TAGGED_BLOCK = re.compile(r"<([a-z][\w-]{1,40})\b[^<>]{0,300}>.{0,2000}?</\1>", re.S | re.I)
 _UNCLOSED_TAG = re.compile(r"^\s{0,9}<[a-z][\w-]{1,40}\b[^<>]{0,300}>.*\Z", re.S | re.I | re.M)
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)\s+")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)\s+(?!(?:ever|period|never)\W*$)", re.I
+)
 
 
 def find_typed_sentences(prompt: str) -> Iterator[str]:

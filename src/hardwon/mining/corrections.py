@@ -18,6 +18,8 @@ from hardwon.mining.failed_commands import (
     Diagnosis,
     find_wrapper,
     is_started_otherwise,
+    list_parameters,
+    list_started_commands,
 )
 from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import MAX_INSPECTED_CHARS, MAX_QUOTE_LENGTH, Failure
@@ -78,6 +80,10 @@ def is_cure(
     A word that the error calls unknown is not part of the aim: a call of the same program and subcommand without it
     counts. Reading the help does not count, nor a call whose failure would not show, nor one that skips a check.
     """
+    if is_same_aim and call.tool == SHELL_TOOL and diagnosis.command:  # the same files may be given to any program
+        failing_parts = list_simple_commands(failing_call.command)
+        aim_words = _list_aim_words(word for part in failing_parts for word in part.words)
+        is_same_aim = any(aim_words & _list_aim_words(part.words) for part in list_simple_commands(call.command))
     has_aim = _avoids_named_word(diagnosis, call, error) or (is_same_aim and not diagnosis.is_pattern)
     if diagnosis.command and not has_aim and call.tool == SHELL_TOOL:
         is_unnamed_mistake = error.kind == "interface" and not diagnosis.word
@@ -86,6 +92,7 @@ def is_cure(
             or (is_unnamed_mistake and _respells_word(diagnosis.command, call.command))
             or bool(find_setup(failing_call, diagnosis, call))
         )
+    has_aim = has_aim or _mends_argument(failing_call, diagnosis, call)
     if not has_aim and not _takes_suggestion(failing_call, call, error):
         return False
     if (
@@ -93,11 +100,54 @@ def is_cure(
         # If the failure showed behind `|| true`, it would show here as well.
         or (_HIDES_FAILURE.search(call.command) and not _HIDES_FAILURE.search(failing_call.command))
         or (error.quote and error.quote in result)
-        # A pipe hides the exit code, so an empty result does not show that anything worked.
-        or (call.tool == SHELL_TOOL and "|" in call.command and not result.strip())
     ):
         return False
-    return not (call.tool == SHELL_TOOL and asks_for_help(call.command))
+    return shows_success(call, result)
+
+
+def shows_success(call: Step, result: str) -> bool:
+    """Return whether a successful call did something, and its failure would have shown."""
+    if call.tool != SHELL_TOOL:
+        return True
+    # A pipe hides the exit code, so an empty result does not show that anything worked.
+    is_hidden = "|" in call.command and not result.strip()
+    return not is_hidden and not asks_for_help(call.command)
+
+
+def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) -> bool:
+    """Return whether a call is the failing one but for the wrong word, which it lacks or has another name for.
+
+    Options, names and the order may differ no further; numbers and paths may.
+    """
+    failed = diagnosis.command
+    if failed is None or skips_check(failing_call, call) or _HIDES_FAILURE.search(call.command):
+        return False
+    if asks_for_help(call.command):
+        return False
+    if diagnosis.is_missing:
+        return is_started_otherwise(failed, call.command)
+    aim_words = _list_aim_words(failed.words[1:]) - {diagnosis.word}
+    for part in list_started_commands(diagnosis, call.command):
+        words = _list_aim_words(part.words[1:])
+        if diagnosis.word in words or not aim_words <= words:
+            continue
+        new_words = words - aim_words
+        is_left_out = not new_words and diagnosis.word.startswith("-")
+        if is_left_out or (len(new_words) == 1 and _is_respelled(diagnosis.word, new_words.pop(), "")):
+            return True
+    return False
+
+
+def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> bool:
+    """Return whether a call of the same tool has the parameter that was missing, or another one or name instead."""
+    if call.tool == SHELL_TOOL or call.tool != failing_call.tool or not diagnosis.word:
+        return False
+    if diagnosis.is_absent:
+        return diagnosis.word in list_parameters(call)
+    if diagnosis.word in list_parameters(failing_call):
+        return diagnosis.word not in list_parameters(call)
+    name, other_name = failing_call.content.partition("\n")[0], call.content.partition("\n")[0]
+    return name == diagnosis.word != other_name and _is_respelled(name, other_name, "")
 
 
 def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
@@ -113,6 +163,7 @@ def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool
     parts = list_simple_commands(call.command)
     if wrapper := find_wrapper(parts, diagnosis.program):
         parts = [*parts, wrapper]
+    parts = [*parts, *list_started_commands(diagnosis, call.command)]
     return any(_is_same_without_word(diagnosis, aim_words, part, error) for part in parts)
 
 
@@ -141,10 +192,12 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
         return is_same_program and diagnosis.word not in command.full_text and overlap >= _MIN_QUERY_OVERLAP
     if len(aim_words) > 1 and aim_words <= words:
         return True
-    if diagnosis.word in diagnosis.subcommand.split():
-        names = command.words[1:3]
-        return is_same_program and any(_is_respelled(diagnosis.word, name, error.text) for name in names)
-    return is_same_program and words.issuperset(diagnosis.subcommand.split())
+    for name in diagnosis.subcommand.split():
+        is_kept = name in words and name != diagnosis.word
+        right_names = [right for right in command.words[1:3] if right.isidentifier() or name == diagnosis.word]
+        if not is_kept and not any(_is_respelled(name, right, error.text) for right in right_names):
+            return False
+    return is_same_program
 
 
 def _is_respelled(wrong: str, right: str, text: str) -> bool:

@@ -37,6 +37,7 @@ _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 
 # If the error names the wrong word of the call, one occurrence is enough. Otherwise it may have been chance.
 NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
+NO_FIX_KNOWN = "nothing that worked instead is known"
 # About how the agent's own tools work, so no lesson for a project.
 _MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
 NEVER_LESSONS: frozenset[FailureKind] = _MECHANICS | {"code"}  # so nothing is gained by diagnosing them
@@ -235,7 +236,10 @@ def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpiso
         if corrections.is_cure(episode.failing_call, _diagnose(episode), error, call, text, is_same_aim=is_related):
             episode.cure = call
             cured.append(episode)
-    ended = [episode for episode in thread.open_episodes if episode in related or episode in cured]
+    # Reading the help, or a call whose failure would not show, decides nothing: the fix may still come.
+    is_shown = corrections.shows_success(call, text)
+    decided = [episode for episode in related if is_shown or episode.errors[-1].kind in NEVER_LESSONS]
+    ended = [episode for episode in thread.open_episodes if episode in decided or episode in cured]
     for episode in ended:
         episode.working_call = episode.working_call or call
     _remove_episodes(thread, ended)
@@ -307,7 +311,10 @@ def _build_failure(call: Step, result: Step) -> Failure:
     else:
         line = failures.find_failure_line(text, is_shell=is_shell)
         kind = failures.classify_failure(text, line, call.command)
-        diagnosis = diagnose_failure(call, line, text) if kind in ("interface", "path") else Diagnosis()
+        is_named_kind = kind in ("interface", "path") or (kind == "other" and not is_shell)
+        diagnosis = diagnose_failure(call, line, text) if is_named_kind else Diagnosis()
+        if kind == "other" and diagnosis.word:
+            kind = classify_blame(diagnosis, line)
     if result.refused:
         kind = "refused"
     if diagnosis.word and kind in ("interface", "path"):
@@ -400,7 +407,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
     if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:
         return "several commands of the call could have failed"
     if cure is None:
-        return "nothing that worked instead is known"
+        return NO_FIX_KNOWN
     if corrections.is_same_call(episode.failing_call, cure, False):
         return "the same call worked later"
     if episode.is_edited and kind not in ("interface", "environment"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 
+from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
 from hardwon.shell.complaints import QUOTED, fold_name, is_blame, is_noun, list_named_words
 from hardwon.shell.failures import (
@@ -37,7 +38,7 @@ _MISSING_PROGRAM = re.compile(
 # What a program offers stays as it is tomorrow; a branch, a pod or a file does not.
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
-    r"|field|column|table|relation|property|key|variable|type|predicate|primary|preset|feature|service|database|module"
+    r"|field|column|table|relation|propert(?:y|ie)|key|variable|type|predicate|primary|preset|feature|service|database|module"
     r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|dialect|format)s?\b",
     re.I,
 )
@@ -50,6 +51,10 @@ _WRONG_VALUE = re.compile(
     + QUOTED,
     re.I,
 )
+_ABSENT_PARAMETER = re.compile(
+    r"\b(?:missing|required)(?: required)? (?:parameter|argument|property|field|key)s?:? ['\"`]?(\w+)"
+    r"|['\"`](\w+)['\"`] is (?:a )?required|(\w+):? +(?:Field required|Required\b)"
+)
 _UNNAMED_OPTION = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|in(?:valid|correct)|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)s?\b",
     re.I,
@@ -61,6 +66,14 @@ _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
 _PATH_WORD = re.compile(r"/|\.\w{1,5}$")
 _WILDCARD = re.compile(r"[*?\[]")
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+# They start the program that follows, and have no options in between that could have a value.
+_STARTING_WORDS = frozenset(
+    (
+        *("npx", "bunx", "uvx", "python -m", "python3 -m", "bundle exec", "mise exec"),
+        *(f"{manager} run" for manager in ("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pipx")),
+        *(f"{manager} {word}" for manager in ("npm", "pnpm", "yarn") for word in ("exec", "dlx")),
+    )
+)
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
 _FILE_WORDS = (
     "bash sh zsh python python3 node deno ruby perl php pytest jest tsc tsx eslint prettier mypy curl wget jq yq tar"
@@ -97,6 +110,7 @@ class Diagnosis:
     word: str = ""
     is_missing: bool = False
     command: SimpleCommand | None = None
+    is_absent: bool = False  # the word is a parameter that the call of a tool lacks
 
     @property
     def is_argument(self) -> bool:
@@ -123,13 +137,18 @@ class Diagnosis:
 def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     """Diagnose a call from the line that names the failure and the result that contains it."""
     if call.tool != SHELL_TOOL:
-        return Diagnosis(call.tool, word=_find_argument(call, line))
+        argument = _find_argument(call, line)
+        absent_name = "" if argument else _find_absent_parameter(call, line)
+        return Diagnosis(call.tool, word=argument or absent_name, is_absent=bool(absent_name))
     command = find_failed_command(call.command, line, text)
     if command is None:
         return Diagnosis()
     if find_missing_program(line) == command.program:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line)
+    started = find_started_command(command, _list_speakers(line, text)) if word.startswith("-") else None
+    if started and find_named_word(started, line) == word:  # else the option is the starting program's own
+        command = started
     subcommand = find_subcommand(command, word)
     return Diagnosis(command.program, subcommand, word, command=command)
 
@@ -191,15 +210,7 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
     call must have only one command that does work.
     """
     commands = list_simple_commands(command)
-    missing_program = find_missing_program(line)
-    shell = _SHELL_SPEAKS.match(line)
-    spoken = line[shell.end() :] if shell else line
-    speakers = [spoken.partition(":")[0].strip().rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
-    if shell and shell["builtin"]:
-        speakers.insert(0, shell["builtin"][1:])
-    if missing_program:
-        speakers = [missing_program]
-    for speaker in speakers:
+    for speaker in _list_speakers(line, text):
         if spoken_for := [part for part in commands if part.program == speaker]:
             return max(spoken_for, key=lambda part: bool(find_named_word(part, line)))
         if wrapper := find_wrapper(commands, speaker):
@@ -210,6 +221,45 @@ def find_failed_command(command: str, line: str, text: str) -> SimpleCommand | N
             if find_named_word(part, line):
                 return part
     return working[0] if len({part.program for part in working}) == 1 else None
+
+
+def _list_speakers(line: str, text: str) -> list[str]:
+    """Return the programs that an error may come from: the missing one, or those that it and the usage begin with."""
+    if missing_program := find_missing_program(line):
+        return [missing_program]
+    shell = _SHELL_SPEAKS.match(line)
+    spoken = line[shell.end() :] if shell else line
+    speakers = [spoken.partition(":")[0].strip().rpartition("/")[2], *_USAGE.findall(text[:MAX_INSPECTED_CHARS])]
+    return [shell["builtin"][1:], *speakers] if shell and shell["builtin"] else speakers
+
+
+def find_started_command(command: SimpleCommand, names: Sequence[str]) -> SimpleCommand | None:
+    """Return the command that another one starts: `pytest -x` of `uv run pytest -x`.
+
+    It is named, as by the error, or follows words that only start programs. So the same mistake is known again however
+    the program is started.
+    """
+    words = command.code.split()
+    starts = [" ".join(words[:count]) for count in (1, 2)]
+    position = next((count for count, start in enumerate(starts, 1) if start in _STARTING_WORDS), 0)
+    for index, word in enumerate(words[1:], 1):
+        name = word.rpartition("/")[2]
+        if not PROGRAM_NAME.fullmatch(name) or not (index == position or name in names):
+            continue
+        code = " ".join([name, *words[index + 1 :]])
+        started_words = command.words[len(command.words) - len(words) + index :]
+        return SimpleCommand(name, code, code, command.start, command.end, (), (name, *started_words[1:]))
+    return None
+
+
+def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
+    """Return the simple commands with the failed program, if its option is wrong also those that another one starts."""
+    parts = list_simple_commands(command)
+    same_program = [part for part in parts if part.program == diagnosis.program]
+    if not diagnosis.word.startswith("-"):  # else what starts the program may be the fix
+        return same_program
+    started = [find_started_command(part, [diagnosis.program]) for part in parts if part not in same_program]
+    return same_program + [part for part in started if part and part.program == diagnosis.program]
 
 
 def find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
@@ -312,6 +362,18 @@ def _find_argument(call: Step, line: str) -> str:
         if is_name and token in call.content and re.search(build_word_pattern(token), call.content):
             return token
     return ""
+
+
+def _find_absent_parameter(call: Step, line: str) -> str:
+    """Return the parameter that a tool requires and the call lacks."""
+    names = (next(filter(None, match.groups())) for match in _ABSENT_PARAMETER.finditer(line))
+    return next((name for name in names if len(name) >= _MIN_NAME_CHARS and name not in list_parameters(call)), "")
+
+
+def list_parameters(call: Step) -> list[str]:
+    """Return the names of a call's parameters, which are known of MCP tools only."""
+    _, mark, names = call.content.rpartition(PARAMETERS_MARK)
+    return names.split() if mark else []
 
 
 def is_started_otherwise(command: SimpleCommand, other_command: str) -> bool:

@@ -145,7 +145,8 @@ def _build_rough_pattern(entry: ManifestEntry) -> re.Pattern[str] | None:
     source = entry.commands[0].source if is_mined_form else ""
     if _WITHIN_COMMAND not in source:
         return None
-    return re.compile(source.replace(_WITHIN_COMMAND, r"[\s\S]*"), entry.commands[0].flags)
+    # A simple command begins anywhere in the whole one, as after `cd web && `.
+    return re.compile(source.removeprefix("^").replace(_WITHIN_COMMAND, r"[\s\S]*"), entry.commands[0].flags)
 
 
 def _has_rough_match(pattern: re.Pattern[str] | None, command: str) -> bool:

@@ -20,11 +20,12 @@ from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode
 from hardwon.mining.gate import ReplayFigures
+from hardwon.mining.later_fixes import attach_later_fixes
 from hardwon.mining.suggestions import suggest_summary
 from hardwon.mining.triggers import matches_command
 from hardwon.privacy.cleaning import clean_text, clean_texts
 from hardwon.privacy.private_tags import map_strings
-from hardwon.store import candidates, rejections
+from hardwon.store import candidates, deletions
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate
 from hardwon.store.db import Connection
 from hardwon.text import lesson_tags
@@ -204,6 +205,7 @@ def refresh_candidates(
     A scan lists at most `maxCandidatesPerScan`. The rest, and episodes of other tiers, stay fresh for the next scan.
     """
     _attach_tags(connection)
+    attach_later_fixes(connection)
     drafts: list[Candidate] = []
     weighed: list[str] = []
     used_slugs = candidates.list_slugs(connection)
@@ -212,7 +214,7 @@ def refresh_candidates(
         if find_wording_source(mined_episodes).tier not in tiers:
             continue
         weighed.append(signature)
-        if rejections.is_rejected_candidate(connection, signature):
+        if deletions.is_rejected_candidate(connection, signature):
             continue  # it counts as weighed, so it does not come back
         previous = candidates.find_by_signature(connection, signature)
         occurrences = _read_occurrences(connection, signature)

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis
+from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis, list_parameters, list_started_commands
 from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
-from hardwon.shell.working_commands import list_simple_commands, list_working_commands
+from hardwon.shell.working_commands import list_working_commands
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing
@@ -47,7 +48,10 @@ def suggest_solution(
         started = diagnosis.program if diagnosis.is_missing else _describe_command(diagnosis.command, call.cwd)
         together = shorten_text(_shorten_path(f"{setup} && {started}", call.cwd), _MAX_CALL_CHARS)
         return f"Use `{together}`, in one call."
-    sentences = [_describe_cure(diagnosis, cure, added)]
+    if call.tool == SHELL_TOOL:
+        sentences = [_describe_cure(diagnosis, cure, added)]
+    else:
+        sentences = [_describe_parameters(call, diagnosis, cure) or _describe_tool_cure(call, cure)]
     if reason and not _IS_PLAN.search(reason) and _names_word(reason, [diagnosis.word, *added]):
         sentences.append(reason)
     return " ".join(f"{sentence.rstrip('.')}." for sentence in sentences)
@@ -63,7 +67,11 @@ def suggest_summary(problem: str) -> str:
 def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     """Name the failed call by program, subcommand and wrong word: `git log --colour`."""
     if call.tool != SHELL_TOOL:
+        if diagnosis.is_absent:
+            return f"`{call.tool}` without `{diagnosis.word}`"
         target = diagnosis.word or _shorten_path(call.path, call.cwd)
+        if diagnosis.word in list_parameters(call):
+            return f"`{call.tool}` with `{diagnosis.word}`"
         return f"`{call.tool} {shorten_text(target)}`" if target else call.tool
     command = diagnosis.command
     if command is None:
@@ -86,11 +94,20 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     return f"`{' '.join([*(words_before if is_readable and not word.startswith('-') else words), word])}`"
 
 
+def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
+    """Name the parameter that a call of a tool needs, or the one in place of which it has a wrong one."""
+    if diagnosis.is_absent:
+        return f"Pass the parameter `{diagnosis.word}` too"
+    old_names, new_names = list_parameters(call), list_parameters(cure)
+    if diagnosis.word not in old_names or cure.tool != call.tool:
+        return ""
+    added_names = [name for name in new_names if name not in old_names]
+    if len(added_names) == 1:
+        return f"Use the parameter `{added_names[0]}` instead of `{diagnosis.word}`"
+    return f"Leave out the parameter `{diagnosis.word}`: the call worked without it"
+
+
 def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> str:
-    if cure.tool != SHELL_TOOL:
-        target = _shorten_path(cure.path, cure.cwd) or cure.content.strip().partition("\n")[0]
-        target = shorten_text(target, _MAX_CALL_CHARS)
-        return f"Use `{cure.tool} {target}` instead" if target else f"Use {cure.tool} instead"
     command = _find_curing_command(diagnosis, cure, added)
     described = _describe_command(command, cure.cwd)
     if diagnosis.is_missing:
@@ -109,6 +126,15 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"
+
+
+def _describe_tool_cure(call: Step, cure: Step) -> str:
+    """Name the working call of a tool by its path, or by the first of its arguments that the failing one lacks."""
+    lines = [line for line in cure.content.strip().split("\n") if not line.startswith(PARAMETERS_MARK)]
+    new_lines = [line for line in lines if line not in call.content.split("\n")]
+    target = _shorten_path(cure.path, cure.cwd) or next(iter(new_lines or lines), "") or cure.command
+    target = shorten_text(target, _MAX_CALL_CHARS)
+    return f"Use `{cure.tool} {target}` instead" if target else f"Use {cure.tool} instead"
 
 
 def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
@@ -151,10 +177,12 @@ def _describe_start(command: SimpleCommand, diagnosis: Diagnosis) -> str:
 
 def _find_curing_command(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> SimpleCommand:
     """Return the simple command that replaces the failed one: the same program with most words in common."""
-    commands = list_simple_commands(cure.command)
-    same_program = [command for command in commands if command.program == diagnosis.program]
+    same_program = list_started_commands(diagnosis, cure.command)
     expected_words = {*added, *(diagnosis.command.words[1:] if diagnosis.command else ())}
-    choices = same_program or list_working_commands(cure.command)
+    working = list_working_commands(cure.command)
+    # Started by another program: `npx biome` for `pnpm exec biome`.
+    with_word = [command for command in working if diagnosis.word in command.words]
+    choices = same_program or with_word or working
     return max(choices, key=lambda command: len(expected_words.intersection(command.words)))
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from posixpath import join, normpath
 from typing import Any
 
+from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.failed_commands import (
     EVERYDAY_SUBCOMMANDS,
@@ -20,12 +21,13 @@ from hardwon.mining.failed_commands import (
     escape_word,
     is_started_otherwise,
     list_literal_words,
+    list_parameters,
 )
 from hardwon.shell.parsing import MAX_SIMPLE_COMMANDS, SETUP_PROGRAMS, SimpleCommand, list_source_texts
 from hardwon.shell.working_commands import get_command_code, list_simple_commands
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, replace
 
-_MAX_NAME_CHARS = 160
+_MAX_NAME_CHARS, _MAX_NAMES = 160, 3
 FOLDER_PROGRAMS = ("cd", "pushd")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 # Stays within one simple command: options may precede a subcommand (`git -C src stash`), anything may precede the word.
@@ -41,7 +43,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
     out. A fix that starts the same program in another way, such as `uv run pytest`, must not match.
     """
     if call.tool != SHELL_TOOL:
-        return _build_tool_triggers(call, diagnosis.word, cure, is_path=is_path)
+        return _build_tool_triggers(call, diagnosis, cure, is_path=is_path)
     command = diagnosis.command
     # Patterns see a longer command only in pieces.
     is_seen_whole = len(list_simple_commands(call.command)) <= MAX_SIMPLE_COMMANDS
@@ -63,6 +65,7 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
         choices.append(_build_command_triggers(pattern, target="full"))
     if cure:
         choices += _list_setup_triggers(call, diagnosis, choices, cure)
+        choices += _list_addition_triggers(diagnosis, cure)
     for triggers in choices:
         if matches_command(triggers, call.command) and not (cure and matches_command(triggers, cure.command)):
             return triggers
@@ -125,6 +128,31 @@ def _list_setup_triggers(
         pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
         choices = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
     return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in choices]
+
+
+def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
+    """Return triggers for a call that lacks what the fix adds: an option, or an argument at the end."""
+    failed = diagnosis.command
+    if failed is None:
+        return []
+    words = list_literal_words(failed)
+    names = [word for word in words if not word.startswith("-")][:_MAX_NAMES]
+    if not names or not all(map(SUBCOMMAND.fullmatch, names)):
+        return []
+    pattern = f"^{escape_word(failed.words[0])}" + "".join(
+        _OPTIONS_BETWEEN + build_ended_pattern(name) for name in names
+    )
+    for part in list_simple_commands(cure.command):
+        added_words = [word for word in part.words if word not in failed.words]
+        kept_words = tuple(word for word in part.words if word in failed.words)
+        if not added_words or kept_words != failed.words:
+            continue
+        if added_words[0].startswith("-"):
+            option = build_ended_pattern(added_words[0].partition("=")[0])
+            return [{**_build_command_triggers(pattern), "unless": [f" {option}"]}]
+        if part.words[: len(failed.words)] == failed.words and len(names) == len(words):
+            return [_build_command_triggers(rf"{pattern}(?: \d?>\S*)*$")]
+    return []
 
 
 def find_setup(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
@@ -190,7 +218,8 @@ def _is_telling(word: str) -> bool:
     return word.startswith("-") or bool(SUBCOMMAND.fullmatch(word) and word not in EVERYDAY_SUBCOMMANDS)
 
 
-def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+def _build_tool_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_path: bool) -> dict[str, Any]:
+    word = diagnosis.word
     if call.tool in FILE_TOOLS:
         name = call.path.replace("\\", "/").rpartition("/")[2]
         is_usable = is_path and call.tool not in EDIT_TOOLS and name.strip(".") and len(name) <= _MAX_NAME_CHARS
@@ -198,7 +227,14 @@ def _build_tool_triggers(call: Step, word: str, cure: Step | None, *, is_path: b
         return {"toolNames": [call.tool], "pathPatterns": [f"**/{escaped_name}"]} if is_usable else {}
     if not word:
         return {}
-    pattern = rf"^{escape_word(word)}(?:\n|$)" if call.content.partition("\n")[0] == word else build_word_pattern(word)
+    if diagnosis.is_absent:
+        pattern = rf"(?:^|\n){PARAMETERS_MARK}(?!.* {escape_word(word)}(?: |$))"
+    elif word in list_parameters(call):
+        pattern = rf"(?:^|\n){PARAMETERS_MARK}.* {escape_word(word)}(?: |$)"
+    elif call.content.partition("\n")[0] == word:
+        pattern = rf"^{escape_word(word)}(?:\n|$)"
+    else:
+        pattern = build_word_pattern(word)
     if cure and cure.tool == call.tool and re.search(pattern, cure.content):
         return {}
     return {"toolNames": [call.tool], "contentPatterns": [pattern]}

@@ -57,6 +57,20 @@ _LITERALS: dict[str, dict[str, list[int]]] = {"folded": {}, "unbroken": {}, "exa
 for _number, _row in enumerate(ORDERED_RULES):
     for _literal in _row.literals:
         _LITERALS[_LITERAL_SCOPES[_number]].setdefault(_literal, []).append(_number)
+# By each literal the longer ones that contain it, such as `password` for `pass`: they are searched only where it is. In
+# the other scopes few literals share a part, and every hook would wait until they are compared.
+_LONGER_LITERALS: dict[str, dict[str, list[str]]] = {
+    "folded": {},
+    "unbroken": {literal: [] for literal in _LITERALS["unbroken"]},
+    "exact": {literal: [] for literal in _LITERALS["exact"]},
+}
+for _literal in sorted(_LITERALS["folded"], key=len):
+    for _shorter, _longer in _LONGER_LITERALS["folded"].items():
+        if _shorter in _literal:
+            _longer.append(_literal)
+            break
+    else:
+        _LONGER_LITERALS["folded"][_literal] = []
 
 # How strongly a name promises a secret.
 _STRONG, _WEAK = 2, 1
@@ -165,9 +179,11 @@ def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> 
     haystacks = {"folded": folded_text, "exact": text, "unbroken": "\n".join(unbroken_runs)}
     literals: dict[int, list[str]] = {}
     for scope, haystack in haystacks.items():
-        for literal in filter(haystack.__contains__, _LITERALS[scope]):
-            for number in _LITERALS[scope][literal]:
-                literals.setdefault(number, []).append(literal)
+        longer_literals = _LONGER_LITERALS[scope]
+        for shorter in filter(haystack.__contains__, longer_literals):
+            for literal in (shorter, *filter(haystack.__contains__, longer_literals[shorter])):
+                for number in _LITERALS[scope][literal]:
+                    literals.setdefault(number, []).append(literal)
     return [(ORDERED_RULES[number], sorted(literals[number])) for number in sorted(literals)]
 
 
@@ -189,10 +205,11 @@ def _find_spans(rule: SecretRule, literals: Sequence[str], text: str, folded_tex
     haystack = folded_text if is_folded else text
     if not any(map(haystack.__contains__, rule.also_required)):
         return
-    pattern = _compile_pattern(rule.pattern, is_folded)
     scanned_end = 0  # skip spots inside a secret, or a text full of literals would take quadratic time
     for position in _find_spots(rule, literals, haystack):
-        match = pattern.match(text, position) if position >= scanned_end else None
+        if position < scanned_end:
+            continue
+        match = _compile_pattern(rule.pattern, is_folded).match(text, position)
         if match and _is_secret(rule.flags, match):
             span = match.span(match.lastgroup or 0)
             scanned_end = span[1]

@@ -37,7 +37,7 @@ _IDEOGRAPH = (
 )
 _WORD_PATTERN = regex.compile(rf"[{_IDEOGRAPH}]|[^\s\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}}{_IDEOGRAPH}]+")
 _INVISIBLE_PATTERN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
-_PREFIX = regex.compile(r"^(?:un|re|non|pre)(?=\w{4})")
+_PREFIX = regex.compile(r"^(?:un|re|non|pre|sub|mis|multi|over|under|auto|inter)(?=\w{4})")
 _CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
 
 

@@ -11,8 +11,8 @@ from importlib import import_module
 from time import localtime, strftime
 
 from hardwon import projects
-from hardwon.store import briefs, db
-from hardwon.store.briefs import BriefObservation
+from hardwon.store import db
+from hardwon.store.observations import BriefObservation, find_project_number, list_file_observations
 from hardwon.text.brief_layout import RecalledItem, sanitize_line
 from hardwon.types import Event
 
@@ -29,11 +29,11 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
     """Return the few most important observations of the file from other sessions; none if the store is busy."""
     try:
         project = projects.find_project_path(event.cwd)
-        number = briefs.find_project_number(connection, project) if event.cwd else None
+        number = find_project_number(connection, project) if event.cwd else None
         if number is None:
             return ()
         names = _list_file_names(event, project)
-        observations = briefs.list_file_observations(connection, number, names, agent=event.host, session=event.session)
+        observations = list_file_observations(connection, number, names, agent=event.host, session=event.session)
     except (db.StoreError, ValueError) as error:  # ValueError: a path that no file can have
         log.warning("nothing is recalled of a file: %s", error)
         return ()

@@ -26,7 +26,7 @@ from hardwon.search.records import RecordContent
 from hardwon.store import approvals, documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Document
-from hardwon.store.projects import find_or_create
+from hardwon.store.reports import find_or_create_project
 from hardwon.text.words import build_filter_word, extract_words, list_path_ends
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _find_project_number(connection: Connection, path: str) -> int:
     if not path:
         return EVERYWHERE
     with transaction(connection):
-        return find_or_create(connection, projects.find_project_path(path), "", 0.0) or EVERYWHERE
+        return find_or_create_project(connection, projects.find_project_path(path), "", 0.0) or EVERYWHERE
 
 
 def _embed_batch(

@@ -10,6 +10,8 @@ from functools import lru_cache
 from hardwon.text.words import STOP_WORDS, extract_words, fold_unspaced
 
 EXCERPT_CHARS = 300
+MAX_WHOLE_CHARS = 480  # a text of up to six lines on a terminal is shown whole
+MAX_EXCERPT_LINES = 8  # of code and lists, whose lines may be short
 MAX_SCANNED_CHARS = 200_000
 MAX_POSITIONS = 40  # of one word in one text: more change neither score nor excerpt
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
@@ -170,7 +172,12 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
 
 
 def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
-    """Return part of a text on one line, from the beginning of the sentence that `start` is in, cut between words."""
+    """Return part of a text from the beginning of the sentence that `start` is in, cut between words.
+
+    Its lines stay lines: joined, two commands or the items of a list would read as one.
+    """
+    if len(text) <= MAX_WHOLE_CHARS:
+        start, max_chars = 0, MAX_WHOLE_CHARS
     begin = max(start - max_chars // 3, 0)
     if begin:
         # Begin at the nearest line or sentence before, else at a word a little before.
@@ -180,17 +187,21 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
         for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
             if link.start() < begin < link.end():
                 begin = link.start()
-    line = _strip_markup(text[begin : begin + 3 * max_chars])
-    is_cut = begin + 3 * max_chars < len(text) or len(line) > max_chars
-    if len(line) > max_chars:
-        line = line[:max_chars].rsplit(" ", 1)[0] if " " in line[max_chars // 2 : max_chars] else line[:max_chars]
-    return f"{'…' if begin else ''}{line}{'…' if is_cut else ''}"
+    lines = _strip_markup(text[begin : begin + 3 * max_chars])
+    is_cut = begin + 3 * max_chars < len(text) or len(lines) > MAX_EXCERPT_LINES
+    excerpt = "\n".join(lines[:MAX_EXCERPT_LINES])
+    if len(excerpt) > max_chars:
+        is_cut = True
+        excerpt = excerpt[:max_chars]
+        if " " in excerpt[max_chars // 2 :]:
+            excerpt = excerpt.rsplit(maxsplit=1)[0]
+    return f"{'…' if begin else ''}{excerpt}{'…' if is_cut else ''}"
 
 
-def _strip_markup(text: str) -> str:
-    """Return Markdown on one line without what a reader does not need: fences, headings, bold, targets of links."""
-    text = _LINK.sub(r"\1", text)
-    return " ".join(_MARKUP.sub("", text).split())
+def _strip_markup(text: str) -> list[str]:
+    """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links."""
+    lines = (" ".join(line.split()) for line in _MARKUP.sub("", _LINK.sub(r"\1", text)).splitlines())
+    return [line for line in lines if line]
 
 
 def find_marks(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

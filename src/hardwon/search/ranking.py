@@ -51,6 +51,7 @@ class RankedRecord:
     meaning: float = 0.0
     neighbour: int = 0  # the document that added most, if it added more than the words of the text
     strength: float = 0.0  # how certainly it matches, without the weight of its kind
+    asked: int = 0  # the document of the prompt that last words answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,16 @@ def rank_records(
         weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
         final_score = weight * (score + MEANING_WEIGHT * similarity)
         strength = score + MEANING_EVIDENCE * similarity
-        ranked.append(RankedRecord(document, record, final_score, text_matches[document_id], meaning, giver, strength))
+        asked = find_asked(document, neighbours)
+        text_match = text_matches[document_id]
+        ranked.append(RankedRecord(document, record, final_score, text_match, meaning, giver, strength, asked))
     return ranked
+
+
+def find_asked(document: dict[str, Any], neighbours: dict[int, tuple[int | None, ...]]) -> int:
+    """Return the document of the prompt that last words answer; 0 if there is none."""
+    prompt_ids = neighbours.get(document["id"], ()) if document["kind"] == "E" else ()
+    return next(iter(prompt_ids), None) or 0
 
 
 def load_records(

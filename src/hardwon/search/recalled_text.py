@@ -52,11 +52,12 @@ def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
     """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query."""
     parts, remaining = list[str](), MAX_ANSWER_CHARS
     for hit in hits:
-        excerpt = mark_text(hit.text, hit.marks, "**", "**")
+        excerpt_lines = mark_text(hit.text, hit.marks, "**", "**").split("\n")
+        excerpt = "\n    ".join(sanitize_line(line, 600) for line in excerpt_lines)
         alike = f"\n    (+{hit.alike} that say nearly the same)" if hit.alike else ""
         asked = f"\n    asked: {sanitize_line(hit.asked, MAX_TITLE)}" if hit.asked else ""
         index_line = format_index([hit.__dict__], show_project=show_project)
-        part = f"{index_line}{asked}\n    {sanitize_line(excerpt, 600)}{alike}"
+        part = f"{index_line}{asked}\n    {excerpt}{alike}"
         remaining -= len(part) + 1
         if remaining < 0:
             parts.append(f"({len(hits) - len(parts)} more are left out: ask for fewer, or narrow it with a filter)")

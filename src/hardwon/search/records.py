@@ -1,6 +1,6 @@
 """Read records in full by their ids: a letter for the kind and a number, or a name for records kept in files.
 
-`O12` is an observation, `P3` a prompt, `L:git-stash` a lesson.
+`O12` is an observation, `P3` a prompt, `M1` a memory, `L:git-stash` a lesson.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ def parse_id(record_id: str) -> tuple[DocumentKind, int, str] | None:
     if not match or not kind or (kind.table and not match[2]):
         return None
     if not kind.table:
-        return kind, 0, match[3] or match[2] or ""  # M3 is M:3
+        return kind, 0, match[3] or match[2] or ""  # M:3 is M3, as earlier versions printed it
     return kind, int(match[2]), match[3] or ""
 
 
 def format_id(kind: str, row: int, name: str) -> str:
-    return f"{kind}{row}" if DOCUMENT_KINDS[kind].table else f"{kind}:{name}"
+    if DOCUMENT_KINDS[kind].table:
+        return f"{kind}{row}"
+    # The forms that every command takes. L3 is proposal 3, so an approved lesson keeps the colon before its slug.
+    return f"{kind}:{name}" if kind == "L" else f"{kind}{name}"
 
 
 def fetch_records(
@@ -114,14 +117,14 @@ def build_lesson_record(lesson: Lesson) -> dict[str, Any]:
 def build_memory_record(page: MemoryPage) -> dict[str, Any]:
     extra_fields = {"file": page.path, "sources": list(page.sources)}
     return _assemble_record(
-        f"M:{page.number}", "memory", extract_memory_content(page), {"project": page.project}, **extra_fields
+        f"M{page.number}", "memory", extract_memory_content(page), {"project": page.project}, **extra_fields
     )
 
 
 def build_handoff_record(page: handoffs.HandoffPage) -> dict[str, Any]:
     extra_fields = {"file": page.path, "resume": handoffs.get_resume_lines(page), "confidence": page.confidence}
     return _assemble_record(
-        f"H:{page.reflection.id}", "handoff", extract_handoff_content(page), vars(page.reflection), **extra_fields
+        f"H{page.reflection.id}", "handoff", extract_handoff_content(page), vars(page.reflection), **extra_fields
     )
 
 

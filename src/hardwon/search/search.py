@@ -218,7 +218,20 @@ class _Search:
         ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
         ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
         min_score = MIN_HIT_SHARE * ranked[0].score
-        return [item for item in ranked if item.score >= min_score and _has_evidence(item)]
+        ranked = [item for item in ranked if item.score >= min_score and _has_evidence(item)]
+        return _drop_repeated_prompts(self._keep_named(ranked))
+
+    def _keep_named(self, ranked: list[RankedRecord]) -> list[RankedRecord]:
+        """If the query is only a name such as `--plan-only`, return the records that have it; all if none has it."""
+        names = [name.strip("-.,:()`'\"").lower() for name in self._query.split()]
+        if any(len(split_query(name)) < 2 for name in self._query.split()):
+            return ranked
+        named = [
+            item
+            for item in ranked
+            if all(name in f"{item.record['text']} {' '.join(item.record['files'])}".lower() for name in names)
+        ]
+        return named or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
         if self._lacks_name(ranked):
@@ -310,8 +323,9 @@ class _Search:
         loaded = ranking.load_records(
             self._connection, self._home, {document["id"]: document for document in found_documents}
         )
+        neighbours = documents.find_neighbours(self._connection, list(loaded))
         return [
-            RankedRecord(document, loaded[document["id"]], score)
+            RankedRecord(document, loaded[document["id"]], score, asked=ranking.find_asked(document, neighbours))
             for document in found_documents
             if document["id"] in loaded
         ]
@@ -332,24 +346,18 @@ class _Search:
                 shown.append((result, words))
                 alike_counts.append(0)
         givers = documents.read_documents(self._connection, [result.neighbour for result, _ in shown])
-        asked = self._find_asked([result.document["id"] for result, _ in shown if result.record["kind"] == "event"])
+        prompts = self._load_prompts([result.asked for result, _ in shown if result.asked])
         hits = []
         for (result, _), alike_count in zip(shown, alike_counts, strict=True):
             hit = self._build_hit(result, alike_count, givers.get(result.neighbour))
-            hits.append(replace(hit, asked=asked.get(result.document["id"], "")))
+            hits.append(replace(hit, asked=prompts.get(result.asked, "")))
         return hits
 
-    def _find_asked(self, document_ids: Sequence[int]) -> dict[int, str]:
-        """Return the title of the prompt before each of these last words."""
-        neighbours = documents.find_neighbours(self._connection, document_ids)
-        prompt_ids = {document_id: before for document_id, (before, *_) in neighbours.items() if before}
-        found_documents = documents.read_documents(self._connection, list(prompt_ids.values()))
+    def _load_prompts(self, document_ids: Sequence[int]) -> dict[int, str]:
+        """Return the titles of these prompts by their documents."""
+        found_documents = documents.read_documents(self._connection, document_ids)
         prompts = ranking.load_records(self._connection, self._home, found_documents)
-        return {
-            document_id: prompts[prompt_id]["title"]
-            for document_id, prompt_id in prompt_ids.items()
-            if prompt_id in prompts
-        }
+        return {document_id: prompt["title"] for document_id, prompt in prompts.items()}
 
     def _is_named_by_id(self, result: RankedRecord) -> bool:
         return result.score == 1.0 and not result.match.words
@@ -390,6 +398,17 @@ def _has_evidence(item: RankedRecord) -> bool:
     Where few records are stored, even the nearest vectors are far away.
     """
     return item.match.score > 0 or item.neighbour != 0 or item.meaning >= MIN_MEANING
+
+
+def _drop_repeated_prompts(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
+    """Leave out a prompt after its answer if its title is all of it: a hit of the answer shows that title."""
+    results, asked = list[RankedRecord](), set[int]()
+    for item in ranked:
+        is_repeated = item.document["id"] in asked and item.record["text"] == item.record["title"]
+        if not is_repeated:
+            results.append(item)
+            asked.add(item.asked)
+    return results
 
 
 def _has_name(item: RankedRecord, name: str) -> bool:

@@ -143,6 +143,7 @@ def judge_call(event: Event, home: str) -> str:
 
 
 def _judge_command(command: str, event: Event, home: str) -> str:
+    # Two searches in the text rule out almost every call; parsing comes after them.
     mentions_hardwon = PROGRAM_NAME in command or _HOOK_LAUNCHER in command
     can_write = _can_write_own_files(command, event.cwd, home)
     if not mentions_hardwon and not can_write:
@@ -254,6 +255,7 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
         return None
     simples, redirections, loop_words = list(parsed.simple_commands), list(parsed.redirections), list(parsed.loop_words)
     for simple in parsed.simple_commands:
+        # `tmux send-keys 'hardwon accept 3'` runs what the string says.
         for word in simple.words[1:] if simple.program in _LAUNCHERS and depth < _MAX_LAUNCH_DEPTH else ():
             inner = _parse_nested(word, depth + 1) if " " in word else None
             if inner is not None:
@@ -281,9 +283,10 @@ def _find_script(words: Sequence[str]) -> Sequence[str]:
     rest = list(words[1:])
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
-        if option[1:2] != "-" and option[-1] in "mc":
+        # `-m MODULE` and `-c CODE` end the options, also as the last of several letters: `-Im hardwon`.
+        if not option.startswith("--") and option[-1] in "mc":
             break
-        if option in ("-W", "-X"):
+        if option in ("-W", "-X"):  # their value is the next word
             del rest[:1]
     return rest
 
@@ -308,6 +311,7 @@ def _is_decision(arguments: Sequence[str]) -> bool:
     if verb == "backup":
         return _is_backup_reduction(arguments)
     deciding_words = _DECIDING_VERBS[verb]
+    # The value of an option could be taken for the subcommand, so elsewhere every word counts.
     checked_words = operands[:1] if verb in _WITHOUT_OPTIONS else arguments
     return not deciding_words or any(word.partition("=")[0] in deciding_words for word in checked_words)
 

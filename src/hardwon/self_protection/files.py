@@ -7,18 +7,38 @@ from __future__ import annotations
 
 import os
 
-from hardwon.self_protection.protected_paths import HOOK_SCRIPT, ProtectedPaths, read_settings, resolve_path
-from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes
+from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes, resolve_path
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from hardwon.shell.parsing import ParsedCommand
     from hardwon.types import Event
 
 
+_LINKABLE_FILES = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles
+_SETTINGS_NAME_TEXT = (
+    "settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json"
+    " PreToolUse.sh PostToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh"
+)
+SETTINGS_NAMES = tuple(_SETTINGS_NAME_TEXT.split())
+_SETTINGS_FOLDER_TEXT = (
+    ".claude .codex .gemini opencode .opencode plugin .copilot hooks .qwen"
+    " kilo .kilo .grok .factory .vibe .deepagents .cursor .cline"
+)
+_SETTINGS_FOLDERS = tuple(_SETTINGS_FOLDER_TEXT.split())
+_FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CLINE_DIR")
+_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json", "hooks/PreToolUse.sh")
+_MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
+HOOK_SCRIPT = "/hardwon/hook.py"
+_MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
+# Links are followed only in so many characters of paths per call; further paths are judged by their text. Each part of
+# a path costs a system call, so a path counts by its length, and a short one with the minimum below.
+_MAX_FOLLOWED_CHARS = 10_000
+_MIN_FOLLOWED_CHARS = 100
+_MAX_SETTINGS_BYTES = 1_000_000
 _READING_WORD_TEXT = (
     "read get list search stat head tail find view show glob grep tree info describe query count exists diff"
     " lookup recall status"
@@ -44,6 +64,84 @@ _JSON_SWITCHES = ("disableAllHooks", "hooksConfig")  # Claude Code's and Gemini 
 _TOML_SWITCHES = ("hooks", "codex_hooks")  # below [features]
 _LINE_MARKS = (HOOK_SCRIPT, _PLUGIN_MARK, "hooks.json:", "trusted_hash")
 _SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
+
+
+class ProtectedPaths:
+    """Tells for one call whether paths are protected, with a limited number of file system reads."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home.rstrip("/")
+        self._homes = (self.home, os.path.realpath(home))
+        own_files = [os.path.join(home, name) for name in _LINKABLE_FILES]
+        self._linked_paths = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
+        self._follows_left = _MAX_FOLLOWED_CHARS
+        self._reads_left = _MAX_SETTINGS_READS
+        self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
+
+    def is_in_home(self, path: str) -> bool:
+        """Return whether a path is the home or below it, as written or after following links."""
+        for spelling in self._iter_spellings(path):
+            if spelling in self._linked_paths or any(_is_at_or_below(spelling, home) for home in self._homes):
+                return True
+        return False
+
+    def has_home_below(self, path: str) -> bool:
+        return any(_is_at_or_below(home, spelling) for spelling in self._iter_spellings(path) for home in self._homes)
+
+    def has_hooks(self, path: str) -> bool:
+        """Return whether a path is an agent's settings file that runs hardwon's hooks on this home."""
+        if os.path.basename(path) not in SETTINGS_NAMES:
+            return False
+        if os.path.basename(path) == "config.toml":  # Codex stores there which hooks of hooks.json a person trusts
+            path = os.path.join(os.path.dirname(path), "hooks.json")
+        self._reads_left -= 1
+        if self._reads_left < 0:
+            return os.path.exists(path)
+        text = read_settings(path)
+        if f'"{_PLUGIN_MARK}' in text:
+            return True
+        return HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
+
+    def has_hooks_below(self, folder: str) -> bool:
+        folder = folder.rstrip("/")
+        if os.path.basename(folder) not in _SETTINGS_FOLDERS and folder not in self._configured_folders:
+            return False
+        return any(self.has_hooks(os.path.join(folder, name)) for name in _SETTINGS_PATHS)
+
+    def _iter_spellings(self, path: str) -> Iterator[str]:
+        """Yield the path as written, then with links resolved; nothing if it is not absolute."""
+        if "\0" in path or not path.startswith("/"):
+            return
+        yield os.path.normpath(path)
+        if self._follows_left > 0 and len(path) <= _MAX_PATH_LENGTH:
+            self._follows_left -= max(len(path), _MIN_FOLLOWED_CHARS)
+            yield follow_links(path)
+
+
+def follow_links(path: str) -> str:
+    """Return the real path; the path itself if no file can have that name, as with half a surrogate pair."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
+
+
+def _is_at_or_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def read_settings(path: str) -> str:
+    """Return the text of a settings file; empty if there is none. Does not block on a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return ""
+    try:
+        return os.read(descriptor, _MAX_SETTINGS_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -> str:
@@ -142,7 +240,9 @@ def _format_unhook_refusal(path: str, host: str) -> str:
 
 def shorten_command(command: str) -> str:
     """Return a command as one short line for a denial."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in command[: 4 * _MAX_SHOWN_CHARS]).split())
+    beginning = command[: 4 * _MAX_SHOWN_CHARS]  # a command may have megabytes
+    printable = "".join(char if char.isprintable() else " " for char in beginning)
+    line = " ".join(printable.split())
     return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"
 
 
@@ -164,6 +264,7 @@ def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -
         old, new = (edit.get("old_string"), edit.get("new_string")) if isinstance(edit, dict) else (None, None)
         if not isinstance(old, str) or not isinstance(new, str):
             return False
+        # What the edit replaces is in the file, so its effect can be computed.
         if old and old in new_text:
             new_text = new_text.replace(old, new) if edit.get("replace_all") is True else new_text.replace(old, new, 1)
         elif _touches_hooks(old, new):

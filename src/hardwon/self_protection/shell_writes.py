@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 
-from hardwon.self_protection.protected_paths import expand_tilde, fill_variables, resolve_path
 from hardwon.types import frozen
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hardwon.shell.parsing import ParsedCommand, SimpleCommand
 
@@ -110,15 +109,18 @@ _SETTERS = ("export", "declare", "typeset", "readonly", "local")
 _GLOB_CHARS = frozenset("*?[")
 _MAX_LISTED_NAMES = 2_000  # in a folder that a glob is tried on
 _MAX_PATTERNS = 50  # globs tried per command
+_MAX_DEFAULT_DEPTH = 5  # `${A:-${B:-…}}`
 
 
 def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrite]:
     """Yield each path that a command writes, in order, following `cd` and assignments."""
     variables = {"HARDWON_HOME": home, "HOME": os.path.expanduser("~"), "PWD": cwd, "OLDPWD": cwd}
+    # xargs may get any word of the command line as a file name.
     mentioned_words = [value for _, value in parsed.loop_words]
     mentioned_words += [word for simple in parsed.simple_commands for word in simple.words[1:]]
     steps: list[tuple[int, SimpleCommand | str]] = [(simple.start, simple) for simple in parsed.simple_commands]
     steps += parsed.redirections
+    # In the order of the text, because `cd` and assignments count for what follows them.
     steps.sort(key=lambda step: step[0])
     loop_words, patterns = list(parsed.loop_words), set[str]()
     for start, step in steps:
@@ -167,6 +169,59 @@ def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
     operands = [word for word in simple.words[1:] if not word.startswith("-") or word == "-"]
     folder = variables["OLDPWD"] if operands[:1] == ["-"] else (operands or ["~"])[0]
     variables["OLDPWD"], variables["PWD"] = variables["PWD"], resolve_path(folder, variables["PWD"], variables)
+
+
+def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
+    """Return the absolute path that a shell word or a tool's field names, with links and `..` unresolved.
+
+    A word with an unknown beginning, such as `$(mktemp)` or `$UNSET/x`, is returned unchanged.
+    """
+    word = fill_variables(word, variables).removeprefix("file://").removeprefix("file:")
+    word = expand_tilde(word)
+    return word if word.startswith("$") else os.path.join(cwd, word)
+
+
+def expand_tilde(word: str) -> str:
+    try:
+        return os.path.expanduser(word)
+    except ValueError:  # no user can have such a name
+        return word
+
+
+def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
+    """Expand `$NAME`, `${NAME}` and `${NAME:-default}`; unset variables stay as written."""
+    if "$" not in word or depth > _MAX_DEFAULT_DEPTH:
+        return word
+    parts, position = [], 0
+    while (start := word.find("$", position)) >= 0:
+        parts.append(word[position:start])
+        in_braces = word.startswith("${", start)
+        name_start = start + 1 + in_braces
+        name_end = name_start
+        while name_end < len(word) and (word[name_end].isalnum() or word[name_end] == "_"):
+            name_end += 1
+        position = _find_closing_brace(word, name_end) if in_braces else name_end
+        name = word[name_start:name_end]
+        value = variables.get(name) or os.environ.get(name, "")
+        default = word[name_end : position - 1].lstrip(":") if in_braces else ""
+        if value:
+            parts.append(value)
+        elif default.startswith(("-", "=")):
+            parts.append(fill_variables(default[1:], variables, depth + 1))
+        else:
+            parts.append(word[start:position])
+    parts.append(word[position:])
+    return "".join(parts)
+
+
+def _find_closing_brace(word: str, start: int) -> int:
+    """Return the position after the brace that closes the one before `start`, or the end."""
+    level = 1
+    for position in range(start, len(word)):
+        level += (word[position] == "{") - (word[position] == "}")
+        if not level:
+            return position + 1
+    return len(word)
 
 
 def _match_names(path: str, patterns: set[str]) -> Iterator[str]:

@@ -9,14 +9,9 @@ from hardwon import projects
 from hardwon.agents import transcript_files
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
+from hardwon.store.efficacy import list_told
 from hardwon.store.observations import list_rows_for_session
-from hardwon.store.sessions import (
-    find_by_name,
-    list_events,
-    list_prompt_rows,
-    list_session_deliveries,
-    list_sessions,
-)
+from hardwon.store.sessions import find_by_name, list_events, list_prompt_rows, list_sessions
 
 MAX_SHOWN = 5  # sessions named in an error
 
@@ -63,7 +58,7 @@ def list_steps(connection: Connection, session: dict[str, Any]) -> list[dict[str
     """Return a session's prompts, deliveries, events and observations in order of time."""
     rows_by_kind = {
         "prompt": list_prompt_rows(connection, session["id"]),
-        "delivery": list_session_deliveries(connection, session["host"], session["session"]),
+        "delivery": list_told(connection, session["host"], session["session"]),
         "event": list_events(connection, session["id"]),
         "observation": list_rows_for_session(connection, session["id"]),
     }

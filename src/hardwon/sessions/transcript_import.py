@@ -30,8 +30,8 @@ from hardwon.privacy import event_filter
 from hardwon.privacy.cleaning import clean_ids, clean_state
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
-from hardwon.store import db, deletions, jobs, sessions, transcripts
-from hardwon.store.projects import find_or_create
+from hardwon.store import db, deletions, jobs, reports, sessions, transcripts
+from hardwon.store.reports import find_or_create_project
 from hardwon.types import Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
@@ -167,16 +167,16 @@ def _commit_portion(
     while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):
             for (event, outcome, times), project_and_remote in batch:
-                project = find_or_create(connection, *project_and_remote, event.at)
+                project = find_or_create_project(connection, *project_and_remote, event.at)
                 report = ingest.build_report(
                     event, project, origin="transcript", outcome=outcome, times=times, imported_at=imported_at
                 )
-                new_count += sessions.store_report(connection, report)
+                new_count += reports.store_report(connection, report)
     with db.transaction(connection):
         for session, text, at, until in final_messages:
-            sessions.store_last_words(connection, agent, session, text, since=at, until=until)
+            reports.store_last_words(connection, agent, session, text, since=at, until=until)
         if new_tokens:
-            sessions.add_tokens(connection, agent, session_id, *new_tokens)
+            reports.add_tokens(connection, agent, session_id, *new_tokens)
         transcripts.set_read_position(connection, CAPTURE_PURPOSE, path, agent, position, clock.now())
     return new_count
 
@@ -323,7 +323,7 @@ class TranscriptState:
 
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
         fields = {
-            "id": sessions.build_transcript_key(self._agent, step.id),
+            "id": reports.build_transcript_key(self._agent, step.id),
             "at": self._at,
             "agent": step.agent,
             **extra_fields,

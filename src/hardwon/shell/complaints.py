@@ -62,7 +62,7 @@ _AFTER_NOUN = re.compile(
 
 def may_blame(text: str) -> bool:
     """Return whether a text can have a line that calls something unknown, which a quick search tells."""
-    return any(mark in text for mark in _BLAME_MARKS)
+    return any(map(text.__contains__, _BLAME_MARKS))
 
 
 @lru_cache(maxsize=64)
@@ -88,7 +88,7 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
     """Return the names that a pattern finds in a line; options without their values."""
     tokens: list[str] = []
     for match in pattern.finditer(line):
-        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,.()")
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,()").rstrip(".,")
         tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
     return list(filter(None, tokens))
 

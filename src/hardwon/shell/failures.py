@@ -69,7 +69,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"(?:is|not) a directory",
             r"no matches found",
             r"not a git repository",
-            r"(?:file|path|directory)(?: or directory)?(?: ['\"`‘][^'\"`’]{1,120}['\"`’])?"
+            r"(?<!executable )(?:file|path|directory)(?: or directory)?(?: ['\"`‘][^'\"`’]{1,120}['\"`’])?"
             r" (?:does not exist|not found)",
             r"did not match any files?\b",
             r"not in the working tree",
@@ -83,8 +83,9 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"\b(?:un(?:recogni[sz]ed|known|supported|expected)|invalid|illegal|ambiguous|missing|no such|bad"
             r"|deprecated|conflicting|too (?:many|few)) (?:\w+ ){0,2}" + _INTERFACE_NOUNS,
             r"(?:does|do|did)(?:n't| not) (?:accept|support|take|recogni[sz]e|allow)",
-            r"is not (?:supported|allowed|recogni[sz]ed|a valid|valid|available|a \S+ command)",
-            r"(?:is|are) (?:required|deprecated)",
+            r"\b(?:is|or) not (?:supported|allowed|recogni[sz]ed|a valid|valid|available|a \S+ command)",
+            r"executable file not found",
+            r"(?:is|are)(?: a)? (?:required|deprecated)|field required",
             r"requires? (?:a|an|at|the|that)\b",
             r"\bmust (?:be|have|use|specify|provide)\b",
             r"can(?:not| only) be",
@@ -94,7 +95,8 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"no module named",
             r"cannot find module",
             r"no rule to make target",
-            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool)\b",
+            r"\b(?:unknown|no such|unavailable) (?:skill|agent|tool|slash command)\b",
+            r"\b(?:skill|agent)(?: type)? \S+ (?:not found|cannot be used)",
             # A program that a script starts; and zsh takes a word that begins with = for a command.
             r"^(?:\(eval\)|\S*sh):(?: ?(?:line )?\d+:)? \S+ not found$",
         ),
@@ -142,6 +144,8 @@ _AS_PROGRAMS_SAY = re.compile(
 _USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
+# As zod writes what is wrong with the arguments of a tool.
+_VALIDATOR_MESSAGE, _VALIDATOR_PATH = re.compile(r'"message": "([^"]+)"'), re.compile(r'"path": \[ "(\w+)"')
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
 # A shell's error with a line number is about the call itself, whatever its programs print.
@@ -232,7 +236,7 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
     """Return the line that names the failure; tools other than a shell begin with it."""
     lines = list_lines(cut_middle(text))
     if not is_shell:
-        return extract_message(next(lines, ""))
+        return _find_tool_message(list(lines))
     text_lines = list(lines)
     if any(line.startswith("Traceback (most recent") for line in text_lines):  # Python names it last
         text_lines.reverse()
@@ -245,6 +249,19 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
         return extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
     failure_lines = (line for line in reversed(text_lines) if _names_failure(line[:MAX_QUOTE_LENGTH]))
     return extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
+
+
+def _find_tool_message(lines: Sequence[str]) -> str:
+    """Return the first line, with the first complaint of a validator that lists them in the next ones."""
+    message = extract_message(lines[0]) if lines else ""
+    if not message.endswith(("[", "{", ":")) and "validation error" not in message:
+        return message
+    details = " ".join(lines[1:_FIRST_LINES])
+    if sentence := _VALIDATOR_MESSAGE.search(details):
+        parameter = _VALIDATOR_PATH.search(details)
+        details = f"{parameter[1]}: {sentence[1]}" if parameter else sentence[1]
+        message = message.rstrip(" [{:") + ":"
+    return f"{message} {details}"[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def list_lines(text: str) -> Iterator[str]:
@@ -325,7 +342,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
         return is_error
     end = text[-_MAX_END_CHARS:]
     is_lost_connection = has_bad_exit = False
-    if not is_error and any(mark in end or mark in first for mark in ("ECONNREFUSED", "xit", "XIT")):
+    if not is_error and any(map(f"{first}\n{end}".__contains__, ("ECONNREFUSED", "xit", "XIT"))):
         last_lines = [line.strip() for line in end.splitlines() if line.strip()][-_LAST_LINES:]
         is_lost_connection = any(map(_REFUSED_CONNECTION.match, [first, *last_lines]))
         has_bad_exit = bool(_EXIT_STATUS.match(first) or (last_lines and _EXIT_STATUS.match(last_lines[-1])))
@@ -334,7 +351,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     programs = {part.program for part in list_simple_commands(command)}
     if programs <= READ_ONLY_PROGRAMS or not programs.isdisjoint(REPORTING_PROGRAMS):
         is_of_git = "git" in programs and "||" not in command and bool(_GIT_FAILED.match(first))
-        return is_of_git or bool(_MISUSE.match(first))
+        return is_of_git or bool(_MISUSE.match(first)) or _has_complaint(command, text)
     return True
 
 

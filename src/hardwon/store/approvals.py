@@ -10,11 +10,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.store.db import Connection, fetch_value, insert_row
+from hardwon.store.db import Connection, fetch_value, insert_row, open_unmigrated
 
 LESSON, MEMORY, HANDOFF, TRUST = "lesson", "memory", "handoff", "trust"  # kinds
 COMMAND_LINE, VIEWER, PROMPT, TRUSTED = "command-line", "viewer", "prompt", "trust"  # paths
@@ -149,7 +148,7 @@ def read_live_approvals(home: str) -> LiveApprovals | None:
     if not os.path.exists(path):
         return None
     try:
-        with closing(_open_database(path)) as connection:
+        with closing(open_unmigrated(path)) as connection:
             has_tables = fetch_value(connection, "select 1 from sqlite_master where name = 'upgrades'")
             if not has_tables or not is_upgraded(connection):
                 return None
@@ -173,10 +172,5 @@ def read_bodies(home: str, numbers: Iterable[int]) -> dict[int, str]:
     if not approval_ids:
         return {}
     query = "select body from approvals where id = ?"
-    with closing(_open_database(os.path.join(home, paths.DATABASE))) as connection:
+    with closing(open_unmigrated(os.path.join(home, paths.DATABASE))) as connection:
         return {number: fetch_value(connection, query, number) or "" for number in approval_ids}
-
-
-def _open_database(path: str) -> sqlite3.Connection:
-    """Open the database read-only; a build must neither create nor migrate it."""
-    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)

@@ -174,6 +174,12 @@ def list_session_episodes(connection: Connection, host: str, session: str) -> li
     return sorted(_select_episodes(connection, where, (host, session)), key=lambda episode: episode.at, reverse=True)
 
 
+def list_unfixed_episodes(connection: Connection, rejection: str, *, limit: int) -> list[MinedEpisode]:
+    """Return the newest episodes that were rejected for this reason and name the wrong word of a call."""
+    where = "tier = 2 and score = 0 and signature like 'call %' and json_extract(body, '$.rejection') = ?"
+    return _select_episodes(connection, where, (rejection,), limit=limit)
+
+
 def move_episode(connection: Connection, key: str, signature: str) -> None:
     """Count a signal under another signature."""
     with transaction(connection):

@@ -33,6 +33,7 @@ __all__ = [
     "migrate",
     "open",
     "open_read_only",
+    "open_unmigrated",
     "parse_json_or_text",
     "read_epoch",
     "read_schema_version",
@@ -132,6 +133,11 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         connection.close()
         raise
     return connection
+
+
+def open_unmigrated(path: str) -> sqlite3.Connection:
+    """Open our database as it is, for a build of the manifest, which must neither create nor migrate it."""
+    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=BUSY_MILLISECONDS / 1000)
 
 
 def open_read_only(path: str, *, timeout_seconds: float = 5.0) -> sqlite3.Connection:

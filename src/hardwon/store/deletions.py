@@ -3,6 +3,9 @@
 A line of the log has the time, the command, the kind and the number of rows, but no content. Tombstones are salted
 hashes of deleted sessions and projects and of purged texts. A tombstone covers only what happened before the deletion;
 the same words said again later are new.
+
+What a person rejected before it was purged stays rejected, by hashes too: of a memory those of its words, since one
+that says nearly the same counts as rejected, of a candidate that of its signature.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from urllib.parse import quote
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, transaction
 from hardwon.text import traces
+from hardwon.text.similarity import TextFingerprint, fingerprint_text, is_same_as_fingerprint
 from hardwon.types import frozen
 
 PURGE, SESSIONS_DELETE, RETENTION = "purge", "sessions delete", "retention"
 SESSION, PROJECT, TEXT = "session", "project", "text"
+_MEMORY, _CANDIDATE = "memory", "candidate"
 _CARRIED_TABLES = ("deletions", "tombstones", "rejections")
 _CHECKSUM_BASE = 40_503  # odd, so that no power of it is zero modulo 2 ** 16
 # One position in 65,000 is hashed in vain, which costs nothing beside the search.
@@ -198,3 +203,47 @@ def carry_over(connection: Connection, earlier_path: str) -> list[int]:
     tombstones = read_tombstones(connection)
     sessions = connection.execute("select id, session, last_at from sessions").fetchall()
     return [number for number, session, last_at in sessions if tombstones.covers(SESSION, session, last_at)]
+
+
+def store_memory_traces(connection: Connection, where: str, values: tuple[object, ...] = ()) -> None:
+    """Store a trace of the rejected memories that are about to be deleted; within the caller's transaction."""
+    rows = connection.execute(f"select text, project from memories where status = 'rejected' and {where}", values)
+    for text, project in rows.fetchall():
+        _store_trace(connection, _MEMORY, text, project)
+
+
+def store_candidate_trace(connection: Connection, signature: str) -> None:
+    """Store a trace of a rejected candidate that is about to be deleted; within the caller's transaction."""
+    _store_trace(connection, _CANDIDATE, signature, "")
+
+
+def _store_trace(connection: Connection, kind: str, text: str, project: str) -> None:
+    salt = os.urandom(8).hex()
+    trace = fingerprint_text(text, salt)
+    words, negated = (trace.word_hashes, trace.negated_hashes) if kind == _MEMORY else ((), ())
+    row = {
+        "kind": kind,
+        "salt": salt,
+        "project": fingerprint_text(project, salt).normal_hash if project else "",
+        "normal": trace.normal_hash,
+        "words": json.dumps(sorted(words)),
+        "denied": json.dumps(sorted(negated)),
+    }
+    insert_row(connection, "rejections", row)
+
+
+def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
+    """Return whether a person rejected nearly this, in the project or everywhere, before it was purged."""
+    rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (_MEMORY,))
+    for salt, project_hash, normal, words, negated in rows.fetchall():
+        if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:
+            continue
+        trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(negated)))
+        if is_same_as_fingerprint(text, trace):
+            return True
+    return False
+
+
+def is_rejected_candidate(connection: Connection, signature: str) -> bool:
+    rows = connection.execute("select salt, normal from rejections where kind = ?", (_CANDIDATE,))
+    return any(fingerprint_text(signature, salt).normal_hash == normal for salt, normal in rows.fetchall())

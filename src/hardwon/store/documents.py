@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from hardwon.store import projects
+from hardwon.store import reports
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
 
 # A document's id packs its project, its time slot, whether it is a tool call, and its size class, from the highest bit
@@ -421,7 +421,7 @@ def find_project_numbers(connection: Connection, project: str) -> list[int]:
         numbers = fetch_column(connection, f"select id from projects where {column} = ?", project)
         if numbers:
             return numbers
-    row = projects.find_by_folder_name(connection, project)
+    row = reports.find_project_by_folder_name(connection, project)
     return [row["id"]] if row else []
 
 

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import quote
 
 from hardwon import paths
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row
-from hardwon.store.injections import WAS_TOLD
+from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, open_unmigrated
+from hardwon.store.reports import WAS_TOLD
 from hardwon.store.views import OF_LESSONS
+from hardwon.types import Delivery, Event
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
 NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
@@ -125,6 +125,7 @@ class LessonChange:
     undone_at: float | None
 
 
+_DELIVERY_COLUMNS = ", ".join(Delivery.__annotations__)
 _FIRING_COLUMNS = ", ".join(field.name for field in fields(Firing))
 _CALL_COLUMNS = ", ".join(field.name for field in fields(StoredCall))
 _CHANGE_COLUMNS = ", ".join(field.name for field in fields(LessonChange))
@@ -136,13 +137,10 @@ def read_lesson_states(home: str) -> LessonStates:
     if not os.path.exists(path):
         return LessonStates({}, "")
     try:
-        # A build must neither create nor migrate the database.
-        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=rw", uri=True, timeout=5.0)) as db:
-            rows = db.execute("select lesson, stepped_down_to, silent_share from lesson_states").fetchall()
-            secret = fetch_value(db, "select value from efficacy_values where name = 'secret'")
+        with closing(open_unmigrated(path)) as connection:
+            return LessonStates(list_lesson_states(connection), get_value(connection, "secret"))
     except sqlite3.DatabaseError:
         return LessonStates({}, "")  # then every lesson is delivered as its record says
-    return LessonStates({row[0]: LessonState(row[1], row[2]) for row in rows}, str(secret or ""))
 
 
 def list_lesson_states(connection: Connection) -> dict[str, LessonState]:
@@ -386,10 +384,38 @@ def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, dict
 def list_told(connection: Connection, host: str, session: str) -> list[dict[str, Any]]:
     """Return everything that a session was told, oldest first."""
     query = f"""
-        select at, agent, lesson, slug, summary, delivery from injections where host = ? and session = ? and {WAS_TOLD}
-        order by at, id
+        select at, agent, kind, tool, lesson, slug, summary, delivery from injections
+        where host = ? and session = ? and {WAS_TOLD} order by at, id
         """
     return fetch_dicts(connection, query, host, session)
+
+
+def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int = 0) -> list[tuple[int, Delivery]]:
+    """Return the last deliveries with their numbers, oldest first."""
+    rows = connection.execute(
+        f"""
+        select id, {_DELIVERY_COLUMNS} from injections where id > ? and {WAS_TOLD} order by id desc limit ?
+        """,
+        (after_id, limit),
+    ).fetchall()
+    return [(row_id, Delivery(*values)) for row_id, *values in reversed(rows)]
+
+
+def count_by_lesson(connection: Connection) -> dict[str, tuple[int, float]]:
+    """Return how often each lesson was delivered, and when last."""
+    rows = connection.execute(f"select lesson, count(*), max(at) from injections where {WAS_TOLD} group by lesson")
+    return {lesson: (count, latest) for lesson, count, latest in rows}
+
+
+def count_requests(connection: Connection, event: Event, slug: str, name: str) -> tuple[int, int]:
+    """Return how often an agent was asked for a lesson in the event's session, and about this episode in any."""
+    row = connection.execute(
+        """
+        select coalesce(sum(host = ? and session = ?), 0), coalesce(sum(lesson = ?), 0) from injections where slug = ?
+        """,
+        (event.host, event.session, name, slug),
+    ).fetchone()
+    return row[0], row[1]
 
 
 def get_value(connection: Connection, name: str) -> str:

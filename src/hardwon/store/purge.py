@@ -19,7 +19,7 @@ from io import BufferedRandom
 from typing import Any
 
 from hardwon import paths
-from hardwon.store import candidates, db, deletions, documents, jobs, rejections, sessions, transcripts, turns
+from hardwon.store import candidates, db, deletions, documents, jobs, reports, transcripts, turns
 from hardwon.store.candidates import Candidate
 from hardwon.store.db import (
     Connection,
@@ -169,7 +169,7 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
         """,
     ):
         old_numbers = turns.read_prompt_numbers(connection, session)
-        sessions.recount_session(connection, session)
+        reports.recount_session(connection, session)
         turns.renumber_turns(connection, session, old_numbers)
     documents.delete_file_documents(connection)
     # The earlier wordings of a memory are stored with its approvals, and are deleted with it.
@@ -251,7 +251,7 @@ def _delete_text(connection: Connection, pieces: Sequence[str], at: float) -> Co
     _delete_prompts_and_events(connection, tables, at)
     # A document's words may be adjacent where its source has text between them, so the source need not be deleted.
     documents.queue_reindexing(connection, "holds(words)")
-    rejections.store_memory_traces(connection, _build_condition(("text", "project", "session", "evidence")))
+    deletions.store_memory_traces(connection, _build_condition(("text", "project", "session", "evidence")))
     for index in _list_word_indexes(connection):
         tables[index] = fetch_column(connection, f"select name from pragma_table_info('{index}')")
     for name, columns in tables.items():
@@ -320,7 +320,7 @@ def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
         value, memory_condition, statements = target.project, "project = ?", _DELETE_PROJECT
     else:
         value, memory_condition, statements = target.older_than, "at < ?", _DELETE_OLDER
-    rejections.store_memory_traces(connection, memory_condition, (value,))
+    deletions.store_memory_traces(connection, memory_condition, (value,))
     for statement in statements:
         connection.execute(statement, (value,))
 
@@ -399,7 +399,7 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
         is_named_by_text = bool(pieces) and traces.has_any_piece(f"{candidate.slug} {signature}", pieces)
         if candidate.status in ("candidate", "open") or is_unsupported or is_named_by_text:
             if candidate.status == "rejected":
-                rejections.store_candidate_trace(connection, signature)
+                deletions.store_candidate_trace(connection, signature)
             candidates.remove(connection, candidate.number)
         else:
             _scrub_candidate(connection, candidate, pieces)

@@ -1,36 +1,28 @@
-"""Sessions, their prompts and their events, as hooks and transcripts report them.
-
-Reports come in any order, some twice, some late from the spool. Nothing here depends on the order of arrival: a key
-makes each report count once, and a session's status follows from its times.
-"""
+"""Find, list, complete and delete recorded sessions, their prompts and their events; `reports` stores them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from hardwon import clock
-from hardwon.clock import DUPLICATE_SECONDS
-from hardwon.store import deletions, jobs
+from hardwon.store import deletions
 from hardwon.store.db import (
     Connection,
     begin_epoch,
     fetch_column,
     fetch_dicts,
     fetch_value,
-    insert_row,
     parse_json_or_text,
     transaction,
 )
 from hardwon.store.transcripts import HIDDEN_STATE
-from hardwon.text.fence import FENCE_OPEN
 from hardwon.types import EDIT_TOOLS
 
 STATUSES = ("initialized", "active", "completed")
-QUIET_SECONDS = 600.0
 ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
 ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
 PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
@@ -39,40 +31,6 @@ MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of
 # agent for its version, or only looked at hardwon's data.
 HAS_CONTENT = """(sessions.prompts > 0 or exists (select 1 from events where events.session = sessions.id
     and kind = 'tool' and input not like '{"command": "hardwon %'))"""
-_INSTANT = 1e-6
-_TRANSCRIPT = "transcript"
-_OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
-_ENDING_KINDS = ("Stop", "SessionEnd")
-# Keys that hooks mint have no colon, see `build_transcript_key`.
-_IS_TRANSCRIPT_KEY = "instr(key, ':')"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One event, cleaned and ready to be stored."""
-
-    key: str
-    host: str
-    session: str
-    kind: str
-    at: float
-    cwd: str = ""
-    project: int | None = None
-    transcript: str = ""
-    subagent: str = ""
-    prompt: str = ""
-    prompt_name: str = ""
-    tool: str = ""
-    tool_use_id: str = ""
-    input: str = ""
-    response: str = ""
-    outcome: str = ""
-    signature: str = ""
-    duration: float | None = None
-    reason: str = ""
-    origin: str = "hook"
-    times: int = 1  # how often this prompt's text occurred in the transcript so far, including this one
-    imported_at: float | None = None  # when history was imported; None for what hooks report as it happens
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,275 +41,6 @@ class HookCoverage:
     transcript: str
     hook_events: int
     transcript_events: int
-
-
-def build_transcript_key(agent: str, step: str) -> str:
-    """Return the key of something that a transcript reports; the colon tells it from a key that a hook minted."""
-    return f"{agent}:{step}"
-
-
-def store_report(connection: Connection, report: Report, *, live: bool = False) -> bool:
-    """Store a report within the caller's transaction; return False if it was known.
-
-    A live report is the latest of its session, whatever the clock says.
-    """
-    is_prompt = report.kind == "UserPromptSubmit"
-    table = "prompts" if is_prompt else "events"
-    if fetch_value(connection, f"select 1 from {table} where key = ?", report.key):
-        return False
-    session, last_at = _find_or_create_session(connection, report)
-    at = max(report.at, last_at + _INSTANT) if live else report.at
-    if report.origin == "hook" and _is_duplicate_report(connection, session, replace(report, at=at)):
-        return False
-    if is_prompt:
-        is_new = report.prompt != "" and _store_prompt(connection, session, report, at)
-    else:
-        if report.kind == "Stop" and not report.subagent:
-            _delete_transcript_end(connection, session, at)
-        is_new = _store_event(connection, session, report, at)
-    _update_session(connection, session, report, at)
-    if is_new and report.imported_at is not None:
-        connection.execute("update sessions set taken_at = ? where id = ?", (report.imported_at, session))
-    _enqueue_distilling(connection, session, report)
-    return is_new
-
-
-def _is_duplicate_report(connection: Connection, session: int, report: Report) -> bool:
-    """Return whether another hook of ours just reported the same.
-
-    That happens if a plugin is installed besides the settings, or if one agent loads another's hooks. Calls and prompts
-    are compared by the agent's id, or by their text if they have none. A prompt with an event after it, or an event
-    with a prompt after it, is not a duplicate.
-    """
-    scope = (session, report.at - DUPLICATE_SECONDS, report.at + DUPLICATE_SECONDS)
-    if report.kind == "UserPromptSubmit":
-        query = f"""
-            select 1 from prompts as earlier where session = ? and at between ? and ? and prompt = ?
-            and not {_IS_TRANSCRIPT_KEY}
-            and not exists (select 1 from events where session = earlier.session and at > earlier.at)
-            """
-        return not report.prompt_name and fetch_value(connection, query, *scope, report.prompt) is not None
-    query = """
-        select 1 from events as earlier where session = ? and at between ? and ? and tool_use_id = '' and kind = ?
-        and agent = ? and tool = ? and input = ? and response = ? and origin = 'hook'
-        and not exists (select 1 from prompts where session = earlier.session and at > earlier.at)
-        """
-    values = (report.kind, report.subagent, report.tool, report.input, report.response)
-    return not report.tool_use_id and fetch_value(connection, query, *scope, *values) is not None
-
-
-def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
-    """Ask for distilling at once when a turn or a session ends, else after a quiet time."""
-    if report.kind == "SessionStart":
-        return
-    now = clock.now()
-    due_at = min(report.at, now) + (0.0 if report.kind in _ENDING_KINDS else QUIET_SECONDS)
-    priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
-    jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
-
-
-def _find_or_create_session(connection: Connection, report: Report) -> tuple[int, float]:
-    """Return the number of the session and when it was last heard of."""
-    connection.execute(
-        """
-        insert or ignore into sessions (host, session, cwd, transcript, first_prompt, prompts, status, reason,
-            started_at, opened_at, last_at, to_fill)
-        values (?, ?, '', '', '', 0, 'initialized', '', ?, 0, 0, 0)
-        """,
-        (report.host, report.session, report.at),
-    )
-    number, last_at = connection.execute(
-        "select id, last_at from sessions where host = ? and session = ?", (report.host, report.session)
-    ).fetchone()
-    return number, last_at
-
-
-def _store_prompt(connection: Connection, session: int, report: Report, at: float) -> bool:
-    """Store a prompt unless a hook or the transcript already reported it; return whether it is new.
-
-    Prompts are compared by the agent's id, or by their text if they have none: the second occurrence in a transcript is
-    known if the text is stored twice, and a hook's report replaces that of a transcript.
-    """
-    row = (report.key, session, at, report.prompt, report.prompt_name)
-    if report.origin != _TRANSCRIPT:
-        replaced = connection.execute(
-            f"""
-            update or ignore prompts set key = ?1, at = ?3, name = iif(?5 = '', name, ?5) where id = (
-                select id from prompts where session = ?2 and prompt = ?4 and {_IS_TRANSCRIPT_KEY}
-                and (name in ('', ?5) or ?5 = '') order by name != ?5, abs(at - ?3), id limit 1)
-            """,
-            row,
-        ).rowcount
-        if replaced:
-            _renumber_prompts(connection, session, 0.0)
-            return False
-    inserted = connection.execute(
-        """
-        insert or ignore into prompts (key, session, number, at, prompt, name) select ?1, ?2, 0, ?3, ?4, ?5
-        where ?6 = 0
-        or (select count(*) from prompts where session = ?2 and prompt = ?4 and (?5 = '' or name = '')) < ?6
-        """,
-        (*row, report.times if report.origin == _TRANSCRIPT else 0),
-    ).rowcount
-    if inserted:
-        _renumber_prompts(connection, session, at)
-    return bool(inserted)
-
-
-def _renumber_prompts(connection: Connection, session: int, since: float) -> None:
-    """Renumber prompts by time after a late one arrived, and reassign their events."""
-    connection.execute(
-        """
-        update prompts set number = (select count(*) from prompts as earlier where earlier.session = prompts.session
-            and (earlier.at, earlier.id) <= (prompts.at, prompts.id))
-        where session = ? and at >= ?
-        """,
-        (session, since),
-    )
-    connection.execute(
-        """
-        update events set prompt =
-            (select count(*) from prompts where prompts.session = events.session and prompts.at <= events.at)
-        where session = ? and at >= ?
-        """,
-        (session, since),
-    )
-
-
-# A hook's report takes precedence over a transcript's, with one exception: `denied` is only hardwon's request. If the
-# agent runs the call anyway and a result is reported, the result counts, from either source and in either order.
-_RAN = ("fine", "failed", "interrupted")
-_DENIED_THOUGH_IT_RAN = f"(excluded.outcome = 'denied' and outcome in {_RAN})"
-_BETTER = f"""((excluded.origin = 'hook' and origin != 'hook' and not {_DENIED_THOUGH_IT_RAN})
-    or (outcome = 'denied' and excluded.outcome in {_RAN}))"""
-_MERGE_EVENT = f"""
-    on conflict (session, tool_use_id, kind) where tool_use_id != '' do update set
-    at = iif({_BETTER}, excluded.at, at),
-    prompt = iif({_BETTER}, excluded.prompt, prompt),
-    input = iif(input in ('', 'null') or ({_BETTER} and excluded.input != ''), excluded.input, input),
-    response = iif(response = '' or ({_BETTER} and excluded.response != ''), excluded.response, response),
-    outcome = iif(outcome = '' or {_BETTER}, excluded.outcome, outcome),
-    signature = iif(signature = '' or {_BETTER}, excluded.signature, signature),
-    duration = iif({_BETTER}, coalesce(excluded.duration, duration), coalesce(duration, excluded.duration)),
-    key = iif(excluded.origin = 'hook' and not {_DENIED_THOUGH_IT_RAN}, excluded.key, key),
-    origin = iif(excluded.origin = 'hook', 'hook', origin)
-    """
-_COUNT_PROMPTS = "select count(*) from prompts where session = ? and at <= ?"
-
-
-def _store_event(connection: Connection, session: int, report: Report, at: float) -> bool:
-    """Store an event and return whether it is new; a second report of a call fills in missing fields."""
-    tool_use_id = report.tool_use_id
-    earlier = connection.execute(
-        "select origin, outcome, input from events where tool_use_id != '' and session = ? and tool_use_id = ?"
-        " and kind = ?",
-        (session, tool_use_id, report.kind),
-    ).fetchone()
-    origin = earlier["origin"] if earlier else None
-    if earlier and "denied" in (earlier["outcome"], report.outcome):
-        _record_ignored_denial(connection, earlier["outcome"], earlier["input"], report)
-    # Some agents reuse a call's id in a later turn, so a second step of a transcript is another call.
-    if origin == report.origin == _TRANSCRIPT:
-        tool_use_id, origin = report.key, None
-    row = {
-        "key": report.key,
-        "session": session,
-        "kind": report.kind,
-        "at": at,
-        "prompt": fetch_value(connection, _COUNT_PROMPTS, session, at),
-        "agent": report.subagent,
-        "tool": report.tool,
-        "tool_use_id": tool_use_id,
-        "input": report.input,
-        "response": report.response,
-        "outcome": report.outcome,
-        "signature": report.signature,
-        "duration": report.duration,
-        "origin": report.origin,
-        "taken_at": report.imported_at,
-    }
-    insert_row(connection, "events", row, clause=_MERGE_EVENT)
-    return origin is None
-
-
-def _record_ignored_denial(connection: Connection, outcome: str, call_input: str, report: Report) -> None:
-    """Record that an agent ran a call although hardwon had denied it, if the two reports of it say so.
-
-    Some agents reuse ids, so the input must be the same; some report a denial as a failed call with our own words.
-    """
-    has_run = any(value in _RAN for value in (outcome, report.outcome))
-    if has_run and FENCE_OPEN not in report.response and _is_same_input(call_input, report.input):
-        row = {"host": report.host, "session": report.session, "call": report.tool_use_id, "tool": report.tool}
-        insert_row(connection, "ignored_denials", {"at": report.at, "version": "", **row}, verb="insert or ignore")
-
-
-def _is_same_input(first: str, second: str) -> bool:
-    """Return whether two reports are of one call; a transcript may have fewer fields of it than a hook."""
-    if first == second:
-        return True
-    first_fields, second_fields = parse_json_or_text(first), parse_json_or_text(second)
-    if not isinstance(first_fields, dict) or not isinstance(second_fields, dict):
-        return False
-    names = ("command", "file_path", "path")
-    return any(first_fields.get(name) and first_fields.get(name) == second_fields.get(name) for name in names)
-
-
-# The columns of a session's row after a report.
-_PROMPTS = "(select count(*) from prompts where prompts.session = sessions.id)"
-_FIRST_PROMPT = """
-    coalesce((select prompt from prompts where prompts.session = sessions.id order by at, id limit 1), '')"""
-_OPENED = "max(opened_at, :opened_at)"
-_ENDED = "iif(:ended_at is null, ended_at, max(coalesce(ended_at, 0), :ended_at))"
-
-
-def _update_session(connection: Connection, session: int, report: Report, at: float) -> None:
-    """Update the session's row; its status follows from when it was last opened, prompted and ended."""
-    is_subagents_own = bool(report.subagent) and report.origin == _TRANSCRIPT
-    connection.execute(
-        f"""
-        update sessions set
-        cwd = iif(cwd = '' or (:at < started_at and :cwd != ''), :cwd, cwd),
-        project = iif(project is null or (:at < started_at and :project is not null), :project, project),
-        transcript = iif(transcript = '' or (:transcript != '' and :at >= last_at), :transcript, transcript),
-        prompts = {_PROMPTS},
-        first_prompt = {_FIRST_PROMPT},
-        started_at = min(started_at, :at),
-        last_at = max(last_at, :at),
-        opened_at = {_OPENED},
-        ended_at = {_ENDED},
-        reason = iif(:ended_at is not null and :ended_at >= coalesce(ended_at, 0), :reason, reason),
-        status = iif({_ENDED} >= {_OPENED}, 'completed', iif({_PROMPTS} > 0, 'active', 'initialized')),
-        to_fill = iif(:should_fill, 1, to_fill)
-        where id = :session
-        """,
-        {
-            "at": at,
-            "cwd": report.cwd,
-            "project": report.project,
-            "transcript": "" if is_subagents_own else report.transcript,
-            "opened_at": at if report.kind in _OPENING_KINDS else 0.0,
-            "ended_at": at if report.kind == "SessionEnd" else None,
-            "reason": report.reason,
-            "should_fill": report.kind in _ENDING_KINDS and report.origin == "hook",
-            "session": session,
-        },
-    )
-
-
-def recount_session(connection: Connection, session: int) -> None:
-    """Recompute a session's prompt count and status after an import or a deletion, within the caller's transaction."""
-    _renumber_prompts(connection, session, 0.0)
-    connection.execute(
-        f"update sessions set prompts = {_PROMPTS}, first_prompt = {_FIRST_PROMPT} where id = ?", (session,)
-    )
-    connection.execute(
-        """
-        update sessions set status = iif(ended_at is not null and ended_at >= opened_at, 'completed',
-            iif(prompts > 0, 'active', 'initialized'))
-        where id = ?
-        """,
-        (session,),
-    )
 
 
 _SELECT = """
@@ -461,14 +150,6 @@ def list_events_after(connection: Connection, *, after_id: int, limit: int) -> l
     return [row | {"input": parse_json_or_text(row["input"])} for row in rows]
 
 
-def list_session_deliveries(connection: Connection, agent: str, session: str) -> list[dict[str, Any]]:
-    query = """
-        select at, agent, kind, tool, lesson, slug, summary, delivery from injections where host = ? and session = ?
-        and arm in ('told', 'live') order by at, id
-        """
-    return fetch_dicts(connection, query, agent, session)
-
-
 class ChangingCall(NamedTuple):
     """A successful edit, with its file as the subject, or a shell command that names a commit."""
 
@@ -561,20 +242,6 @@ def delete_empty_sessions(connection: Connection, now: float) -> int:
         ).rowcount
 
 
-def add_tokens(
-    connection: Connection, agent: str, session: str, tokens_in: int, tokens_out: int, tokens_cached: int
-) -> None:
-    """Add what a transcript counts of a session's tokens, within the caller's transaction."""
-    connection.execute(
-        """
-        update sessions set tokens_in = coalesce(tokens_in, 0) + ?, tokens_out = coalesce(tokens_out, 0) + ?,
-            tokens_cached = coalesce(tokens_cached, 0) + ?
-        where host = ? and session = ?
-        """,
-        (tokens_in, tokens_out, tokens_cached, agent, session),
-    )
-
-
 def list_sessions_to_fill(connection: Connection) -> list[dict[str, Any]]:
     """Return the sessions whose transcript may know more than the hooks reported, those tried least first."""
     query = """
@@ -598,47 +265,6 @@ def set_transcript(connection: Connection, session: int, path: str) -> None:
     connection.execute("update sessions set transcript = ? where id = ? and transcript = ''", (path, session))
 
 
-def store_last_words(
-    connection: Connection, agent: str, session: str, text: str, *, since: float, until: float
-) -> None:
-    """Store what the agent said last in a turn, within the caller's transaction.
-
-    It completes the end of the turn that a hook reported without it, or replaces one that no hook reported.
-    """
-    number = fetch_value(connection, "select id from sessions where host = ? and session = ?", agent, session)
-    if number is None:
-        return
-    key = build_transcript_key(agent, f"{session}:{since}")
-    event = connection.execute(
-        """
-        select id, response, origin from events where key = ?4 or (session = ?1 and kind = 'Stop' and agent = ''
-            and at < ?3 and (at >= ?2 or (origin = 'transcript'
-                and prompt = (select count(*) from prompts where session = ?1 and at <= ?2))))
-        order by origin = 'transcript', at, id limit 1
-        """,
-        (number, since, until, key),
-    ).fetchone()
-    report = Report(key, agent, session, "Stop", since, response=text, origin=_TRANSCRIPT, imported_at=clock.now())
-    if event is None:
-        _store_event(connection, number, report, since)
-    elif event["origin"] == _TRANSCRIPT:
-        connection.execute("update events set response = ?, at = ? where id = ?", (text, since, event["id"]))
-    elif event["response"] == "":
-        connection.execute("update events set response = ? where id = ?", (text, event["id"]))
-    _enqueue_distilling(connection, number, report)
-
-
-def _delete_transcript_end(connection: Connection, session: int, at: float) -> None:
-    """Delete the end of a turn that a transcript told, since a hook reports it now."""
-    connection.execute(
-        f"""
-        delete from events where session = ? and kind = 'Stop' and agent = '' and origin = 'transcript'
-        and prompt = ({_COUNT_PROMPTS})
-        """,
-        (session, session, at),
-    )
-
-
 def list_idle_sessions(connection: Connection, idle_since: float) -> list[tuple[int, str]]:
     """Return the sessions that nobody ended and that have been quiet since, with their transcripts."""
     rows = connection.execute(
@@ -655,3 +281,13 @@ def mark_completed(connection: Connection, numbers: Iterable[int]) -> None:
             "update sessions set status = 'completed', ended_at = max(last_at, opened_at) where id = ?",
             [(number,) for number in numbers],
         )
+
+
+def record_set_up_time(connection: Connection, now: float) -> None:
+    """Note that hardwon is set up now, unless it was before."""
+    connection.execute("insert or ignore into set_up (id, at) values (1, ?)", (now,))
+
+
+def read_set_up_time(connection: Connection) -> float:
+    """Return when hardwon was set up; 0 if it was not recorded, so that every session counts."""
+    return float(fetch_value(connection, "select at from set_up") or 0.0)

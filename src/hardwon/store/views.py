@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
-from hardwon.store.injections import WAS_TOLD
 from hardwon.store.observations import TITLE_OR_FACT
+from hardwon.store.reports import WAS_TOLD
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import EDIT_TOOLS, frozen
 
@@ -142,6 +142,12 @@ def count_handoffs(connection: Connection) -> dict[tuple[str, str], int]:
     return {(row["status"], row["project"]): row["times"] for row in rows}
 
 
+# An observation is stored with the time of the first call that it sums up, and stands after the last one.
+_OBSERVATION_END = """
+    max(at, coalesce(
+        (select max(summed_up.at) from json_each(observations.events)
+        join events as summed_up on summed_up.key = json_each.value), 0.0))
+    """
 # At equal times the order is prompt, delivery, event, observation.
 _STEP_QUERIES = (
     f"""
@@ -164,9 +170,11 @@ _STEP_QUERIES = (
             else true end
     """,
     f"""
-    select 'observation' as what, id, at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle, narrative, facts,
-        files_modified, made
-    from observations where session = :session and at >= :at and (at, 3, id) > (:at, :rank, :id)
+    select * from (
+        select 'observation' as what, id, {_OBSERVATION_END} as at, 3 as rank, type, {TITLE_OR_FACT} as title, subtitle,
+            narrative, facts, files_modified, made
+        from observations where session = :session)
+    where (at, 3, id) > (:at, :rank, :id)
     """,
 )
 
@@ -205,12 +213,13 @@ def find_event(connection: Connection, session: int, event_id: int) -> dict[str,
 
 
 def find_session_and_time(connection: Connection, table: str, row_id: int) -> tuple[int, float] | None:
-    """Return the session that a prompt, event, observation or summary belongs to, and its time."""
-    row = connection.execute(f"select session, at from {table} where id = ?", (row_id,)).fetchone()
+    """Return the session of a prompt, event, observation or summary, and where it stands in the timeline."""
+    at = _OBSERVATION_END if table == "observations" else "at"
+    row = connection.execute(f"select session, {at} as at from {table} where id = ?", (row_id,)).fetchone()
     return (row["session"], row["at"]) if row else None
 
 
-_NEWS_SESSION = "sessions.id as number, coalesce(projects.name, '') as project"
+_NEWS_SESSION = "sessions.id as number, coalesce(projects.name, '') as project, coalesce(projects.path, '') as folder"
 _NEWS_QUERIES = {
     "prompts": f"""
         select 'prompt' as what, prompts.id, prompts.at, host, {_NEWS_SESSION},
@@ -365,15 +374,16 @@ def list_failures_after(connection: Connection, deliveries: Sequence[int], *, li
 
 
 def count_sessions_by_project(connection: Connection, since: float, *, limit: int) -> list[tuple[str, int]]:
+    """Return the paths of the projects with the most sessions, and how many they had."""
     rows = connection.execute(
         f"""
-        select coalesce(name, ''), count(*) as times from sessions
+        select coalesce(path, ''), count(*) as times from sessions
         left join projects on projects.id = sessions.project where last_at >= ? and {HAS_CONTENT}
         group by sessions.project order by times desc limit ?
         """,
         (since, limit),
     )
-    return [(name, times) for name, times in rows]
+    return [(path, times) for path, times in rows]
 
 
 def count_rows(connection: Connection, tables: Sequence[str]) -> dict[str, int]:

@@ -65,6 +65,7 @@ def check_batch(
     batch = CheckedBatch(public_keys=dict(known.public_keys))
     vector, hashes = dict(known.vector), dict(known.hashes)
     skipped_machines = set(quarantined)
+    # In the order of each chain, because every record is checked against the one before it.
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):
         if record.writer in skipped_machines:
             continue
@@ -88,6 +89,7 @@ def check_batch(
             skipped_machines.add(record.writer)
             continue
         batch.public_keys[record.writer] = public_key
+        # The next record of the batch must follow this one.
         vector[record.writer] = (record.sequence, record.hash)
         hashes[position] = record.hash
         batch.new_records.append(record)

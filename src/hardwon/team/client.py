@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPException
@@ -160,6 +160,7 @@ def found_team(
     connection: Connection, url: str, code: str, *, team_name: str, member: str, name: str, authority: str = ""
 ) -> TeamConfig:
     """Found a team on a server with a setup code; this machine becomes its first admin."""
+    # The key never leaves this machine; its public half names the machine.
     key = create_key()
     team = derive_team_id(key.public_key)
     replica = Replica(connection, team)
@@ -219,6 +220,7 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
     resent_until: dict[str, int] = {}
     for _ in range(MAX_ROUNDS):
         vector, forks = replica.read_vector(), replica.read_forks()
+        # Mostly both sides have the same, and then one short digest settles it.
         request = {"digest": compute_digest(vector, forks), "forks": sorted(forks)}
         answer = client.call("/v1/sync", request)
         if answer.get("in_sync"):
@@ -262,10 +264,9 @@ def _to_wire(message: Message) -> dict[str, Any]:
 
 def parse_message(answer: Mapping[str, Any]) -> Message:
     """Parse the records of an answer; ServerAway if they have not the right shape."""
-    wire_records: Sequence[Any] = [*(answer.get("records") or ()), *(answer.get("evidence") or ())]
     bodies = answer.get("bodies") or {}
     try:
-        records = tuple(from_wire(fields) for fields in wire_records)
+        records = tuple(from_wire(fields) for fields in answer.get("records") or ())
     except BadRecord as error:
         raise ServerAway(f"the server sent a bad record: {error}") from None
     return Message(records, {str(name): str(body) for name, body in bodies.items()})

@@ -101,6 +101,7 @@ def migrate(connection: Connection[Any]) -> bool:
     if server_version < MIN_SERVER_VERSION:
         raise UserError(f"PostgreSQL {server_version // 10000} is too old", "use PostgreSQL 15 or later")
     with connection.transaction():
+        # The lock is released with the transaction.
         connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
         connection.execute("create table if not exists hardwon_schema (version integer primary key)")
         version = _fetch_value(connection, "select coalesce(max(version), 0) from hardwon_schema")
@@ -172,6 +173,7 @@ class ConnectionPool:
                 return connection
             connection.close()
         connection = psycopg.connect(self._database, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        # From here on the connection has no rights of the role that logged in.
         connection.execute(f"set role {SERVER_ROLE}")
         return connection
 
@@ -214,6 +216,7 @@ def insert_records(connection: Connection[Any], records: Sequence[Record]) -> in
     """Add records; return how many were new. Fewer than given means that another request was faster."""
     if not records:
         return 0
+    rows = [(*record[:6], orjson.dumps(record.parents).decode(), *record[7:]) for record in records]
     # Lists travel in binary (%b), because psycopg escapes each text of a list in Python otherwise.
     cursor = connection.execute(
         f"""
@@ -223,18 +226,7 @@ def insert_records(connection: Connection[Any], records: Sequence[Record]) -> in
              as arriving ({_COLUMNS})
         on conflict do nothing
         """,
-        (
-            [record.team for record in records],
-            [record.writer for record in records],
-            [record.sequence for record in records],
-            [record.kind for record in records],
-            [record.format for record in records],
-            [record.subject for record in records],
-            [orjson.dumps(record.parents).decode() for record in records],
-            [record.body_hash for record in records],
-            [record.hash for record in records],
-            [record.signature for record in records],
-        ),
+        list(map(list, zip(*rows, strict=True))),
     )
     return cursor.rowcount
 
@@ -323,11 +315,9 @@ def find_records_at(connection: Connection[Any], team: str, positions: Sequence[
 
 
 def _parse_row(row: Sequence[Any]) -> Record:
-    team, writer, sequence, kind, record_format, subject, parents, body_hash, record_hash, signature = row
-    parent_hashes = tuple(orjson.loads(parents))
-    return Record(
-        team, writer, sequence, kind, record_format, subject, parent_hashes, body_hash, record_hash, signature
-    )
+    values = [*row]
+    values[6] = tuple(orjson.loads(values[6]))
+    return Record(*values)
 
 
 def find_erased_subjects(connection: Connection[Any], team: str, subjects: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -40,9 +40,11 @@ class BadRecord(ValueError):
     """A record that no honest machine writes: malformed, wrongly chained or wrongly signed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One entry of a machine's chain. `hash` covers all fields and the hash before it; `signature` covers `hash`."""
+class Record(NamedTuple):
+    """One entry of a machine's chain. `hash` covers the fields before it and the last hash; `signature` covers `hash`.
+
+    The order of the fields is that of the wire and of the tables, where a record is a row.
+    """
 
     team: str
     writer: str
@@ -140,33 +142,12 @@ def sign_record(
     )
     record_hash = compute_hash(unsigned, previous.hash if previous else "")
     signature = key.private_key.sign(bytes.fromhex(record_hash)).hex()
-    return Record(
-        team=team,
-        writer=unsigned.writer,
-        sequence=sequence,
-        kind=kind,
-        format=FORMAT,
-        subject=subject,
-        parents=unsigned.parents,
-        body_hash=unsigned.body_hash,
-        hash=record_hash,
-        signature=signature,
-    )
+    return unsigned._replace(hash=record_hash, signature=signature)
 
 
 def compute_hash(record: Record, previous_hash: str) -> str:
-    fields = [
-        previous_hash,
-        record.team,
-        record.writer,
-        record.sequence,
-        record.kind,
-        record.format,
-        record.subject,
-        list(record.parents),
-        record.body_hash,
-    ]
-    return hashlib.sha256(orjson.dumps(fields)).hexdigest()
+    # The hash itself and its signature come last, and are not covered.
+    return hashlib.sha256(orjson.dumps([previous_hash, *record[:-2]])).hexdigest()
 
 
 def is_signed_by(record: Record, public_key: str) -> bool:
@@ -176,6 +157,7 @@ def is_signed_by(record: Record, public_key: str) -> bool:
 def _is_signed(content: bytes, signature: str, public_key: str) -> bool:
     exceptions, ed25519 = _load_cryptography()
     try:
+        # Both texts come from outside, and need not be hexadecimal.
         key = ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
         key.verify(bytes.fromhex(signature), content)
     except (exceptions.InvalidSignature, ValueError):
@@ -210,18 +192,7 @@ def check_link(record: Record, last_sequence: int, last_hash: str, team: str) ->
 
 def to_wire(record: Record) -> list[Any]:
     """Return a record as it travels: its fields in order, without names, because there are many."""
-    return [
-        record.team,
-        record.writer,
-        record.sequence,
-        record.kind,
-        record.format,
-        record.subject,
-        list(record.parents),
-        record.body_hash,
-        record.hash,
-        record.signature,
-    ]
+    return list(record)
 
 
 def from_wire(fields: Any) -> Record:

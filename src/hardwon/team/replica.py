@@ -71,6 +71,7 @@ class Replica:
         """Write the next record of this machine; its parents are the newest ones here unless they are given."""
         body = encode_body(content)
         with transaction(self._connection):
+            # Read in the transaction that writes: two processes of this machine must not use one number twice.
             last_row = team_log.find_last_record(self._connection, self._team, key.machine)
             previous = Record(*last_row) if last_row else None
             if parents is None:
@@ -118,12 +119,13 @@ class Replica:
         return KnownChains(vector, hashes, public_keys)
 
     def _insert(self, records: Sequence[Record], bodies: Mapping[str, str]) -> None:
-        team_log.insert_records(self._connection, [to_row(record) for record in records])
+        team_log.insert_records(self._connection, records)
         team_log.insert_bodies(self._connection, bodies)
         self._delete_erased_bodies()
 
     def _delete_erased_bodies(self) -> None:
         """Delete the texts of erased subjects, also those that arrive after the erasure."""
+        # Evaluating the whole log for every message is slow, and most teams never erase.
         if not team_log.has_kind(self._connection, self._team, ERASE):
             return
         records = self.list_records()
@@ -154,18 +156,3 @@ class Replica:
             records += [Record(*row) for row in rows]
         bodies = team_log.read_bodies(self._connection, [record.body_hash for record in records])
         return Message(tuple(records), bodies)
-
-
-def to_row(record: Record) -> team_log.RecordRow:
-    return (
-        record.team,
-        record.writer,
-        record.sequence,
-        record.kind,
-        record.format,
-        record.subject,
-        record.parents,
-        record.body_hash,
-        record.hash,
-        record.signature,
-    )

@@ -99,6 +99,7 @@ def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[
     except UserError as error:
         yield error.say
     counts = record.get(REPLAY_KEY)
+    # A note stops no call, so its author's counts do not matter.
     if lesson.delivery not in ("hold", "block"):
         return
     if not isinstance(counts, dict) or counts.get("version") != compute_version(lesson):

@@ -94,6 +94,7 @@ class RateLimiter:
         with self._lock:
             now = self._now()
             level, measured_at = self._levels.get(caller, (self._burst, now))
+            # A bucket that fills up steadily; it may be overdrawn once, so that a large request passes whole.
             level = min(self._burst, level + (now - measured_at) * self._per_second)
             if level < 0:
                 raise Refused(429, "too much at once; try again later")
@@ -165,6 +166,7 @@ class TeamServer:
         self._extend_cache(team, batch.new_records)
         cache = self._get_cache(team)
         with cache.lock:
+            # Another request may have replaced it, with this machine in it or not.
             if cache.state is state:
                 cache.state, cache.member_count = new_state, cache.member_count + len(batch.new_records)
         return {"team": team}
@@ -376,6 +378,7 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
     wire_records, bodies = payload.get("records") or [], payload.get("bodies") or {}
     if not isinstance(wire_records, list) or not isinstance(bodies, dict):
         raise Refused(400, "records must be a list, and bodies an object")
+    # Checking signatures takes time, and the other requests of the team wait.
     if len(wire_records) > MAX_RECORDS_PER_REQUEST:
         raise Refused(413, f"at most {MAX_RECORDS_PER_REQUEST} records in one request")
     if not all(isinstance(body, str) for body in bodies.values()):

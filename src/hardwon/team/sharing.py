@@ -54,6 +54,7 @@ def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]
 def check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content; UserError if it holds a secret, something private or a person's own folder."""
     text = json.dumps(content, ensure_ascii=False)
+    # Each text alone and all of them together: a secret may stand across two fields.
     cleaned = map_strings(content, lambda value, _: clean_text(value))
     if cleaned != content or clean_text(text) != text:
         raise UserError("it contains a secret or something private, so it is not shared", "edit it, then share again")

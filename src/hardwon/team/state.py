@@ -103,7 +103,6 @@ class Subject:
     approved: tuple[str, ...]  # every version that was ever approved, in the order of the approvals
     rivals: tuple[str, ...]  # versions approved concurrently with the one in force
     counts: Mapping[str, int]
-    muted_by: frozenset[str]
 
     def get_version(self, version_hash: str) -> Version | None:
         return next((version for version in self.versions if version.hash == version_hash), None)
@@ -143,6 +142,7 @@ def compute_state(
     by_subject: defaultdict[str, list[Record]] = defaultdict(list)
     ignored: dict[str, str] = {}
     for record in records:
+        # Nobody can tell which of two branches is the true one, so neither counts.
         if record.sequence >= forks.get(record.writer, record.sequence + 1):
             ignored[record.hash] = "its machine wrote two records under one number"
         else:
@@ -249,6 +249,7 @@ def _apply_member_record(members: _Members, record: Record, content: Mapping[str
         members.machines[target.id] = replace(target, roles=(*target.roles, grant))
     elif record.kind == REVOKE:
         last_sequence = int(content.get("last_sequence", 0))
+        # Of two revocations the stricter one counts, in whatever order they arrive.
         if target.last_sequence is not None:
             last_sequence = min(last_sequence, target.last_sequence)
         members.machines[target.id] = replace(target, last_sequence=last_sequence)
@@ -330,6 +331,7 @@ def _order_by_parents(records: Sequence[Record]) -> list[Record]:
             predecessors.add(last_of_writer[record.writer].hash)
         last_of_writer[record.writer] = record
         waiting_for[record.hash] = predecessors
+    # From here on it is a topological sort; the heap makes the order of concurrent records the same everywhere.
     followers: defaultdict[str, list[str]] = defaultdict(list)
     for record_hash, predecessors in waiting_for.items():
         for predecessor in predecessors:
@@ -366,10 +368,11 @@ def _evaluate_subject(
     machines: Mapping[str, Machine],
 ) -> Subject:
     """Return a subject: erase beats retire, retire beats revise, and the last approval decides what is in force."""
+    ordered_records = _order_by_parents(records)
     by_kind: defaultdict[str, list[Record]] = defaultdict(list)
-    for record in _order_by_parents(records):
+    for record in ordered_records:
         by_kind[record.kind].append(record)
-    ancestors = _find_ancestors(records)
+    ancestors = _find_ancestors(ordered_records)
     version_records = [*by_kind[PUBLISH], *by_kind[REVISE]]  # a revision follows what it revises
     versions = tuple(Version(record.hash, record.writer, contents.get(record.body_hash)) for record in version_records)
     followed_versions = {parent for record in version_records for parent in ancestors[record.hash]}
@@ -405,14 +408,13 @@ def _evaluate_subject(
         approved=tuple(approvals.values()),
         rivals=rivals,
         counts=_sum_counts(by_kind[COUNTS], contents),
-        muted_by=_find_muted_by([*by_kind[MUTE], *by_kind[UNMUTE]]),
     )
 
 
-def _find_ancestors(records: Sequence[Record]) -> dict[str, set[str]]:
+def _find_ancestors(ordered_records: Sequence[Record]) -> dict[str, set[str]]:
     """Return for each record all records about the subject that its writer had seen."""
     ancestors: dict[str, set[str]] = {}
-    for record in _order_by_parents(records):
+    for record in ordered_records:
         seen_records: set[str] = set()
         for parent in record.parents:
             seen_records.add(parent)
@@ -429,24 +431,13 @@ def _may_erase(erasure: Record, version_records: Sequence[Record], machines: Map
     return all(record.writer == erasure.writer for record in version_records)
 
 
-def _sum_counts(records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Return the sums over machines; each machine's latest record has its totals."""
-    latest: dict[str, Record] = {}
-    for record in records:
-        if record.writer not in latest or record.sequence > latest[record.writer].sequence:
-            latest[record.writer] = record
+def _sum_counts(ordered_records: Sequence[Record], contents: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Return the sums over machines; each machine's last record has its totals."""
+    last_records = {record.writer: record for record in ordered_records}
     sums: defaultdict[str, int] = defaultdict(int)
-    for record in latest.values():
+    for record in last_records.values():
         totals = contents.get(record.body_hash, {}).get("totals", {})
         for name, count in totals.items() if isinstance(totals, Mapping) else ():
             if type(count) is int and count >= 0:
                 sums[str(name)] += count
     return dict(sums)
-
-
-def _find_muted_by(records: Sequence[Record]) -> frozenset[str]:
-    latest: dict[str, Record] = {}
-    for record in records:
-        if record.writer not in latest or record.sequence > latest[record.writer].sequence:
-            latest[record.writer] = record
-    return frozenset(writer for writer, record in latest.items() if record.kind == MUTE)

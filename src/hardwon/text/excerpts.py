@@ -10,9 +10,10 @@ _INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]+"
 )
 _SENTENCE_END = re.compile(
-    r"(?<=[.!?])(?<!\b[a-z]\.)(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[\"'“`(*]*[A-Z0-9\u0080-\uffff])"
+    r"(?<=[.!?])(?<!\b[a-z]\.)(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)\s+(?=[\"'“`(*]*[A-Z0-9\u0080-\uffff])|(?<=。)"
 )
-_MARKUP = re.compile(r"^\s*(?:[#>]+\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)]\s+)|\*\*|__|^\s*\|?[-|: ]{4,}$")
+_MARKUP = re.compile(r"^\s*(?:[#>]+\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d+[.)]\s+)|^\s*\|?[-|: ]{4,}$")
+_BOLD = re.compile(r"(`[^`]*`)|\*\*")  # inside code, as in `src/**`, the asterisks are no markup
 _LINK = re.compile(r"\[([^\[\]]{1,200})\]\(([^()\s]{1,400})\)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 # Prose where a pattern belongs, such as "running tests"; `ping host` and its relatives are commands.
@@ -56,12 +57,15 @@ def list_prose_lines(text: str) -> list[str]:
         if _FENCE.match(raw_line):
             in_fence = not in_fence
         elif (
-            not in_fence
-            and not raw_line.lstrip().startswith("|")
-            and (line := to_plain_line(_MARKUP.sub("", raw_line)))
+            not in_fence and not raw_line.lstrip().startswith("|") and (line := to_plain_line(_strip_markup(raw_line)))
         ):
             prose_lines.append(_LINK.sub(_format_link, line) if "](" in line else line)
     return prose_lines
+
+
+def _strip_markup(line: str) -> str:
+    line = _MARKUP.sub("", line)
+    return _BOLD.sub(lambda match: match[1] or "", line) if "**" in line else line
 
 
 def _format_link(link: re.Match[str]) -> str:
@@ -74,7 +78,7 @@ def split_sentences(text: str) -> list[str]:
 
 def is_informative(sentence: str) -> bool:
     """Return whether a sentence is neither a heading nor the introduction of a list."""
-    has_ending = sentence.endswith((".", "!", "?", ")", "`"))
+    has_ending = sentence.endswith((".", "!", "?", ")", "`", "。"))
     return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (has_ending or sentence.count(" ") > 3)
 
 

@@ -33,7 +33,7 @@ from hardwon.search import brief, indexing, query_scope
 from hardwon.search.records import fetch_records
 from hardwon.search.search import search_records
 from hardwon.search.timeline import build_timeline
-from hardwon.store import db, injections, observations, sessions
+from hardwon.store import db, efficacy, observations, sessions
 from hardwon.types import Event
 from hardwon.web.live import MAX_CLIENTS, LiveFeed
 from hardwon.web.page_request import parse_number
@@ -469,7 +469,7 @@ def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
 def list_deliveries(call: ApiCall) -> object:
     limit = call.get_number("limit", 100)
     after_id = call.get_number("after", 0, MAX_ROW_ID)
-    rows = injections.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
+    rows = efficacy.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
     return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
 
 

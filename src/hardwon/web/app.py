@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -35,7 +36,15 @@ from hardwon.web.access_control import (
     redeem_code,
 )
 from hardwon.web.live import LiveFeed
-from hardwon.web.page_request import PageContent, PageHandler, PageNotFound, PageRequest, Redirect, parse_number
+from hardwon.web.page_request import (
+    LATE_PART,
+    PageContent,
+    PageHandler,
+    PageNotFound,
+    PageRequest,
+    Redirect,
+    parse_number,
+)
 from hardwon.web.render import create_environment, hash_static_files, read_static_files
 
 MAX_FORM_FIELDS = 200  # the largest form has fewer than 20
@@ -140,7 +149,7 @@ class Viewer:
 
         def run_locked() -> Response:
             with self._page_lock:
-                answer = _call_page(page, page_request)
+                answer = _run_safely(partial(page, page_request))
                 if isinstance(answer, Redirect):
                     # The message waits for the page that the browser loads next, so it is not in the address.
                     session.message = answer.message
@@ -161,7 +170,22 @@ class Viewer:
             "stamp": self._static_hash,
         }
         text = self._templates.get_template(content.template).render({**values, **content.values})
-        return HTMLResponse(text, content.status)
+        if content.read_late_part is None:
+            return HTMLResponse(text, content.status)
+        return StreamingResponse(self._stream_page(text, content.read_late_part), media_type="text/html")
+
+    async def _stream_page(self, text: str, read_late_part: Callable[[], PageContent]) -> AsyncIterator[str]:
+        first_part, _, last_part = text.partition(LATE_PART)
+        yield first_part
+        yield await asyncio.to_thread(self._render_late_part, read_late_part) + last_part
+
+    def _render_late_part(self, read_late_part: Callable[[], PageContent]) -> str:
+        with self._page_lock:
+            content = _run_safely(read_late_part)
+            assert isinstance(content, PageContent)
+            if not content.template.startswith("_"):  # an error: its page cannot stand inside another one
+                content = PageContent("_form_error.html", {"wrong": content.values})
+            return self._templates.get_template(content.template).render(content.values)
 
     async def redeem_link(self, request: Request) -> Response:
         """Sign a browser in. The link works once, so what stays in the browser's history opens nothing."""
@@ -250,9 +274,10 @@ def _build_handler(viewer: Viewer, page: PageHandler, *, is_form: bool = False) 
     return serve_request
 
 
-def _call_page(page: PageHandler, request: PageRequest) -> PageContent | Redirect:
+def _run_safely(read_content: Callable[[], PageContent | Redirect]) -> PageContent | Redirect:
+    """Return what a page answers, or the page that says why it cannot."""
     try:
-        return page(request)
+        return read_content()
     except PageNotFound:
         return _NOT_FOUND
     except UserError as error:

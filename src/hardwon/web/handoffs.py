@@ -126,7 +126,7 @@ def _build_ratify_confirmation(request: PageRequest, reflection: Reflection) -> 
         request,
         reflection,
         changes,
-        title=f"Ratify handoff {reflection.id}",
+        title=f"Ratify H{reflection.id}",
         action=f"/handoffs/{reflection.id}/ratify",
         button="Ratify",
         notes=notes,
@@ -163,7 +163,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
             request,
             reflection,
             changes,
-            title=f"Amend handoff {reflection.id}",
+            title=f"Amend H{reflection.id}",
             action=f"{location}/amend",
             button="Write it",
             text=_escape_whole(typed_text),
@@ -202,7 +202,7 @@ def discard(request: PageRequest) -> PageContent | Redirect:
     location = find_next_path(request, f"/handoffs/{reflection.id}")  # before it leaves the inbox
     ratification.discard(request.connection, reflection, request.now)
     refresh_brief(request, reflection.project)
-    return Redirect(location, f"Discarded: handoff {reflection.id}.")
+    return Redirect(location, f"Discarded: H{reflection.id}.")
 
 
 def _plan_discard(reflection: Reflection) -> list[FileChange]:
@@ -215,7 +215,7 @@ def _build_discard_confirmation(request: PageRequest, reflection: Reflection) ->
         request,
         reflection,
         _plan_discard(reflection),
-        title=f"Discard handoff {reflection.id}",
+        title=f"Discard H{reflection.id}",
         action=f"/handoffs/{reflection.id}/discard",
         button="Discard",
         notes=["The memories that it proposed stay in the queue."],
@@ -233,7 +233,7 @@ def _build_editor(
     request: PageRequest, reflection: Reflection, text: str, error: UserError | None = None
 ) -> PageContent:
     values = {
-        "title": f"Amend handoff {reflection.id}",
+        "title": f"Amend H{reflection.id}",
         "label": reflection.draft,
         "hint": "Remove what is wrong: findings and memories whose lines you delete are not kept.",
         "text": _escape_whole(text),

@@ -11,7 +11,7 @@ from hardwon.web.inbox import list_inbox
 from hardwon.web.page_request import PageContent, PageRequest, find_range_start, parse_position
 from hardwon.web.repeated_errors import list_repeated_errors
 
-NEWS_ROWS = 60
+NEWS_ROWS = 30
 MAX_JOBS = 12
 MAX_SESSIONS, MAX_HELD, MAX_ERRORS, MAX_INBOX = 6, 4, 4, 5
 MAX_READ_ERRORS = 20  # among them those that a lesson could prevent

@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hardwon.actions import candidates
 from hardwon.actions.lessons import (
     accept_candidate,
     add_lesson,
+    build_accepted_record,
     edit_lesson,
+    reject_candidate,
+    replay_record,
     restore_lesson,
     retire_lesson,
     undo_decision,
@@ -23,7 +25,7 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.record import to_lesson_record
-from hardwon.store import injections, views
+from hardwon.store import efficacy, views
 from hardwon.store.approvals import VIEWER
 from hardwon.store.candidates import Candidate, list_latest_judgements
 from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
@@ -72,7 +74,7 @@ def show_lesson_list(request: PageRequest) -> PageContent:
     all_lessons, _, changes = manifest.gather_lessons(request.home)
     listed_lessons = [lesson for lesson in all_lessons if lesson.status == status]
     listed_lessons.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
-    delivered = injections.count_by_lesson(request.connection)
+    delivered = efficacy.count_by_lesson(request.connection)
     values = {
         "title": "Lessons",
         "status": status,
@@ -293,7 +295,7 @@ def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
 def reject(request: PageRequest) -> Redirect:
     candidate = _require_seen_candidate(request)
     next_location = find_next_path(request, f"/review/{candidate.number}")
-    candidates.reject(request.home, request.connection, candidate)
+    reject_candidate(request.home, request.connection, candidate)
     # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
     request.browser_session.decided_ids.append(candidate.id)
     return Redirect(next_location, f"Rejected: {candidate.slug}. Later scans will not propose it again.")
@@ -362,10 +364,10 @@ def _build_candidate_page(
         "fields": review_queue.describe_record(candidate.record),
         "judgement": judgement,
         "rewording": review_queue.extract_rewording(candidate, judgement),
-        "replay": candidates.replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
+        "replay": replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
         "replayed_calls": MAX_REPLAYED_CALLS,
         "similar": review_queue.find_similar_lesson(request.home, candidate),
-        "faults": adding.find_record_faults(candidates.build_accepted_record(candidate)),
+        "faults": adding.find_record_faults(build_accepted_record(candidate)),
         "evidence": evidence[:MAX_EVIDENCE],
         "more_evidence": len(evidence[MAX_EVIDENCE:]),
         "wrong": error,

@@ -12,6 +12,8 @@ from hardwon.errors import UserError
 from hardwon.store.db import Connection
 from hardwon.web.access_control import BrowserSession
 
+LATE_PART = "<!-- late part -->"  # as it stands in a template; in a text it would be escaped
+
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
@@ -48,11 +50,16 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class PageContent:
-    """A template and the values that it shows."""
+    """A template and the values that it shows.
+
+    `read_late_part` returns the part that takes long to read: the rest of the page is sent before it, so that a browser
+    paints at once. It stands where the template has LATE_PART.
+    """
 
     template: str
     values: Mapping[str, Any]
     status: int = 200
+    read_late_part: Callable[[], PageContent] | None = None
 
 
 @dataclass(frozen=True, slots=True)

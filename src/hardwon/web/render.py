@@ -26,7 +26,19 @@ from hardwon.text.characters import format_count, make_printable, to_printable_l
 MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_DESCRIBING_KEYS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description", "prompt")
+_DESCRIBING_KEYS = (
+    "command",
+    "file_path",
+    "notebook_path",
+    "path",
+    "pattern",
+    "url",
+    "query",
+    "description",
+    "prompt",
+    "content",  # the last: imported calls without a command or a path have only this
+)
+_FIRST_FIELD = re.compile(r'\{"(?:command|file_path|notebook_path|path)": *"((?:[^"\\]|\\.)*)')
 _EVENT_NAMES = {
     "SessionStart": "session starts",
     "SessionEnd": "session ends",
@@ -38,6 +50,7 @@ _EVENT_NAMES = {
 _CONFIDENCE_NAMES = {"H": "high", "M": "medium", "L": "low"}
 # No scheme but http and https, and no //host, which leads to another site too.
 _LINK = re.compile(r"https?://|/(?!/)|#|[\w.-]+(?:[/?#]|$)", re.IGNORECASE)
+_CODE = re.compile(r"(?<![\w`])`(?=[^\s`])([^`\n]+)(?<=[^\s`])`(?!\w)")  # an excerpt may begin inside a pair
 _LINE_REFERENCES = re.compile(r" (\(L\d+(?:, L\d+)*\))(?=\s*(?:<|$))")  # the lines of a transcript that show it
 
 # Handoffs and observations are written by agents. Images would be loaded from elsewhere, and are shown as links.
@@ -85,13 +98,19 @@ def format_recent_time(at: float, now: float) -> Markup | str:
     return format_time(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
 
 
-def describe_input(tool_input: Any) -> str:
-    """Return the command or path of a stored call, all of its input if it has neither."""
+def describe_input(tool_input: Any, folder: str = "") -> str:
+    """Return the command or path of a stored call, all of its input if it has neither; paths relative to a folder."""
+    text = _find_describing_text(tool_input)
+    return text.removeprefix(f"{folder.rstrip('/')}/") if folder else text
+
+
+def _find_describing_text(tool_input: Any) -> str:
     if isinstance(tool_input, str):
         try:
             tool_input = json.loads(tool_input) if tool_input else ""
         except ValueError:  # it was stored cut
-            return str(tool_input)
+            first_field = _FIRST_FIELD.match(tool_input)
+            return first_field[1].replace("\\n", "\n").replace('\\"', '"') if first_field else str(tool_input)
     if not isinstance(tool_input, dict):
         return str(tool_input or "")
     for key in _DESCRIBING_KEYS:
@@ -119,7 +138,8 @@ def highlight(text: str, spans: Iterable[tuple[int, int]]) -> Markup:
     for start, stop in spans:
         html += Markup("{}<mark>{}</mark>").format(sanitize_value(text[end:start]), sanitize_value(text[start:stop]))
         end = stop
-    return html + Markup("{}").format(sanitize_value(text[end:]))
+    html += Markup("{}").format(sanitize_value(text[end:]))
+    return Markup(_CODE.sub(r"<code>\1</code>", str(html)))  # what it encloses is escaped already
 
 
 def build_delivered_page_path(slug: str) -> str:
@@ -146,6 +166,7 @@ _FILTERS = {
     "line": format_line,
     "listed": parse_list,
     "markdown": render_markdown,
+    "parent": lambda path: os.path.dirname(path.rstrip("/")),
     "query": build_query,
     "record_path": build_delivered_page_path,
     "short_time": format_recent_time,

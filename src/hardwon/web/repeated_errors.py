@@ -33,6 +33,11 @@ class RepeatedError:
     candidate_number: int | None = None
     may_become_lesson: bool = True
 
+    @property
+    def is_about_habit(self) -> bool:
+        """Return whether a lesson could prevent it, or does so already."""
+        return self.may_become_lesson or bool(self.lesson_slug) or self.candidate_number is not None
+
 
 def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> list[RepeatedError]:
     """Return the errors that came most often, each with the lesson or the proposal that fires on its latest call."""

@@ -25,6 +25,8 @@ from hardwon.web.page_request import (
     parse_number,
     parse_position,
 )
+from hardwon.web.render import describe_input
+from hardwon.web.repeated_errors import describe_failure
 
 # A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
 SESSIONS_PER_PAGE = 50
@@ -79,11 +81,13 @@ def show_session(request: PageRequest) -> PageContent:
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
     steps = steps[:STEPS_PER_PAGE]
     for step in steps:
-        step["changes"] = _describe_edit(step) if step["what"] == "event" else []
+        is_event = step["what"] == "event"
+        step["changes"] = _describe_edit(step) if is_event else []
+        step["error"] = describe_failure(step)[0] if is_event and step["outcome"] == "failed" else ""
     if event_filter in ("", "messages"):
         steps = _add_agent_words(request, session, steps, start.at, steps[-1]["at"] if next_page else math.inf)
     values = {
-        "title": f"Session {session['id']}",
+        "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
         "filters": EVENT_FILTERS,
         "show": event_filter,
@@ -145,7 +149,7 @@ def show_event(request: PageRequest) -> PageContent:
     event = views.find_event(request.connection, session["id"], event_id or 0)
     if event is None:
         raise PageNotFound
-    event["input"] = _format_json(event["input"])
+    event["input"] = _format_input(event["input"])
     event["response"] = get_stored_result_text(event["response"])
     values = {
         "title": f"{event['tool'] or event['kind']} in session {session['id']}",
@@ -156,11 +160,15 @@ def show_event(request: PageRequest) -> PageContent:
     return PageContent("event.html", values)
 
 
-def _format_json(text: str) -> str:
+def _format_input(text: str) -> str:
+    """Return the only field of an input as it is, several as JSON on lines of their own."""
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text else ""
+        tool_input = json.loads(text) if text else ""
+        if isinstance(tool_input, dict) and len(tool_input) > 1:
+            return json.dumps(tool_input, indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text
+    return describe_input(tool_input)
 
 
 def _find_line_number(path: str, tool_use_id: str) -> int | None:

@@ -1,30 +1,39 @@
-"""Runs scans, distilling and reflection in processes of their own, so that no hook waits for them."""
+"""What the worker does besides answering hooks: jobs in processes of their own, housekeeping and the team in threads.
+
+No hook waits for any of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Any
 
-from hardwon import clock, paths, pauses, settings
+from hardwon import claims, clock, paths, pauses, settings
+from hardwon.actions import drain_spool
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import build_environment
 from hardwon.handoff import ratification
 from hardwon.handoff.due_sessions import UnrecordedTranscript, find_unrecorded_transcripts
 from hardwon.handoff.idle_sessions import MAX_FACTOR, RECHECK_SECONDS, UNDER_WAY_FACTOR, LastCheck, plan_check
 from hardwon.mining import scan
-from hardwon.store import db, documents, jobs, observations, reflections, sessions, set_up
+from hardwon.store import db, documents, jobs, observations, reflections, retention, sessions, turns
 from hardwon.types import Event
 from hardwon.worker import lifecycle
 
 TRANSCRIPT_DELAY_SECONDS = 0.5  # at the end of a turn the agent may still be writing its transcript
 STOP_SECONDS = 0.5
+HOUSEKEEPING_STOP_SECONDS = 1.0
+PURGE_INTERVAL_SECONDS = 3600.0
+PURGE_RETRY_SECONDS = 60.0  # while above the limit: only distilled events may be deleted, and more are by then
+CLAIM_DAYS = 14
 LARGE_BACKLOG = 500  # documents; fewer wait for the end of the next turn
 QUIET_BACKLOG_SECONDS = 60.0  # or are indexed when none were added for so long: no turn is under way
 SCAN, REFLECT = "scan", "reflect"
@@ -34,6 +43,12 @@ _COMMANDS = {
     jobs.REFINE: ("hardwon.worker.job_process", jobs.REFINE),
     REFLECT: ("hardwon.worker.job_process", REFLECT),
 }
+log = logging.getLogger(__name__)
+
+
+INTERVAL_SECONDS = 60.0
+COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
+MAX_INTERVAL_SECONDS = 300.0  # while the server is away: how late a machine may notice that it is back
 log = logging.getLogger(__name__)
 
 
@@ -73,6 +88,7 @@ class JobRunner:
         self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
         if "#/lesson" in event.message.lower():
             # An agent reported a lesson: read its transcript now, so that the person hears of it in this session.
+            # Some agents name no transcript in their hooks.
             source = ("--path", event.transcript) if event.transcript else ("--agent", event.host)
             self._loop.call_soon_threadsafe(
                 self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_report_scan, source
@@ -81,7 +97,7 @@ class JobRunner:
     def start_report_scan(self, source: tuple[str, str]) -> None:
         """Scan one transcript, or those of one agent, after the scan that is running if there is one."""
         try:
-            values = settings.resolve_settings(settings.read_config(self.home))
+            values = settings.load_settings(self.home)
             if values["autoScanIntervalHours"] < 0:
                 return
             if SCAN in self._running_jobs:
@@ -94,7 +110,7 @@ class JobRunner:
     def start_due_scan(self) -> None:
         """Start a scan of the transcripts if one is due and none is running."""
         try:
-            values = settings.resolve_settings(settings.read_config(self.home))
+            values = settings.load_settings(self.home)
             if SCAN not in self._running_jobs and scan.is_due(self.connection, values, clock.now()):
                 self._start_process(SCAN)
         except (OSError, UserError, db.StoreError) as error:
@@ -103,8 +119,10 @@ class JobRunner:
     def start_due_jobs(self) -> None:
         """Start the processes for which work is due, and set a timer for work that is due later."""
         try:
-            values = settings.resolve_settings(settings.read_config(self.home))
-            due_times = {jobs.DISTIL: self._find_plain_due(), jobs.REFINE: self._find_model_due(values)}
+            values = settings.load_settings(self.home)
+            due_times = {jobs.DISTIL: self._find_plain_due()}
+            if values["llm.provider"] != "none":
+                due_times[jobs.REFINE] = jobs.find_next_due(self.connection, (jobs.REFINE,))
             now = clock.now()
             for kind, due_at in due_times.items():
                 if due_at is not None and due_at <= now and kind not in self._running_jobs:
@@ -124,10 +142,16 @@ class JobRunner:
 
     def _start_due_reflection(self, values: Mapping[str, Any], now: float) -> None:
         """Start a reflection process if a session that ended or is idle might be due, once it is distilled."""
+        # A handoff is drafted from observations, so distilling comes first.
         if not self._running_jobs.keys().isdisjoint((REFLECT, jobs.DISTIL)):
             return
         idle_seconds = values["idleMinutes"] * 60.0 if values["autoReflect"] else 0.0
-        unread_sessions = self._list_unread_sessions(now, idle_seconds) if values["autoReflect"] else []
+        unread_sessions: list[tuple[int, float]] = []
+        if values["autoReflect"]:
+            # Sessions that ended before hardwon was installed are history, and nobody waits for their handoffs.
+            set_up_at = sessions.read_set_up_time(self.connection)
+            unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
+            unread_sessions = [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
         if idle_seconds and not 0 <= now - self._last_walk_at < RECHECK_SECONDS:
             self._last_walk_at = now
             threading.Thread(target=self._find_unrecorded, args=(now, idle_seconds), daemon=True).start()
@@ -139,20 +163,14 @@ class JobRunner:
             self._last_check = new_check
             self._has_new_unrecorded = False
 
-    def _list_unread_sessions(self, now: float, idle_seconds: float) -> list[tuple[int, float]]:
-        """Return the sessions that might be due, without those that ended before hardwon was installed."""
-        set_up_at = set_up.read_time(self.connection)
-        unread = reflections.list_unreflected_sessions(self.connection, now, idle_seconds)
-        return [(number, last_at) for number, last_at in unread if last_at >= set_up_at]
-
     def _find_unrecorded(self, now: float, idle_seconds: float) -> None:
         """Look for idle transcripts that no hook reported.
 
         These are new ones, and those so recent that they may not have been due the last time. Runs in a thread, because
         there may be thousands of transcripts.
         """
-        with suppress(OSError, UserError, db.StoreError), closing(db.connect(self.home)) as connection:
-            set_up_at = set_up.read_time(connection)
+        with suppress(OSError, UserError, db.StoreError), db.open(self.home) as connection:
+            set_up_at = sessions.read_set_up_time(connection)
             transcripts = {
                 transcript
                 for transcript in find_unrecorded_transcripts(connection, os.environ, now)
@@ -184,20 +202,20 @@ class JobRunner:
             return False
         if self._is_index_behind:
             return True
+        # Trying again would fail again, every ten seconds.
         if backlog == self._unindexable_backlog:
             return False
         is_quiet = now - self._backlog_since >= QUIET_BACKLOG_SECONDS
         return is_quiet or sum(backlog) >= LARGE_BACKLOG
 
-    def _find_model_due(self, values: Mapping[str, Any]) -> float | None:
-        return jobs.find_next_due(self.connection, (jobs.REFINE,)) if values["llm.provider"] != "none" else None
-
     def _start_process(self, kind: str, *arguments: str) -> None:
+        if kind == jobs.DISTIL and self._max_documents is not None:
+            arguments = (str(self._max_documents),)
         path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(log_descriptor, "a") as log_file, lifecycle.open_jobs_lock(self.home) as jobs_lock:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", *_COMMANDS[kind], *self._build_limit_arguments(kind), *arguments],
+                [sys.executable, "-I", "-m", *_COMMANDS[kind], *arguments],
                 env=build_environment(self.home),
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
@@ -209,11 +227,6 @@ class JobRunner:
         if kind == SCAN:
             log.info("scan started, process %d", process.pid)
         threading.Thread(target=self._wait_for_exit, args=(kind, process), daemon=True).start()
-
-    def _build_limit_arguments(self, kind: str) -> list[str]:
-        if kind != jobs.DISTIL or self._max_documents is None:
-            return []
-        return [str(self._max_documents)]
 
     def _wait_for_exit(self, kind: str, process: subprocess.Popen[bytes]) -> None:
         process.wait()
@@ -243,6 +256,7 @@ class JobRunner:
             self._publish_message("job", dict(jobs.count_by_state(self.connection)))
         except db.StoreError as error:
             log.warning("after %s: %s", kind, error)
+        # A process that failed is tried again at the next tick: at once it would fail in a loop.
         if not has_failed:
             self.start_due_jobs()
 
@@ -263,3 +277,121 @@ class JobRunner:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+class Housekeeping:
+    """Owns the thread that drains the spool, deletes old claims and sessions, and keeps the database within its limit.
+
+    It has its own connection, so a hook waits for it only if both write, and then for one short transaction.
+    """
+
+    def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
+        self.home, self._get_seconds = home, get_seconds
+        self._thread: threading.Thread | None = None
+        self._stop_event = threading.Event()
+        self._next_purge_at = get_seconds()
+        self._has_caught_up = False
+        self._is_within_limit = False  # as of the last purge
+
+    def start(self, values: Mapping[str, Any], *, is_quiet: bool) -> None:
+        """Start a round unless one is running; if `is_quiet`, it may keep the database busy for longer."""
+        if not self.is_busy():
+            self._thread = threading.Thread(target=self._run_tasks, args=(values, is_quiet), daemon=True)
+            self._thread.start()
+
+    def is_busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop at the next pause of the purge; the next worker goes on with it."""
+        self._stop_event.set()
+        if self._thread:
+            self._thread.join(HOUSEKEEPING_STOP_SECONDS)
+
+    def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
+        try:
+            with db.open(self.home) as connection:
+                drain_spool(self.home, connection)
+                claims.prune_old(self.home, clock.now() - CLAIM_DAYS * 86_400)
+                pauses.remove_ended_pauses(self.home, clock.now())
+                sessions.delete_empty_sessions(connection, clock.now())
+                # Once in the life of a worker: turns that were left undistilled, such as by an older version.
+                if not self._has_caught_up:
+                    turns.enqueue_undistilled(connection, clock.now())
+                    self._has_caught_up = True
+                self._enforce_size(connection, values, is_quiet)
+        except (OSError, db.StoreError, UserError) as error:
+            log.warning("housekeeping: %s", error)
+
+    def _enforce_size(self, connection: db.Connection, values: Mapping[str, Any], is_quiet: bool) -> None:
+        # Rewriting takes a temporary copy and then the whole write-ahead log.
+        has_disk_space = shutil.disk_usage(self.home).free > 3 * retention.measure_file_bytes(self.home)
+        if is_quiet and has_disk_space and not retention.can_release_pages(connection):
+            log.info("rewriting %s so that it can shrink", paths.DATABASE)
+            retention.rebuild_database(connection)
+        max_bytes = values["maxDbMb"] * 1024 * 1024
+        has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
+        if self._get_seconds() < self._next_purge_at and not has_grown:
+            return
+        deleted_counts, used_bytes = retention.enforce_limits(
+            connection,
+            days=values["retentionDays"],
+            message_days=values["messageRetentionDays"],
+            max_bytes=max_bytes,
+            now=clock.now(),
+            # Half of the time is left to other writers; when the worker ends, the next one goes on.
+            should_continue=lambda: not self._stop_event.wait(retention.SLICE_SECONDS),
+        )
+        if deleted_counts:
+            summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())
+            log.info("deleted by retention: %s; %d bytes in use", summary, used_bytes)
+        self._is_within_limit = used_bytes <= max_bytes
+        self._next_purge_at = self._get_seconds() + (
+            PURGE_INTERVAL_SECONDS if self._is_within_limit else PURGE_RETRY_SECONDS
+        )
+        if used_bytes > max_bytes and not self._stop_event.is_set():
+            log.warning("%s has %d bytes, above maxDbMb, and no more events can be deleted", paths.DATABASE, used_bytes)
+
+
+class TeamSync:
+    """Owns the thread and the time of the next exchange."""
+
+    def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
+        self._home, self._get_seconds = home, get_seconds
+        self._thread: threading.Thread | None = None
+        self._due_at, self._interval = 0.0, INTERVAL_SECONDS
+        self._counts_due_at = 0.0
+
+    def start_if_due(self) -> None:
+        """Start an exchange if this machine is in a team and none is running."""
+        if self._get_seconds() < self._due_at or (self._thread and self._thread.is_alive()):
+            return
+        if not os.path.exists(os.path.join(self._home, paths.TEAM_CONFIG)):
+            return
+        # Set before the exchange, which may hang until its timeout.
+        self._due_at = self._get_seconds() + self._interval
+        self._thread = threading.Thread(target=self._exchange, daemon=True)
+        self._thread.start()
+
+    def _exchange(self) -> None:
+        # Imported here because only machines in a team need cryptography and the network.
+        from hardwon.actions.team_decisions import Team, apply_state, report_counts
+        from hardwon.team import client
+
+        try:
+            config = client.read_config(self._home)
+            if config is None:
+                return
+            with db.open(self._home) as connection:
+                client.exchange_records(connection, config)
+                team = Team(self._home, connection, config)
+                for message in apply_state(team):
+                    log.info("team: %s", message)
+                if self._get_seconds() >= self._counts_due_at and config.key:
+                    report_counts(team)
+                    self._counts_due_at = self._get_seconds() + COUNTS_SECONDS
+        except (client.ServerAway, client.ServerRefusal, UserError, OSError, db.StoreError) as error:
+            self._interval = min(self._interval * 2, MAX_INTERVAL_SECONDS)
+            log.info("team: not exchanged, next try in %.0f s: %s", self._interval, error)
+        else:
+            self._interval = INTERVAL_SECONDS

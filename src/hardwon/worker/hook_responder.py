@@ -14,7 +14,7 @@ from typing import Any
 
 from hardwon import claims, clock, paths, pauses, projects
 from hardwon.actions import approvals, prompts
-from hardwon.agents import AGENT_PACKAGES, bound_event, prompt_origin, read_event, write_reply
+from hardwon.agents import AGENT_NAMES, bound_event, prompt_origin, read_event, write_reply
 from hardwon.efficacy import announcements
 from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
@@ -32,7 +32,7 @@ from hardwon.search import brief, file_memory
 from hardwon.sessions import ingest, spool
 from hardwon.store import db
 from hardwon.text.brief_layout import BriefLine, RecalledItem
-from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, HookReply, Pattern, replace
+from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, Pattern, replace
 from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
 
 PROTOCOL_VERSION = "1"
@@ -53,60 +53,95 @@ class WorkerSources:
 
     def __init__(self, responder: HookResponder, index: ManifestIndex, sender_pid: int) -> None:
         self._responder, self._index, self._sender_pid = responder, index, sender_pid
+        self._home, self._connection = responder.home, responder.connection
         self._started_at = thread_time()
         self.viewer_address = responder.viewer_url
 
     def search_pattern(self, pattern: Pattern, text: str) -> bool:
-        return self._responder.search_pattern(pattern, text)
+        return self._responder.pattern_cache.search(pattern, text)
 
     def get_cpu_seconds(self) -> float:
         return thread_time() - self._started_at
 
     def handle_prompt(self, event: Event) -> str:
-        return self._responder.handle_prompt(event, self._sender_pid)
+        """Handle a prompt for hardwon in a thread, and return the answer.
+
+        Checking and saving may take longer than the agent waits; the answer then says where to look.
+        """
+        answers: list[prompts.PromptAnswer] = []
+        finished = threading.Event()
+        timed_out = threading.Event()
+
+        def run_handler() -> None:
+            try:
+                doubt = prompt_origin.find_doubt(self._sender_pid, event.host, self._home)
+                answers.extend(prompts.handle_prompt(self._home, clean_text(event.prompt), event.cwd, doubt))
+            except (OSError, db.StoreError) as error:
+                log.warning("a typed prompt was not saved: %s", error)
+                answers.append(prompts.PromptAnswer(f"NOT saved: {error}; fix that, then type it again", False))
+            finished.set()
+            # Nobody reads this answer any more, so a refusal goes to the log that doctor shows.
+            if timed_out.is_set():
+                prompts.log_refused_answers(self._home, answers)
+
+        threading.Thread(target=run_handler).start()
+        if not finished.wait(PROMPT_SECONDS):
+            timed_out.set()
+        # The handler may have finished between the two lines above, and has not logged its answer then.
+        if finished.is_set():
+            return prompts.format_answers(answers)
+        return "hardwon: still saving; run hardwon doctor if it does not appear"
 
     def find_doubt(self, event: Event) -> str:
-        return self._responder.find_doubt(event, self._sender_pid)
+        """Return why a prompt may not be a person's; runs in a thread, because inspecting a hung process may hang."""
+        doubts: list[str] = []
+        thread = threading.Thread(
+            target=lambda: doubts.append(prompt_origin.find_doubt(self._sender_pid, event.host, self._home)),
+            daemon=True,
+        )
+        thread.start()
+        thread.join(ORIGIN_SECONDS)
+        return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
     def read_brief(self, home: str, project: str) -> Sequence[BriefLine]:
-        return brief.compile_or_reuse(self._responder.connection, home, project, self._index.settings)
+        return brief.compile_or_reuse(self._connection, home, project, self._index.settings)
 
     def recall_for_file(self, event: Event) -> Sequence[RecalledItem]:
-        return file_memory.recall_for_file(self._responder.connection, event)
+        return file_memory.recall_for_file(self._connection, event)
 
     def recall_for_prompt(self, event: Event) -> Sequence[RecalledItem]:
-        return file_memory.recall_for_prompt(self._responder.connection, self._responder.home, event)
-
-    def describe_unrecorded_work(self, event: Event) -> str:
-        try:
-            sensitive_words = self._index.settings.get("sensitiveWords", ())
-            return describe_unrecorded_work(self._responder.connection, event, sensitive_words)
-        except db.StoreError as error:
-            log.warning("no handoff is proposed: %s", error)
-            return ""
+        return file_memory.recall_for_prompt(self._connection, self._home, event)
 
     def check_code(self, lesson_id: str) -> str:
-        return self._responder.check_code(lesson_id)
+        """Return whether the code that a lesson names is fresh, changed or gone; fresh while the database is busy."""
+        try:
+            return self._responder.load_staleness_checker().check(lesson_id)
+        except db.StoreError as error:
+            log.warning("the code that lessons name is not checked: %s", error)
+            return FRESH
+
+    # These are left out while the database is busy or lessons.json is broken; announcements come at the next start.
+
+    def describe_unrecorded_work(self, event: Event) -> str:
+        sensitive_words = self._index.settings.get("sensitiveWords", ())
+        return _skip_faults(lambda: describe_unrecorded_work(self._connection, event, sensitive_words))
 
     def announce_approvals(self) -> str:
-        """Return a message about approvals since the last session start; empty while the database is busy."""
-        try:
-            return approvals.announce(self._responder.connection, clock.now())
-        except db.StoreError as error:
-            log.warning("approvals are listed at the next start: %s", error)
-            return ""
+        return _skip_faults(lambda: approvals.announce(self._connection, clock.now()))
 
     def announce_efficacy(self) -> str:
-        """Return a message about how lessons do; empty while the database is busy or lessons.json is broken."""
-        try:
-            return announcements.announce(self._responder.connection, self._responder.home, clock.now())
-        except (db.StoreError, UserError) as error:
-            log.warning("the firings of lessons are judged at the next start: %s", error)
-            return ""
+        return _skip_faults(lambda: announcements.announce(self._connection, self._home, clock.now()))
 
     def announce_proposals(self) -> str:
-        """Return a message about lessons that agents reported and nobody was told about yet."""
-        return self._responder.announce_proposals()
+        return _skip_faults(lambda: announce_proposals(self._connection, self._home))
+
+
+def _skip_faults(build_message: Callable[[], str]) -> str:
+    try:
+        return build_message()
+    except (OSError, db.StoreError, UserError) as error:
+        log.warning("left out of the answer: %s", error)
+        return ""
 
 
 class HookResponder:
@@ -125,7 +160,7 @@ class HookResponder:
         self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=MAX_UNWRITTEN_EVENTS)
         self._lesson_requests = LessonRequests(connection)
         self._index: ManifestIndex | None = None
-        self._pattern_cache = PatternCache()
+        self.pattern_cache = PatternCache()
         self._staleness_checker: StalenessChecker | None = None
         self._index_stamp: object = None
         self._built_source_stats: object = None
@@ -136,9 +171,11 @@ class HookResponder:
 
         A message is a line `hardwon 1 HOST EVENT ID` and then the payload. `sender_pid` is 0 if it is not known.
         """
+        # The payload is the agent's own bytes: the hook hands them on untouched, because parsing JSON costs it
+        # milliseconds.
         header, _, payload = message.partition(b"\n")
         words = header.decode("utf-8", "replace").split(" ")
-        if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL_VERSION] or words[2] not in AGENT_PACKAGES:
+        if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL_VERSION] or words[2] not in AGENT_NAMES:
             return b""
         _, _, host, kind, event_id = words
         try:
@@ -160,30 +197,31 @@ class HookResponder:
         if pauses.is_paused(self.home, event.cwd, event.at):
             claims.mark_paused(self.home, event.session, event.at)
             return EMPTY_ANSWER
-        reply = EMPTY_REPLY if index is None else self._build_reply(event, index, sender_pid)
+        reply = EMPTY_REPLY
+        if index is not None:
+            if index.settings.get("promptRecall"):
+                file_memory.preload_search()
+            reply = reply_to_event(event, index, self.home, WorkerSources(self, index, sender_pid))
         is_denied = bool(reply.deny) and event.kind == "PreToolUse"
         recorded_event = replace(event, denied=True) if is_denied else event
         # Filtering also notes whether a private prompt is being worked on, so every event passes it.
         filtered_event = event_filter.filter_hook_event(recorded_event, self.home, self._read_limits(index))
+        # What a person types to hardwon is no part of the session.
         if is_answered_by_hardwon(event):
             filtered_event = None
         if index is not None and index.settings.get("askForLessons"):
             if event.kind == "PreToolUse":
                 self._lesson_requests.note_start(event)
             elif event.kind in AFTER_CALL_EVENTS and filtered_event is not None:
-                reply = merge_replies(reply, self._build_lesson_request(filtered_event, index))
+                try:
+                    request = self._lesson_requests.build_reply(filtered_event, index, self.pattern_cache.search)
+                    reply = merge_replies(reply, request)
+                except db.StoreError as error:
+                    log.warning("a lesson was not asked for: %s", error)
         if (reply.deliveries or filtered_event) and not self._store_event(event, filtered_event, reply.deliveries):
             return b""
         self._notify_listener(event)
         return write_reply(event, reply)
-
-    def _build_lesson_request(self, filtered_event: Event, index: ManifestIndex) -> HookReply:
-        """Return the request for a lesson if a call just cured a failed one."""
-        try:
-            return self._lesson_requests.build_reply(filtered_event, index, self.search_pattern)
-        except db.StoreError as error:
-            log.warning("a lesson was not asked for: %s", error)
-            return EMPTY_REPLY
 
     def record_event(self, event: Event) -> str:
         """Record an event from the API; return why it was not recorded, nothing if it was."""
@@ -209,68 +247,10 @@ class HookResponder:
     def _read_limits(self, index: ManifestIndex | None) -> Mapping[str, Any]:
         return event_filter.read_recording_settings(self.home, {} if index is None else index.settings)
 
-    def _build_reply(self, event: Event, index: ManifestIndex, sender_pid: int) -> HookReply:
-        if index.settings.get("promptRecall"):
-            file_memory.preload_search()
-        return reply_to_event(event, index, self.home, WorkerSources(self, index, sender_pid))
-
-    def announce_proposals(self) -> str:
-        """Return a message about lessons that agents reported and nobody was told about yet."""
-        try:
-            return announce_proposals(self.connection, self.home)
-        except (OSError, db.StoreError) as error:
-            log.warning("reported lessons are announced later: %s", error)
-            return ""
-
-    def search_pattern(self, pattern: Pattern, text: str) -> bool:
-        return self._pattern_cache.search(pattern, text)
-
-    def check_code(self, lesson_id: str) -> str:
-        """Return whether the code that a lesson names is fresh, changed or gone; fresh while the database is busy."""
-        try:
-            if self._staleness_checker is None:
-                self._staleness_checker = StalenessChecker(self.connection, LESSON)
-        except db.StoreError as error:
-            log.warning("the code that lessons name is not checked: %s", error)
-            return FRESH
-        return self._staleness_checker.check(lesson_id)
-
-    def find_doubt(self, event: Event, sender_pid: int) -> str:
-        """Return why a prompt may not be a person's; runs in a thread, because inspecting a hung process may hang."""
-        doubts: list[str] = []
-        thread = threading.Thread(
-            target=lambda: doubts.append(prompt_origin.find_doubt(sender_pid, event.host, self.home)), daemon=True
-        )
-        thread.start()
-        thread.join(ORIGIN_SECONDS)
-        return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
-
-    def handle_prompt(self, event: Event, sender_pid: int) -> str:
-        """Handle a prompt for hardwon in a thread, and return the answer.
-
-        Checking and saving may take longer than the agent waits; the answer then says where to look.
-        """
-        answers: list[prompts.PromptAnswer] = []
-        finished = threading.Event()
-        timed_out = threading.Event()
-
-        def run_handler() -> None:
-            try:
-                doubt = prompt_origin.find_doubt(sender_pid, event.host, self.home)
-                answers.extend(prompts.handle_prompt(self.home, clean_text(event.prompt), event.cwd, doubt))
-            except (OSError, db.StoreError) as error:
-                log.warning("a typed prompt was not saved: %s", error)
-                answers.append(prompts.PromptAnswer(f"NOT saved: {error}; fix that, then type it again", False))
-            finished.set()
-            if timed_out.is_set():
-                prompts.log_refused_answers(self.home, answers)
-
-        threading.Thread(target=run_handler).start()
-        if not finished.wait(PROMPT_SECONDS):
-            timed_out.set()
-        if finished.is_set():
-            return prompts.format_answers(answers)
-        return "hardwon: still saving; run hardwon doctor if it does not appear"
+    def load_staleness_checker(self) -> StalenessChecker:
+        if self._staleness_checker is None:
+            self._staleness_checker = StalenessChecker(self.connection, LESSON)
+        return self._staleness_checker
 
     def load_index(self, seconds: float = BUILD_SECONDS) -> ManifestIndex | None:
         """Return the manifest in force, rebuilt if a source changed; if a source is broken, the last good one.
@@ -283,6 +263,7 @@ class HookResponder:
         needs_build = is_broken or (is_changed and source_stats != self._built_source_stats)
         if needs_build and monotonic() >= self._retry_build_at:
             self._built_source_stats = source_stats
+            # In a thread, because a build of thousands of lessons takes longer than a hook may wait.
             thread = threading.Thread(target=self._build_manifest, daemon=True)
             thread.start()
             thread.join(seconds)
@@ -294,10 +275,11 @@ class HookResponder:
         try:
             stat = os.stat(os.path.join(self.home, paths.LESSON_INDEX))
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            # One stat per call is cheaper than reading the file, and PreToolUse waits for this.
             if stamp != self._index_stamp:
                 self._index_stamp = stamp
                 self._index = open_index(self.home)
-                self._pattern_cache = PatternCache()
+                self.pattern_cache = PatternCache()
                 self._staleness_checker = None  # lessons were approved or edited, so there may be other anchors
         except OSError as error:
             log.info("no manifest to open: %s", error)
@@ -317,6 +299,7 @@ class HookResponder:
             return
         except (OSError, ValueError) as error:
             log.warning("the manifest could not be built, will retry: %s", error)
+            # Forgotten, so that the same sources are built again after the wait.
             self._built_source_stats = None
             self._retry_build_at = monotonic() + BUILD_RETRY_SECONDS
             return
@@ -345,6 +328,7 @@ class HookResponder:
     ) -> None:
         """Write an event to the database, else to the spool; OSError if neither has room."""
         try:
+            # The commit comes before the answer: a hook that gets one does not spool the event itself.
             ingest.commit_event(self.connection, filtered_event, deliveries, is_live=is_live)
         except db.StoreError as error:
             log.warning("%s goes to the spool: %s", event.kind, error)
@@ -363,9 +347,8 @@ class HookResponder:
                 {**message, "prompt": filtered_event.prompt[:MAX_LIVE_PROMPT_CHARS]},
             )
         for delivery in deliveries:
-            if delivery.arm in ("silent", "shadow"):
-                continue
-            self._publish_message("delivery", dict(delivery.__dict__))
+            if delivery.arm not in ("silent", "shadow"):  # of these no agent was told anything
+                self._publish_message("delivery", dict(delivery.__dict__))
 
     @property
     def has_unwritten_events(self) -> bool:
@@ -378,6 +361,7 @@ class HookResponder:
             except OSError as error:
                 log.warning("%d events still wait in memory: %s", len(self._unwritten_events), error)
                 return
+            # Removed only once it is written: the next try begins with it.
             self._unwritten_events.popleft()
 
     def save_unwritten_events(self, seconds: float = SAVE_SECONDS) -> None:

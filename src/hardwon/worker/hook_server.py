@@ -6,39 +6,33 @@ import asyncio
 import logging
 import logging.handlers
 import os
-import shutil
 import signal
-import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from hardwon import claims, clock, paths, pauses, settings
-from hardwon.actions import approvals, prompts
-from hardwon.agents import prompt_origin, settings_files
+from hardwon import clock, paths, settings
+from hardwon.actions import approvals
+from hardwon.agents import hook_settings, prompt_origin
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
-from hardwon.sessions import ingest, spool
-from hardwon.store import db, retention, sessions, set_up, turns
+from hardwon.sessions import spool
+from hardwon.store import db, sessions
 from hardwon.store.migrations import LATEST_VERSION
 from hardwon.web.http import HttpServer
 from hardwon.web.live import LiveFeed
 from hardwon.worker import lifecycle
-from hardwon.worker.background import JobRunner
+from hardwon.worker.background import Housekeeping, JobRunner, TeamSync
 from hardwon.worker.hook_responder import FIRST_BUILD_SECONDS, HookResponder
-from hardwon.worker.team_sync import TeamSync
 
 TICK_SECONDS = 10.0
-PURGE_INTERVAL_SECONDS = 3600.0
-PURGE_RETRY_SECONDS = 60.0  # while above the limit: only distilled events may be deleted, and more are by then
 QUIET_SECONDS = 60.0
 SHUTDOWN_SECONDS = 1.0
 API_DELAY_SECONDS = 0.5
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # above this the hook uses its fallback, so that other hooks need not wait
 MESSAGE_TIMEOUT_SECONDS = 5.0
-CLAIM_DAYS = 14
 log = logging.getLogger(__name__)
 MonotonicClock = Callable[[], float]
 
@@ -47,9 +41,11 @@ def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = T
     """Serve until stopped. The lock is released only when the process ends, so the next holder knows it is gone."""
     if lifecycle.take_lock(home) is None:
         return 0
+    # Everything that the worker and its libraries write is for this user alone.
     os.umask(0o077)
     _configure_logging(home)
     try:
+        # Hooks wait for this connection, so it gives up early and spools; it writes at once what it receives.
         connection = db.connect(home, busy_milliseconds=200, ignore_epoch=True)
     except UserError as error:
         log.error("no worker: %s; %s", error.say, error.fix)
@@ -64,11 +60,11 @@ def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = T
 def _run_start_tasks(home: str, connection: db.Connection) -> None:
     """Do what a new or upgraded home needs; a task that fails is tried again at the next start."""
     tasks: dict[str, Callable[[], object]] = {
-        "record the time of the installation": lambda: set_up.record_time(connection, clock.now()),
+        "record the time of the installation": lambda: sessions.record_set_up_time(connection, clock.now()),
         "approve what was in force before approvals were recorded": lambda: approvals.ensure_upgraded(
             home, connection, clock.now()
         ),
-        "write the files by which plugins find hardwon": lambda: settings_files.write_discovery_files(home),
+        "write the files by which plugins find hardwon": lambda: hook_settings.write_discovery_files(home),
     }
     for purpose, task in tasks.items():
         try:
@@ -92,6 +88,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     live_feed = LiveFeed()
     job_runner = JobRunner(home, connection, live_feed.publish)
     responder = HookResponder(home, connection, job_runner.handle_event, live_feed.publish)
+    # Before the socket is open: the first hook should find a manifest.
     responder.load_index(FIRST_BUILD_SECONDS)
     stop_event = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -100,7 +97,12 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
     housekeeping = Housekeeping(home, get_seconds)
     team_sync = TeamSync(home, get_seconds)
     http_server = HttpServer(home, responder, live_feed, get_seconds)
-    responder.viewer_url = _reserve_port(http_server, _get_settings(responder)["apiPort"])
+    api_port = _get_settings(responder)["apiPort"]
+    if api_port >= 0:  # the API is not turned off
+        try:
+            responder.viewer_url = http_server.reserve_port(api_port)
+        except (OSError, UserError) as error:
+            log.warning("no API: %s", error)
     await hook_socket.open()
 
     def wake() -> None:
@@ -121,17 +123,18 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
         team_sync.start_if_due()
         with suppress(TimeoutError):
             await asyncio.wait_for(stop_event.wait(), tick_seconds)
-        has_work = (
+        has_work = bool(
             responder.has_unwritten_events
             or housekeeping.is_busy()
             or job_runner.is_busy()
             or live_feed.client_count
             or _has_spooled_events(home)
         )
+        # An open page of the viewer keeps the worker alive.
         if live_feed.client_count:
             http_server.note_activity()
         last_activity_at = max(hook_socket.last_message_at, http_server.last_activity_at)
-        is_idle = lifecycle.can_exit_idle(get_seconds(), last_activity_at, values["idleExitMinutes"], bool(has_work))
+        is_idle = lifecycle.can_exit_idle(get_seconds(), last_activity_at, values["idleExitMinutes"], has_work)
         if reason := _find_exit_reason(
             home,
             connection,
@@ -140,25 +143,16 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
         ):
             log.warning("stopping: %s", reason)
             break
+        # The socket must not be created again once the worker is stopping.
         if not stop_event.is_set():
             await hook_socket.repair()
+    # No new hooks first, so that nothing comes in while the rest is stopped.
     await hook_socket.close()
     api_task.cancel()
     await http_server.stop()
     responder.save_unwritten_events()
     housekeeping.stop()
     job_runner.stop()
-
-
-def _reserve_port(http_server: HttpServer, port: int) -> str:
-    """Return the viewer's address; empty if the API is turned off or no port is free."""
-    if port < 0:
-        return ""
-    try:
-        return http_server.reserve_port(port)
-    except (OSError, UserError) as error:
-        log.warning("no API: %s", error)
-        return ""
 
 
 async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
@@ -183,7 +177,7 @@ def _get_settings(responder: HookResponder) -> dict[str, Any]:
 def _has_spooled_events(home: str) -> bool:
     try:
         return any(spool.read_spooled_records(home))
-    except OSError:
+    except OSError:  # the folder cannot be read: stay, since there may be events in it
         return True
 
 
@@ -216,6 +210,7 @@ class HookSocket:
             os.unlink(self._socket_path)
         self._server = await asyncio.start_unix_server(self._handle_connection, path=self._socket_path, backlog=512)
         link = os.path.join(self.home, paths.SOCKET)
+        # Replaced in one step, so that a hook finds the old socket or the new one, never none.
         new_link = f"{link}.{os.getpid()}.new"
         with suppress(FileNotFoundError):
             os.unlink(new_link)
@@ -248,6 +243,7 @@ class HookSocket:
 
     async def close(self) -> None:
         """Stop accepting connections and finish open ones. Hooks refused here use the spool."""
+        # Another worker may have taken over the home, and its socket must stay.
         if lifecycle.is_lock_owner(self.home) or not os.path.exists(self.home):
             for path in (os.path.join(self.home, paths.SOCKET), self._socket_path):
                 with suppress(FileNotFoundError):
@@ -285,86 +281,7 @@ async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
     while part := await reader.read(1 << 18):
         parts.append(part)
         size += len(part)
+        # No answer makes the hook fall back on its own process, which takes its time but blocks nobody.
         if size > MAX_MESSAGE_BYTES:
             return None
     return b"".join(parts)
-
-
-class Housekeeping:
-    """Owns the thread that drains the spool, deletes old claims and sessions, and keeps the database within its limit.
-
-    It has its own connection, so a hook waits for it only if both write, and then for one short transaction.
-    """
-
-    def __init__(self, home: str, get_seconds: MonotonicClock) -> None:
-        self.home, self._get_seconds = home, get_seconds
-        self._thread: threading.Thread | None = None
-        self._stop_event = threading.Event()
-        self._next_purge_at = get_seconds()
-        self._has_caught_up = False
-        self._is_within_limit = False  # as of the last purge
-
-    def start(self, values: Mapping[str, Any], *, is_quiet: bool) -> None:
-        """Start a round unless one is running; if `is_quiet`, it may keep the database busy for longer."""
-        if not self.is_busy():
-            self._thread = threading.Thread(target=self._run_tasks, args=(values, is_quiet), daemon=True)
-            self._thread.start()
-
-    def is_busy(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def stop(self) -> None:
-        """Stop at the next pause of the purge; the next worker goes on with it."""
-        self._stop_event.set()
-        if self._thread:
-            self._thread.join(SHUTDOWN_SECONDS)
-
-    def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
-        try:
-            with closing(db.connect(self.home)) as connection:
-                ingest.drain_spool(
-                    self.home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(self.home, prompt, cwd)
-                )
-                claims.prune_old(self.home, clock.now() - CLAIM_DAYS * 86_400)
-                pauses.remove_ended_pauses(self.home, clock.now())
-                sessions.delete_empty_sessions(connection, clock.now())
-                if not self._has_caught_up:
-                    turns.enqueue_undistilled(connection, clock.now())
-                    self._has_caught_up = True
-                self._enforce_size(connection, values, is_quiet)
-        except (OSError, db.StoreError, UserError) as error:
-            log.warning("housekeeping: %s", error)
-
-    def _enforce_size(self, connection: db.Connection, values: Mapping[str, Any], is_quiet: bool) -> None:
-        if is_quiet and not retention.can_release_pages(connection) and self._has_disk_space():
-            log.info("rewriting %s so that it can shrink", paths.DATABASE)
-            retention.rebuild_database(connection)
-        max_bytes = values["maxDbMb"] * 1024 * 1024
-        has_grown = self._is_within_limit and retention.measure_used_bytes(connection) > max_bytes
-        if self._get_seconds() < self._next_purge_at and not has_grown:
-            return
-        deleted_counts, used_bytes = retention.enforce_limits(
-            connection,
-            days=values["retentionDays"],
-            message_days=values["messageRetentionDays"],
-            max_bytes=max_bytes,
-            now=clock.now(),
-            should_continue=self._pause_purge,
-        )
-        if deleted_counts:
-            summary = ", ".join(f"{count} {table}" for table, count in deleted_counts.items())
-            log.info("deleted by retention: %s; %d bytes in use", summary, used_bytes)
-        self._is_within_limit = used_bytes <= max_bytes
-        self._next_purge_at = self._get_seconds() + (
-            PURGE_INTERVAL_SECONDS if self._is_within_limit else PURGE_RETRY_SECONDS
-        )
-        if used_bytes > max_bytes and not self._stop_event.is_set():
-            log.warning("%s has %d bytes, above maxDbMb, and no more events can be deleted", paths.DATABASE, used_bytes)
-
-    def _has_disk_space(self) -> bool:
-        """Return whether the rewrite has room: it writes a temporary copy and then the whole write-ahead log."""
-        return shutil.disk_usage(self.home).free > 3 * retention.measure_file_bytes(self.home)
-
-    def _pause_purge(self) -> bool:
-        """Leave half of the time to other writers; return False when the worker ends."""
-        return not self._stop_event.wait(retention.SLICE_SECONDS)

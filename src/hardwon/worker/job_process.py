@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
-from hardwon import clock, paths, settings
+from hardwon import clock, paths, pauses, projects, settings
+from hardwon.actions.handoffs import ratify_overdue
 from hardwon.distil.llm import Answer, Busy, Capped, Denied, Provider, Question, provider
 from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
 from hardwon.distil.observations import observe_turn
@@ -24,14 +25,18 @@ from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.efficacy.history import record_past_firings
 from hardwon.efficacy.refresh import propose_retiring_gone, refresh_ledger
 from hardwon.errors import UserError
-from hardwon.handoff import memory_queue
+from hardwon.handoff import due_sessions, memory_queue, ratification, reflection
+from hardwon.handoff.idle_sessions import find_handoff_time
 from hardwon.handoff.reflection import ReflectionResult
+from hardwon.handoff.transcript_story import Story
+from hardwon.memories import memories
 from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.search import brief, indexing
 from hardwon.sessions import transcript_import
-from hardwon.store import db, jobs, memories, observations, sessions, turns
+from hardwon.store import db, jobs, observations, reflections, runs, sessions, turns
+from hardwon.store.memories import list_memories
+from hardwon.store.reflection_types import SuggestedMemory
 from hardwon.types import Job
-from hardwon.worker.reflection_job import drop_superseded_drafts, is_recording_denied, reflect_on_due_sessions
 
 REFLECT = "reflect"
 SHIFT_SECONDS = 20.0
@@ -42,11 +47,12 @@ T = TypeVar("T")
 
 def main(home: str, kind: str, max_documents: int | None = None) -> int:
     """Do the due jobs of a kind; return 1 to try again, jobs.EXIT_UNFINISHED if more is left to index."""
+    # A person may be waiting for an agent.
     os.nice(10)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a model call in progress is recorded as cut off
     try:
-        values = settings.resolve_settings(settings.read_config(home))
-        with closing(db.connect(home)) as connection:
+        values = settings.load_settings(home)
+        with db.open(home) as connection:
             if kind == REFLECT:
                 _draft_handoffs(home, connection, values)
                 return 0
@@ -82,6 +88,8 @@ def run_due_jobs(
 
     It stops after SHIFT_SECONDS, so that new sessions are not kept waiting by a long history.
     """
+    # The worker releases the leases of a process that ended by its number; the rest tells apart two shifts of one
+    # process.
     lease = f"{os.getpid()}.{os.urandom(4).hex()}"
     touched_projects = set[str]()
     deadline = monotonic() + SHIFT_SECONDS
@@ -90,7 +98,8 @@ def run_due_jobs(
             if kind == jobs.DISTIL:
                 distil_session(connection, job, values, read_clock)
                 drop_superseded_drafts(connection, job.session, read_clock())
-            elif is_recording_denied(home, values, read_clock(), sessions.get_cwd(connection, job.session)):
+            # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
+            elif _is_recording_denied(home, values, read_clock(), sessions.get_cwd(connection, job.session)):
                 jobs.finish(connection, job)
             else:
                 refine_session(connection, job, values, read_clock, os.environ)
@@ -99,6 +108,7 @@ def run_due_jobs(
                 jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(error))
             raise
         touched_projects.add(sessions.get_project_path(connection, job.session))
+    # Once per project, after all its sessions of this shift.
     for project in touched_projects - {""}:
         brief.compile_brief(connection, home, project, values)
     model = indexing.load_model_or_none()  # takes long on a busy machine, and is no part of the shift
@@ -134,9 +144,7 @@ def distil_session(connection: db.Connection, job: Job, values: Mapping[str, Any
         turn, fingerprint = turns.read_turn(connection, job.session, turn_number)
         turns.store_distilled(connection, turn, fingerprint, observe_turn(turn), turns.PLAIN)
         if values["rememberInTurn"] and turn.final_message and job.priority == jobs.LIVE:
-            approved_texts = [
-                memory.text for memory in memories.list_memories(connection, "active", project=turn.project)
-            ]
+            approved_texts = [memory.text for memory in list_memories(connection, "active", project=turn.project)]
             memory_queue.queue_statements(
                 memory_queue.get_queue_folder(),
                 turn,
@@ -172,6 +180,7 @@ def refine_session(
     except _LeaseLost:
         return
     except Busy as busy:
+        # A rate limit with a date is no failure of the job, and does not count as a try.
         if busy.retry_after and busy.retry_after > MAX_WAIT_SECONDS:
             jobs.postpone(connection, job, read_clock() + busy.retry_after, busy.reason)
         else:
@@ -194,6 +203,7 @@ def _refine_with_model(
         if not jobs.renew_lease(connection, job, read_clock()):
             raise _LeaseLost
 
+    # Every attempt renews the lease, because a slow model may take longer than it lasts.
     send = partial(
         ask_model,
         connection,
@@ -243,6 +253,94 @@ def _draft_handoffs(home: str, connection: db.Connection, values: Mapping[str, A
 def _write_log_line(text: str, level: str = "INFO") -> None:
     """Write a line to stderr, which is the worker's log, in the format of the worker's own lines."""
     print(f"{clock.format_iso(clock.now())} {level} {text}", file=sys.stderr, flush=True)
+
+
+def reflect_on_session(
+    connection: db.Connection, home: str, transcript: str, host: str, *, plain: bool
+) -> reflection.ReflectionResult:
+    """Draft a handoff of the session in a transcript."""
+    values = settings.load_settings(home)
+    model_provider = None if plain else provider(values, os.environ)
+
+    def ask(question: Question, read_answer: Callable[[Answer], T]) -> T:
+        assert model_provider
+        return ask_model(connection, model_provider, question, read_answer, caps=get_caps(values))
+
+    def propose(memory: SuggestedMemory, story: Story) -> None:
+        with suppress(UserError):  # it is known, or was rejected before
+            memories.propose(
+                connection,
+                home,
+                memory.type,
+                memory.text,
+                project=story.project,
+                source=ratification.REFLECTION_SOURCE,
+                session=story.session,
+                evidence=[f"{citation.path}:{citation.line}" for citation in memory.evidence],
+                now=clock.now(),
+            )
+
+    return reflection.reflect(
+        connection,
+        home,
+        transcript,
+        agent=host,
+        now=clock.now(),
+        ask=ask if model_provider else None,
+        propose=propose,
+        max_turns=values["reflectTurns"],
+        is_denied=partial(_is_recording_denied, home, values, clock.now()),
+        sensitive_words=values["sensitiveWords"],
+    )
+
+
+def reflect_on_due_sessions(
+    connection: db.Connection, home: str, *, plain: bool = False
+) -> Iterator[reflection.ReflectionResult | UserError | OSError]:
+    """Draft a handoff of every session that is due, then ratify the drafts that `ratifyAfterDays` lets be ratified.
+
+    An error about one session is yielded and does not stop the others.
+    """
+    values = settings.load_settings(home)
+    now = clock.now()
+    reflections_today = runs.read_spending(connection, runs.find_budget_day(connection, now)).reflections
+    is_denied = partial(_is_recording_denied, home, values, now)
+    for due_session in due_sessions.find_sessions_due_for_reflection(
+        connection, home, values, os.environ, now=now, is_denied=is_denied, model_reflections_today=reflections_today
+    ):
+        try:
+            yield reflect_on_session(
+                connection,
+                home,
+                due_session.transcript,
+                due_session.agent,
+                plain=plain or not due_session.due.can_use_model,
+            )
+        except (UserError, OSError) as error:
+            yield error
+    for result in ratify_overdue(connection, home, values, now):
+        if isinstance(result, UserError | OSError):
+            yield result
+
+
+def drop_superseded_drafts(connection: db.Connection, session: int, now: float) -> int:
+    """Delete the drafts of a session that was handed off by hand since; return how many."""
+    drafts = [
+        draft for draft in reflections.list_drafts(connection, session) if draft.kind in reflections.REFLECTED_KINDS
+    ]
+    session_turns = turns.list_turns(connection, session) if drafts else []
+    drafted_at = min((draft.at for draft in drafts), default=now)
+    # A handoff that was written by hand after the draft makes the draft obsolete.
+    if not any(
+        (handoff_at := find_handoff_time(turn)) is not None and handoff_at > drafted_at for turn in session_turns
+    ):
+        return 0
+    return ratification.drop_session_drafts(connection, drafts[0].session, now)
+
+
+def _is_recording_denied(home: str, values: Mapping[str, Any], now: float, cwd: str) -> bool:
+    """Return whether recording is paused or denied in this folder."""
+    return pauses.is_paused(home, cwd, now) or projects.is_below(cwd, values["denyProjects"])
 
 
 if __name__ == "__main__":

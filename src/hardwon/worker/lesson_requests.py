@@ -30,7 +30,7 @@ from hardwon.mining.suggestions import shorten_text
 from hardwon.projects import find_git_root, list_equivalent_folders
 from hardwon.sessions.ingest import classify_outcome
 from hardwon.shell.failures import cut_middle
-from hardwon.store import candidates, injections, rejections
+from hardwon.store import candidates, deletions, efficacy
 from hardwon.store.db import Connection
 from hardwon.text.characters import to_printable_line
 from hardwon.text.fence import fence_text
@@ -83,6 +83,7 @@ class LessonRequests:
         start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0) or next(self._numbers)
         key = event.host, event.session
         tracker = self._trackers.get(key)
+        # Most sessions never fail: they need no tracker.
         if outcome == "interrupted" or (tracker is None and outcome == "fine"):
             return []
         _, path, content = get_call_fields(event.tool, event.input if isinstance(event.input, dict) else {})
@@ -105,6 +106,7 @@ class LessonRequests:
             tracker = self._trackers[key] = EpisodeTracker()
             if len(self._trackers) > MAX_SESSIONS:
                 self._trackers.popitem(last=False)
+        # The one that was quiet longest comes first, and is forgotten first.
         self._trackers.move_to_end(key)
         tracker.process_step(call)
         is_failed = outcome == "failed"
@@ -126,10 +128,10 @@ class LessonRequests:
         # A mistake that the error does not name may be chance, until a second session makes it.
         if episode.score <= UNNAMED_SCORE and not (candidate and set(candidate.sessions) - {event.session}):
             return False
-        if rejections.is_rejected_candidate(self._connection, episode.signature):
+        if deletions.is_rejected_candidate(self._connection, episode.signature):
             return False
         name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
-        in_session, of_episode = injections.count_requests(self._connection, event, REQUEST_SLUG, name)
+        in_session, of_episode = efficacy.count_requests(self._connection, event, REQUEST_SLUG, name)
         return in_session < MAX_REQUESTS_PER_SESSION and not of_episode
 
 

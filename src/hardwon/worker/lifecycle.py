@@ -29,6 +29,9 @@ JOBS_LOCK = "jobs.lock"
 JOB_SECONDS = 60.0  # longer than any job process takes
 
 
+_STOP_ATTEMPTS = 5
+
+
 @frozen
 class WorkerStatus:
     """The state of the worker of a home."""
@@ -48,6 +51,7 @@ def take_lock(home: str) -> int | None:
     `is_lock_held` briefly takes the lock, so retry before concluding that another worker owns it.
     """
     paths.make_private_folder(home)
+    # The lock belongs to the open file: it is released when the process ends, however it ends.
     descriptor = os.open(os.path.join(home, paths.WORKER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     for _ in range(LOCK_TRIES):
         try:
@@ -57,6 +61,7 @@ def take_lock(home: str) -> int | None:
             continue
         if os.path.exists(os.path.join(home, paths.WORKER_INFO)):
             os.unlink(os.path.join(home, paths.WORKER_INFO))  # left by an earlier worker
+        # Padded, so that a shorter number leaves no digit of the one before.
         os.pwrite(descriptor, f"{os.getpid():<20}\n".encode(), 0)
         return descriptor
     os.close(descriptor)
@@ -90,6 +95,7 @@ def is_lock_held(home: str) -> bool:
 
 def read_status(home: str) -> WorkerStatus:
     announcement = _read_announcement(home) if is_lock_held(home) else None
+    # worker.json may be gone, or left by a worker that was killed: a worker that serves writes it again on request.
     if (announcement is None or announcement["pid"] != find_lock_holder(home)) and _is_answering(home):
         announcement = _request_announcement(home)
     if announcement is None or announcement["pid"] != find_lock_holder(home):
@@ -164,6 +170,7 @@ def _read_announcement(home: str) -> dict[str, Any] | None:
 def read_install_stamp() -> tuple[int, int, int] | None:
     """Return a stamp that changes when another version is installed; None while none is."""
     try:
+        # Installers replace the file or write it anew; a version number alone would miss a reinstall from a checkout.
         file_stat = os.stat(hardwon.__file__)
     except OSError:
         return None
@@ -208,6 +215,7 @@ def stop_worker(home: str) -> bool:
     pid = find_lock_holder(home)
     if pid is None:
         return False
+    # The lock shows that it has ended: its number could belong to another process by then.
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.kill(pid, signal_number)
@@ -251,10 +259,12 @@ def wait_for_jobs(home: str) -> bool:
 
 def get_socket_path(home: str) -> str:
     """Return the path of the socket: in a private folder, and short enough for a socket address."""
+    # A socket address ends at about 100 bytes, and a home may be deep: the name is a digest of it.
     home_digest = hashlib.sha256(os.path.realpath(home).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime_folder and _is_private_folder(runtime_folder):
         return os.path.join(runtime_folder, f"hardwon-{home_digest}.sock")
+    # Anybody may create this folder in /tmp first, so its owner and its mode are checked.
     folder = os.path.join(tempfile.gettempdir(), f"hardwon-{os.getuid()}")
     paths.make_private_folder(folder)
     if not _is_private_folder(folder):
@@ -268,3 +278,26 @@ def _is_private_folder(folder: str) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(folder_stat.st_mode) and folder_stat.st_uid == os.getuid() and not folder_stat.st_mode & 0o077
+
+
+@contextmanager
+def hold_worker_stopped(home: str) -> Iterator[None]:
+    """Keep the worker stopped and scans out; start the worker again afterwards if it ran."""
+    from hardwon.mining.scan import hold_scan_lock  # imported here because other commands need no scan
+
+    was_running, lock = False, None
+    for _ in range(_STOP_ATTEMPTS):  # a hook may start the worker before the lock is taken
+        was_running = stop_worker(home) or was_running
+        lock = take_lock(home)
+        if lock is not None:
+            break
+    if lock is None:
+        raise UserError("the worker restarts as soon as it is stopped", "hardwon stop, then try again")
+    try:
+        with hold_scan_lock(home, wait=True):
+            yield
+    finally:
+        # Before the start, since the new worker needs the lock.
+        os.close(lock)
+        if was_running:
+            start_worker(home)

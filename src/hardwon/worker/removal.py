@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import closing, suppress
+from contextlib import suppress
 
 from hardwon import paths
-from hardwon.agents import settings_files
+from hardwon.actions.purge import remove_unfinished_files
+from hardwon.agents import hook_settings
 from hardwon.errors import UserError
 from hardwon.fallback import worker_start
 from hardwon.handoff import memory_queue
@@ -42,10 +43,10 @@ _BUILT_FILES = (
     "claims",
     "briefs",
     "links",
-    settings_files.HOOK_LOCATION_FILE,
-    settings_files.REMOVED_NOTICE_FILE,
-    f"{settings_files.REMOVED_NOTICE_FILE}.said",
-    settings_files.HOOKED_SETTINGS_FOLDER,
+    hook_settings.HOOK_LOCATION_FILE,
+    hook_settings.REMOVED_NOTICE_FILE,
+    f"{hook_settings.REMOVED_NOTICE_FILE}.said",
+    hook_settings.HOOKED_SETTINGS_FOLDER,
     os.path.dirname(paths.WORKER_LOG),
     lifecycle.JOBS_LOCK,
     "scan.lock",
@@ -61,9 +62,11 @@ _BUILT_FILES = (
 
 def remove_files(home: str, *, is_complete: bool, delete_data: bool) -> None:
     """Remove built files and, once no agent has hardwon's hooks, also the ledger and the data to delete."""
+    # The socket lies outside the home.
     socket = lifecycle.get_socket_path(home)
     doomed_paths = [os.path.join(home, name) for name in _BUILT_FILES]
     doomed_paths += [socket, socket.removesuffix(".sock") + ".api"]  # left by a worker that was killed
+    # While an agent still has hooks, the ledger is needed to take them out later.
     if is_complete:
         doomed_paths.append(os.path.join(home, paths.INSTALL_LEDGER))
     if is_complete and delete_data:
@@ -72,6 +75,7 @@ def remove_files(home: str, *, is_complete: bool, delete_data: bool) -> None:
         memory_queue.remove_statements(memory_queue.read_queue(queue_folder))
         with suppress(OSError):  # there is none, or other files are in it
             os.rmdir(queue_folder)
+    remove_unfinished_files(home)  # also left by a worker that was killed, while it wrote worker.json
     for path in doomed_paths:
         if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
@@ -84,11 +88,11 @@ def find_files_elsewhere(home: str) -> list[str]:
 
     They are the person's files, so they stay.
     """
-    if not os.path.exists(os.path.join(home, paths.DATABASE)):
+    if not paths.has_database(home):
         return []
     written_paths: set[str] = set()
     try:
-        with closing(db.connect(home)) as connection:
+        with db.open(home) as connection:
             for handoff in list_reflections(connection, limit=MAX_HANDOFFS):
                 written_paths.update(file.path for file in handoff.files if file.after)
             for memory in list_memories(connection):

@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, TRANSCRIPT_AGENTS, load_payload_module, load_settings
+from hardwon.agents import AGENT_NAMES, TRANSCRIPT_AGENTS, load_agent
+from hardwon.agents.hook_settings import load_settings
 from hardwon.errors import UserError
 from hardwon.lessons.call_replies import AGENTS_NOTED_AFTER_CALL
 from hardwon.types import Event, HookReply
@@ -21,26 +22,26 @@ def read_table() -> dict[str, dict[str, str]]:
     with open(PAGE, encoding="utf-8") as file:
         lines = [line.strip("|\n").split("|") for line in file if line.startswith("|") and line.count("|") == 10]
     (_, *abilities), _, *rows = [[cell.strip() for cell in line] for line in lines]
-    agents = {load_settings(agent).title: agent for agent in AGENT_PACKAGES}
+    agents = {load_settings(agent).title: agent for agent in AGENT_NAMES}
     return {agents[title]: dict(zip(abilities, levels, strict=True)) for title, *levels in rows}
 
 
 def carries(agent: str, kind: str, *, deny: str = "", context: str = "", notice: str = "") -> bool:
     """Return whether what is said on an event is in the answer."""
-    module = load_payload_module(agent)
+    module = load_agent(agent)
     answer = module.render_reply(Event(agent, kind, "s1", "/", tool="Bash"), HookReply(deny, context, notice))
     return kind in module.EVENT_TIMEOUTS and deny + context + notice in json.dumps(json.loads(answer))
 
 
 def test_the_table_has_every_agent_and_says_yes_partly_or_no() -> None:
     table = read_table()
-    assert sorted(table) == sorted(AGENT_PACKAGES)
+    assert sorted(table) == sorted(AGENT_NAMES)
     for agent, row in table.items():
         assert len(row) == 8 and set(row.values()) <= {"yes", "partly", "no"}, agent
 
 
 def test_what_the_table_says_is_what_the_code_does() -> None:
-    every_event = load_payload_module("claude-code").EVENT_TIMEOUTS.keys()
+    every_event = load_agent("claude-code").EVENT_TIMEOUTS.keys()
     for agent, row in read_table().items():
         can = {ability: level != "no" for ability, level in row.items()}
         noted_event = "PostToolUse" if agent in AGENTS_NOTED_AFTER_CALL else "PreToolUse"
@@ -50,7 +51,7 @@ def test_what_the_table_says_is_what_the_code_does() -> None:
         assert carries(agent, "SubagentStart", context="remember") == (row["start"] == "yes"), agent
         assert carries(agent, "UserPromptSubmit", notice="taken") or not can["prompt"], agent
         assert carries(agent, "UserPromptSubmit", context="remember") == can["prompt"], agent
-        has_every_event = load_payload_module(agent).EVENT_TIMEOUTS.keys() == every_event
+        has_every_event = load_agent(agent).EVENT_TIMEOUTS.keys() == every_event
         assert has_every_event == (row["capture"] == "yes"), agent
         assert (agent in TRANSCRIPT_AGENTS) == can["transcripts"], agent
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hardwon.agents import load_settings, read_event, write_reply
+from hardwon.agents import read_event, write_reply
 from hardwon.agents.cline.transcript import Reader
+from hardwon.agents.hook_settings import load_settings
 from hardwon.cli import hardwon
 from hardwon.types import Event, HookReply
 from tests.support.house import House

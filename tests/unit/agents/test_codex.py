@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import load_payload_module
-from hardwon.agents.codex.payload import EVENT_TIMEOUTS, parse_payload, render_reply
+from hardwon.agents import load_agent
+from hardwon.agents.codex import EVENT_TIMEOUTS, parse_payload, render_reply
 from hardwon.privacy import event_filter
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS, distort_json, find_recording
@@ -37,7 +37,7 @@ ONE = {
 }
 BOTH = "hi there\nhello from patched notes"
 TWO = {"tool": "Write", "path": "new.txt", "content": BOTH, "input": {"file_path": "new.txt", "content": BOTH}}
-SEARCH = {"tool": "mcp__memory__search_lessons", "content": "pytest", "input": {"query": "pytest"}}
+SEARCH = {"tool": "mcp__memory__search_lessons", "content": "pytest\nparameters: query", "input": {"query": "pytest"}}
 FOUND = {"content": [{"type": "text", "text": 'LESSON-FROM-MCP for {"query": "pytest"}'}]}
 SPAWN = {"tool": "Task", "content": "SUBTASK-ONLY please", "input": {"prompt": "SUBTASK-ONLY please"}}
 SPAWNED = '{"agent_id":"01a1e0e2-dbcf-7e61-a15d-3c699ebd3b61","nickname":"Linnaeus"}'
@@ -357,4 +357,4 @@ def test_a_denial_goes_out_alone() -> None:
 
 
 def test_codex_is_one_of_the_hosts() -> None:
-    assert load_payload_module("codex").EVENT_TIMEOUTS is EVENT_TIMEOUTS
+    assert load_agent("codex").EVENT_TIMEOUTS is EVENT_TIMEOUTS

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import SettingsError
 from hardwon.agents.codex.install import append_table, get_toml_value, remove_table
+from hardwon.agents.settings_files import SettingsError
 
 PATH = ["mcp_servers", "hardwon"]
 VALUES: dict[str, Any] = {"command": "/usr/bin/python3", "seconds": 30, "args": ["-m", 'a "b" \\ \x7f é']}

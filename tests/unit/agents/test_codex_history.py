@@ -226,9 +226,12 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
         ),
         (asked("view_image", {"path": "a.png"}), ("Read", "a.png")),
         (asked("spawn_agent", {"message": "look"}), ("Task", "look")),
-        (asked("search", {"query": "x"}, namespace="mcp__memory"), ("mcp__memory__search", "x")),
-        (asked("mcp__memory__search", {"query": "x"}), ("mcp__memory__search", "x")),
-        (asked("_update", {"title": "x"}, namespace="mcp__apps__github"), ("mcp__apps__github__update", "x")),
+        (asked("search", {"query": "x"}, namespace="mcp__memory"), ("mcp__memory__search", "x\nparameters: query")),
+        (asked("mcp__memory__search", {"query": "x"}), ("mcp__memory__search", "x\nparameters: query")),
+        (
+            asked("_update", {"title": "x"}, namespace="mcp__apps__github"),
+            ("mcp__apps__github__update", "x\nparameters: title"),
+        ),
         (item("web_search_call", status="completed", action={"type": "search", "query": "x"}), ("WebSearch", "x")),
         (item("function_call", name="shell", arguments="{broken", call_id="c"), ("Bash",)),
     ],
@@ -317,7 +320,7 @@ def test_code_mode_shows_what_a_script_ran_and_a_script_that_broke() -> None:
     ]
     assert summarize_steps(steps([opening, script, ended(held)])) == []
     assert summarize_steps(steps([mcp, declined])) == [
-        ("call", 1, "mcp__m__t", "x"),
+        ("call", 1, "mcp__m__t", "x\nparameters: q"),
         ("result", 1, "gone", True),
         ("call", 2, "Write", "/a.py", "x"),
         ("result", 2, " "),
@@ -393,9 +396,9 @@ WRITTEN = {
     ],
     "mcp-tool.jsonl": [
         ("person", 8, "use mcp"),
-        ("call", 10, "mcp__memory__search_lessons", "pytest"),
+        ("call", 10, "mcp__memory__search_lessons", "pytest\nparameters: query"),
         ("result", 13, 'LESSON-FROM-MCP for {"query": "pytest"}'),
-        ("call", 15, "mcp__memory__search_lessons", "pytest2"),
+        ("call", 15, "mcp__memory__search_lessons", "pytest2\nparameters: query"),
         ("result", 17, "unsupported call: mcp__memory__search_lessons", True),
         ("agent", 20, "All done."),
     ],

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.codex import install
-from hardwon.agents.codex.payload import EVENT_TIMEOUTS
+from hardwon.agents.codex import EVENT_TIMEOUTS, install
 from tests.support.house import GIT_STASH, House, lesson
 from tests.support.text_files import read_text, write_text
 

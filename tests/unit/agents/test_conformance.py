@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_payload_module, load_settings, read_event
+from hardwon.agents import AGENT_NAMES, load_agent, read_event
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS
@@ -87,7 +88,7 @@ TABLE = {
         others="",
     ),
 }
-EVERY_AGENT = pytest.mark.parametrize("agent", AGENT_PACKAGES)
+EVERY_AGENT = pytest.mark.parametrize("agent", AGENT_NAMES)
 
 
 def read_recorded(agent: str, name: str) -> Event | None:
@@ -138,7 +139,7 @@ def test_a_prompt_is_what_the_person_typed(agent: str) -> None:
 
 @EVERY_AGENT
 def test_a_denial_stops_a_call_before_it_and_nothing_after_it(agent: str) -> None:
-    module = load_payload_module(agent)
+    module = load_agent(agent)
     before, after = (Event(agent, kind, "s1", "/", tool="Bash") for kind in ("PreToolUse", "PostToolUse"))
     denial = module.render_reply(before, HookReply(deny="stop here")).decode()
     assert f'{TABLE[agent].denial_field}:"stop here"' in denial
@@ -156,7 +157,7 @@ def test_uninstalling_restores_every_byte(agent: str) -> None:
             text, created_paths = file.add_hooks(before, build_command)
             installed |= settings.find_hooks(text)
             assert settings.remove_hooks(text, created_paths) == before
-        assert len(installed) == len(load_payload_module(agent).EVENT_TIMEOUTS)
+        assert len(installed) == len(load_agent(agent).EVENT_TIMEOUTS)
 
 
 @EVERY_AGENT

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.copilot import install
-from hardwon.agents.copilot.payload import parse_payload, render_reply
+from hardwon.agents.copilot import parse_payload, render_reply
 from hardwon.agents.copilot.transcript import Reader
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS, find_recording, read_lines, read_steps, summarize_steps
@@ -123,8 +123,8 @@ def test_the_installed_command_succeeds_when_hardwon_is_gone(tmp_path: Any) -> N
     def build_missing_command(event: str) -> str:
         return build_hook_command("copilot", str(tmp_path))(event).replace("/hardwon/hook.py", "/gone/hardwon/hook.py")
 
-    text, _ = install.SETTINGS.add_hooks(install.SETTINGS.empty_settings, build_missing_command)
-    for commands in install.SETTINGS.find_hooks(text).values():
+    text, _ = load_settings("copilot").add_hooks(load_settings("copilot").empty_settings, build_missing_command)
+    for commands in load_settings("copilot").find_hooks(text).values():
         for command in (commands[0], commands[0].replace("python", "no-such-python")):
             done = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True)
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -132,11 +132,13 @@ def test_the_installed_command_succeeds_when_hardwon_is_gone(tmp_path: Any) -> N
 
 def test_uninstalling_restores_the_file_and_keeps_the_hooks_of_others() -> None:
     others = '{\n  "version": 1,\n  "hooks": {\n    "PreToolUse": [{"type": "command", "command": "lint"}]\n  }\n}\n'
-    for before in (install.SETTINGS.empty_settings, others):
-        text, created_paths = install.SETTINGS.add_hooks(before, build_hook_command("copilot", "/home/dev/.hardwon"))
-        assert len(install.SETTINGS.find_hooks(text)) == 9
+    for before in (load_settings("copilot").empty_settings, others):
+        text, created_paths = load_settings("copilot").add_hooks(
+            before, build_hook_command("copilot", "/home/dev/.hardwon")
+        )
+        assert len(load_settings("copilot").find_hooks(text)) == 9
         assert all("matcher" not in line for line in text.splitlines())  # VS Code ignores matchers
-        assert install.SETTINGS.remove_hooks(text, created_paths) == before
+        assert load_settings("copilot").remove_hooks(text, created_paths) == before
 
 
 def test_a_transcript_of_the_cli_has_exit_codes_and_no_subagents_prompts() -> None:

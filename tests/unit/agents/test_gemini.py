@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.gemini import install
-from hardwon.agents.gemini.payload import parse_payload, render_reply
+from hardwon.agents.gemini import install, parse_payload, render_reply
 from hardwon.agents.gemini.transcript import Reader
 from hardwon.text.fence import fence_text
 from hardwon.types import Event, HookReply
@@ -38,7 +37,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_directory": {"tool": "LS", "path": ".", "input": {"path": "."}},
     "mcp_memory_search_lessons": {
         "tool": "mcp__memory__search_lessons",
-        "content": "pytest",
+        "content": "pytest\nparameters: query",
         "input": {"query": "pytest"},
     },
     "read_file": {"tool": "Read", "path": "notes.txt", "input": NOTES},
@@ -405,7 +404,7 @@ def test_a_transcript_that_is_a_pipe_is_not_waited_for(own_home: str) -> None:
     pipe = os.path.join(own_home, "pipe")
     os.mkfifo(pipe)
     asked = json.dumps({**payload("BeforeTool-read_file"), "transcript_path": pipe})
-    code = "import sys; from hardwon.agents.gemini.payload import parse_payload; print(parse_payload('', sys.stdin.buffer.read()).tool)"
+    code = "import sys; from hardwon.agents.gemini import parse_payload; print(parse_payload('', sys.stdin.buffer.read()).tool)"
     done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, timeout=30)
     assert done.stdout == "Read\n"
 

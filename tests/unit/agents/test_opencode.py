@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents.opencode.payload import EVENT_TIMEOUTS, HANDLED_MESSAGE, parse_payload, render_reply
+from hardwon.agents.opencode import EVENT_TIMEOUTS, HANDLED_MESSAGE, parse_payload, render_reply
 from hardwon.agents.opencode.transcript import Reader
 from hardwon.text.fence import fence_text
 from hardwon.types import Event, HookReply

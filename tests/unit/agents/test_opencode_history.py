@@ -111,7 +111,7 @@ def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]
         ("edit", {"filePath": "a.py", "oldString": "x", "newString": "y"}, ("Edit", "a.py", "y")),
         ("read", {"filePath": "a.py"}, ("Read", "a.py")),
         ("grep", {"pattern": "x", "path": "src"}, ("Grep", "src", "x")),
-        ("memory_search_lessons", {"query": "x"}, ("mcp__memory__search_lessons", "x")),
+        ("memory_search_lessons", {"query": "x"}, ("mcp__memory__search_lessons", "x\nparameters: query")),
         ("invalid", {"tool": "x"}, ("invalid",)),
     ],
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
-from hardwon.agents.qwen import install
-from hardwon.agents.qwen.payload import parse_payload, render_reply
+from hardwon.agents.qwen import parse_payload, render_reply
 from hardwon.agents.qwen.transcript import Reader
 from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS, find_recording, read_lines, read_steps
@@ -67,11 +67,11 @@ def test_a_denial_and_a_note_come_where_they_are_read() -> None:
 
 def test_uninstalling_restores_the_settings() -> None:
     before = '{\n  "security": {"auth": {"selectedType": "openai"}}\n}\n'
-    text, created_paths = install.SETTINGS.add_hooks(before, build_hook_command("qwen", "/home/dev/.hardwon"))
-    assert len(install.SETTINGS.find_hooks(text)) == 7
+    text, created_paths = load_settings("qwen").add_hooks(before, build_hook_command("qwen", "/home/dev/.hardwon"))
+    assert len(load_settings("qwen").find_hooks(text)) == 7
     hooks = json.loads(text)["hooks"]
     assert all(entry["hooks"][0]["timeout"] < 1000 for entries in hooks.values() for entry in entries)
-    assert install.SETTINGS.remove_hooks(text, created_paths) == before
+    assert load_settings("qwen").remove_hooks(text, created_paths) == before
 
 
 def test_a_transcript_has_what_the_hooks_report() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.agents import AGENT_PACKAGES, write_reply
+from hardwon.agents import AGENT_NAMES, write_reply
 from hardwon.text.fence import fence_text, strip_invisible
 from hardwon.types import Event, HookReply
 
@@ -17,7 +17,7 @@ UNSEEN = "\x1b\x07\x00\x08\x7f\x9b\x84\u202e\u2066\u2069\u200b\u200e\u2060\ufeff
 KINDS = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]
 
 
-@pytest.mark.parametrize("agent", AGENT_PACKAGES)
+@pytest.mark.parametrize("agent", AGENT_NAMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_agent_is_handed_what_nobody_sees(agent: str, kind: str) -> None:
     event = Event(agent, kind, "s1", "/x")

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from hardwon.agents import SettingsError
-from hardwon.agents.settings_files import append_value, get_value, insert_value, remove_children, remove_value
+from hardwon.agents.settings_files import (
+    SettingsError,
+    append_value,
+    get_value,
+    insert_value,
+    remove_children,
+    remove_value,
+)
 
 KeyPath = tuple[str, ...]
 PRE = ("hooks", "PreToolUse")

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_payload_module, load_settings, read_event, write_reply
+from hardwon.agents import AGENT_NAMES, load_agent, read_event, write_reply
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.transcript_steps import load_transcript_module
@@ -42,13 +43,13 @@ def test_deepagents_drops_a_whole_reply_that_has_the_decision_which_vibe_needs()
     assert deny_call("vibe") == {"decision": "deny", "reason": REASON}
 
 
-@pytest.mark.parametrize("agent", AGENT_PACKAGES)
+@pytest.mark.parametrize("agent", AGENT_NAMES)
 def test_no_denied_call_ends_a_run(agent: str) -> None:
     answer = deny_call(agent)
     assert answer and "continue" not in answer and "cancel" not in answer
 
 
-@pytest.mark.parametrize("agent", AGENT_PACKAGES)
+@pytest.mark.parametrize("agent", AGENT_NAMES)
 @pytest.mark.parametrize("payload", [b"", b"{", b"\xff", b"[]", b'{"tool_input": 3}'])
 def test_a_hook_always_exits_with_0_because_1_denies_in_copilot_and_3_ends_droid(agent: str, payload: bytes) -> None:
     command = [sys.executable, "-I", "-S", HOOK_PATH, agent, "PreToolUse", os.environ["HARDWON_HOME"]]
@@ -61,7 +62,7 @@ def test_copilots_file_has_no_matchers_which_vscode_ignores() -> None:
 
 
 def test_qwen_takes_a_timeout_of_1000_for_milliseconds_and_cursors_unit_is_unknown() -> None:
-    assert max(load_payload_module("qwen").EVENT_TIMEOUTS.values()) < 1000
+    assert max(load_agent("qwen").EVENT_TIMEOUTS.values()) < 1000
     assert "timeout" not in install_hooks("cursor")
 
 
@@ -89,7 +90,7 @@ def test_grok_cuts_a_reason_so_the_fix_comes_first() -> None:
 
 @pytest.mark.parametrize("agent", ["qwen", "copilot", "vibe", "cline"])
 def test_agents_that_report_no_end_of_a_session_report_the_end_of_a_turn(agent: str) -> None:
-    assert "Stop" in load_payload_module(agent).EVENT_TIMEOUTS
+    assert "Stop" in load_agent(agent).EVENT_TIMEOUTS
 
 
 def test_variables_that_agents_set_for_each_others_hooks_name_no_agent() -> None:

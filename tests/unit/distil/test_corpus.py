@@ -34,14 +34,14 @@ EXPECTED = (
         "claude/entireio+cli/b9bdbf44-cc66-4b63-bf50-e2ace00d58e7.jsonl",
         changed=("cmd/entire/cli/hooks_opencode_transcript.go", "cmd/entire/cli/hooks_opencode_handlers.go"),
         failing=("`mise run lint` failed 3 times", "6 issues", "hooks_opencode_transcript.go:95:24", "goconst"),
-        fixed=("extractOpencodeModifiedFiles", "; edited "),
+        fixed=("extractOpencodeModifiedFiles",),
         outcome=("`mise run lint` passed: 0 issues",),
     ),
     Expected(
         "claude/entireio+git-sync/1262c0a7-dcf1-4eb8-a08c-1a4060f7369d.jsonl",
         changed=("internal/validation/validation.go", "internal/syncer/syncer.go", "internal/planner/planner_test.go"),
-        failing=("golangci-lint run --timeout=5m", "internal/syncer/syncer.go:386:16", "cannot auto-sign commit"),
-        fixed=("ValidateEndpoints", "; edited "),
+        failing=("golangci-lint run --timeout=5m", "cannot auto-sign commit"),
+        fixed=("ValidateEndpoints",),
         outcome=("834619c", "d4cca23", "b5c8e3b", "32f773e", "`go test ./... -count=1` passed: 16 packages ok"),
     ),
     Expected(
@@ -61,7 +61,7 @@ EXPECTED = (
     Expected(
         "codex/entireio+entire-graph/rollout-2026-05-31T10-46-36-019e7da4-83bc-7dc1-93d3-a435cb5c9100.jsonl",
         changed=("internal/sem/provider.go", "internal/cli/root.go", "docs/progress-so-far.md"),
-        failing=("command not found: go", "TestProviderNDJSONCommands", "provider_test.go:158:6"),
+        failing=("command not found: go", "TestProviderNDJSONCommands"),
         fixed=("; edited ",),
         outcome=("3c7913e", "b9c5830", "`go test ./...`"),
     ),

@@ -43,7 +43,7 @@ def test_a_failure_that_is_the_whole_story_is_one_observation() -> None:
 def test_a_way_around_is_told_beside_the_work() -> None:
     made = [one for one in observe_turn(ALL[1].turns[0]) if one.type == "failure"]
     assert [one.title for one in made] == [
-        "`deploy --fast …` failed: error: unknown option --fast (exit code 2); `deploy --speed=fast …` worked"
+        "`deploy --fast …` failed: error: unknown option --fast; `deploy --speed=fast …` worked"
     ]
     assert "gotcha" in made[0].concepts
 
@@ -156,7 +156,7 @@ def test_another_check_that_passes_is_no_way_around_one_that_cannot_run() -> Non
 
 def test_a_check_behind_an_unknown_wrapper_is_one() -> None:
     (made,) = observe_turn(turn("test", [hooked("with-env npm test", "Tests: 1 failed, 3 passed, 4 total")]))
-    assert "`with-env npm test` left failing" in made.title
+    assert made.facts[0].startswith("`with-env npm test` still fails: 1 failed, 3 passed")
 
 
 def test_what_it_cost_to_learn_and_where_it_comes_from_is_kept() -> None:
@@ -261,7 +261,7 @@ def test_a_failure_that_a_later_check_and_the_agents_last_words_contradict_is_no
         bash("pytest tests/tail", "4 passed in 0.1s"),
     ]
     (unsaid,) = observe_turn(turn("make the tail longer", calls))
-    assert unsaid.title.startswith("`pytest tests/wind` left failing")
+    assert (unsaid.title, unsaid.facts[1]) == ("", "`pytest tests/wind` still fails: 2 failed")
     (claimed,) = observe_turn(
         turn("make the tail longer", calls, "All tests pass. The tail in `src/tail.py` now keeps its length.")
     )

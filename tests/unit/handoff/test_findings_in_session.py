@@ -197,6 +197,7 @@ def test_what_has_no_exact_rule_is_for_a_model_only() -> None:
         "dependencies discovered",
         "peer messages",
         "code health",
+        "files not noted",
         "tone",
         "time of day",
         "outcome",

@@ -13,32 +13,6 @@ from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext
 from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
 from tests.support.step_builder import StepBuilder
 
-
-def writing(*paths: str) -> StepBuilder:
-    story = StepBuilder()
-    story.person("write the scripts")
-    for path in paths:
-        story.result(story.call("Write", path=f"{KITE}/{path}", content="x"), "written")
-    story.agent("The scripts are written.")
-    return story
-
-
-def test_a_folder_that_was_changed_and_never_spoken_of_is_told() -> None:
-    story = writing("scripts/a.py", "deploy/chart/values.yaml")
-    (found,) = findings.detect_unmentioned_files(build_story(story), EMPTY_CONTEXT)
-    assert found.text.startswith("Changed, but no one said so: deploy/chart (values.yaml)")
-    assert has_quoted_evidence(story, found)
-
-
-@pytest.mark.parametrize(
-    "paths",
-    [["scripts/a.py", "scripts/b.py"], ["deploy/values.yaml"], ["scripts/a.py", "lib/scripts/b.py"]],
-    ids=["one folder", "nothing to compare with", "named"],
-)
-def test_what_was_asked_for_or_named_is_noted(paths: list[str]) -> None:
-    assert not list(findings.detect_unmentioned_files(build_story(writing(*paths)), EMPTY_CONTEXT))
-
-
 MEMORY = "Deploys go through Jenkins, from the release branch."
 
 

@@ -16,7 +16,7 @@ from hardwon.sessions import ingest
 from hardwon.store import db, jobs, reflections
 from hardwon.types import Event
 from hardwon.worker import job_process
-from hardwon.worker.reflection_job import drop_superseded_drafts
+from hardwon.worker.job_process import drop_superseded_drafts
 from tests.support.made_up_transcripts import Transcript
 from tests.unit.handoff.test_idle_sessions import DAY, at
 

@@ -34,15 +34,16 @@ class Archive:
         """A session of commands, each with its error, or none if it went fine."""
         self._sessions += 1
         session, story = f"s{self._sessions}", StepBuilder()
+        at = f"2026-11-{self._sessions:02}T08:00:00Z"
         scanned: list[ScannedCall] = []
         for number, (command, error) in enumerate(calls):
             story.fails(command, error) if error else story.works(command)
             outcome = "failed" if error else "fine"
             key = f"claude-code:{session}-{number}"
             scanned.append(
-                ScannedCall(key, "claude-code", session, PROJECT, "", "p", 1, "Bash", command, "", "", outcome)
+                ScannedCall(key, "claude-code", session, PROJECT, at, "p", 1, "Bash", command, "", "", outcome)
             )
-        steps = [step._replace(session=session, id=f"{session}-{step.id}") for step in story.steps]
+        steps = [step._replace(session=session, id=f"{session}-{step.id}", at=at) for step in story.steps]
         mined = [mine_episode(episode, "claude-code", "p", PROJECT) for episode in find_episodes(steps)]
         portion = Portion("p", "claude-code", ReadPosition(), tuple(scanned), episodes=tuple(mined))
         store_portions(self.connection, [portion], 0.0)
@@ -128,6 +129,31 @@ def test_a_failure_without_a_cure_is_no_lesson_but_stays_open_once_it_repeats(ar
     assert archive.refresh() == []
     [found] = archive.list_open()
     assert (len(found.sessions), found.record["solution"]) == (2, "")
+
+
+def test_a_fix_may_come_in_a_later_session(archive: Archive) -> None:
+    archive.tell(("gust blow --loud red", "error: unknown option '--loud'"))
+    archive.tell(("gust blow --soft red", ""), ("gust blow --help", ""), ("gust blow red --loudly", ""))
+    [found] = archive.refresh()
+    assert found.record["solution"] == "Use `gust blow --loudly` instead."
+    assert found.record["delivery"] == "hold"
+
+
+def test_a_call_of_another_session_that_differs_in_more_than_the_wrong_word_is_no_fix(archive: Archive) -> None:
+    archive.tell(("gust blow red", ""), ("gust blow --loud red", "error: unknown option '--loud'"))
+    archive.tell(("gust blow --soft red", ""), ("gust blow --fast", ""), ("gust stop red", ""))
+    assert archive.refresh() == []
+
+
+def test_a_trigger_that_begins_a_command_counts_the_calls_that_change_folder_first(archive: Archive) -> None:
+    for _ in range(2):
+        archive.tell(
+            ("cd web && gust blow", "Exit code 127\nbash: line 1: gust: command not found"),
+            ("cd web && npx gust blow", ""),
+        )
+    [found] = archive.refresh()
+    assert found.record["triggers"]["commandPatterns"] == ["^gust(?![\\w-])"]
+    assert (found.parts["failed"], found.parts["fine"]) == (2, 0)
 
 
 def test_code_under_work_never_becomes_a_lesson_by_being_frequent(archive: Archive) -> None:

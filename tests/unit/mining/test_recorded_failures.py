@@ -3,8 +3,9 @@
 Each row of `recorded_failures.jsonl` is a run of an installed program: the call, its exit code and output, the kind and
 the word that a reader would name, what works instead, and an ordinary call that the trigger must leave alone. The rules
 were written with the first three sets in view. The fourth has other programs; it was drawn at random before any of its
-results were seen and is kept back: measure on it, and do not read it to mend a rule. The floors are what was reached: a
-change to the rules may raise them.
+results were seen and is kept back: measure on it, and do not read it to mend a rule. The fifth and sixth are written from
+knowledge of more programs and were divided by chance before any result was seen; the sixth is kept back too. The floors
+are what was reached: a change to the rules may raise them.
 """
 
 from __future__ import annotations
@@ -27,30 +28,30 @@ ROWS: list[Row] = [json.loads(line) for line in TABLE]
 
 
 class Form(NamedTuple):
-    """How an agent writes a call, whether its failure shows in the exit code, and the floors of the four sets."""
+    """How an agent writes a call, whether its failure shows in the exit code, and the floors of the six sets."""
 
     name: str
     wrap: Callable[[str], str]
     is_reported: bool
-    floors: tuple[int, int, int, int]
+    floors: tuple[int, ...]
 
 
 FORMS = (
-    Form("alone", lambda command: command, True, (136, 66, 41, 37)),
-    Form("assignment", lambda command: f"CI=1 LANG=C {command}", True, (136, 66, 41, 37)),
-    Form("chain", lambda command: f"git status --short && {command} && echo done", True, (136, 67, 40, 37)),
+    Form("alone", lambda command: command, True, (136, 66, 41, 37, 56, 55)),
+    Form("assignment", lambda command: f"CI=1 LANG=C {command}", True, (136, 66, 41, 37, 56, 54)),
+    Form("chain", lambda command: f"git status --short && {command} && echo done", True, (136, 67, 40, 37, 55, 53)),
     Form(
         "script",
         lambda command: f"# check it\nset -e\ncd /srv/kite\n{command}\necho 'all done'\n",
         True,
-        (136, 67, 41, 37),
+        (136, 67, 41, 37, 56, 55),
     ),
-    Form("shell", lambda command: f"bash -lc {shlex.quote(command)}", True, (135, 66, 41, 37)),
-    Form("timeout", lambda command: f"timeout 60 {command}", True, (136, 66, 41, 37)),
-    Form("subshell", lambda command: f"(cd sub && {command}) 2>&1 | head -40", False, (119, 61, 41, 35)),
-    Form("pipe", lambda command: f"cd /srv/kite && {command} 2>&1 | tail -20", False, (119, 61, 41, 35)),
-    Form("or true", lambda command: f"{command} || true", False, (117, 61, 41, 35)),
-    Form("exit echoed", lambda command: f"{command}; echo done", False, (119, 61, 41, 35)),
+    Form("shell", lambda command: f"bash -lc {shlex.quote(command)}", True, (135, 66, 41, 37, 55, 55)),
+    Form("timeout", lambda command: f"timeout 60 {command}", True, (136, 66, 41, 37, 56, 54)),
+    Form("subshell", lambda command: f"(cd sub && {command}) 2>&1 | head -40", False, (119, 61, 41, 35, 50, 49)),
+    Form("pipe", lambda command: f"cd /srv/kite && {command} 2>&1 | tail -20", False, (119, 61, 41, 35, 50, 49)),
+    Form("or true", lambda command: f"{command} || true", False, (117, 61, 41, 35, 50, 49)),
+    Form("exit echoed", lambda command: f"{command}; echo done", False, (119, 61, 41, 35, 50, 49)),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hardwon.search import query_scope
 from hardwon.search.matches import cut_excerpt, find_marks, list_names, match_text, split_query
-from hardwon.store import db, projects, sessions
+from hardwon.store import db, reports
 from tests.support.library import DAY, KITE, NOW, Library
 
 TUESDAY = datetime(2026, 11, 17, 19, 0).timestamp()
@@ -18,8 +18,8 @@ TUESDAY = datetime(2026, 11, 17, 19, 0).timestamp()
 def say(library: Library, text: str, number: int, *, kind: str = "Stop", session: str = "s1", **fields: Any) -> str:
     """Store an agent's last words, or a call."""
     with db.transaction(library.connection):
-        project = projects.find_or_create(library.connection, KITE, "", NOW)
-        report = sessions.Report(
+        project = reports.find_or_create_project(library.connection, KITE, "", NOW)
+        report = reports.Report(
             f"{session} e{number}",
             "claude-code",
             session,
@@ -30,7 +30,7 @@ def say(library: Library, text: str, number: int, *, kind: str = "Stop", session
             response=text,
             **fields,
         )
-        sessions.store_report(library.connection, report)
+        reports.store_report(library.connection, report)
     (event_id,) = library.connection.execute("select max(id) from events").fetchone()
     return f"E{event_id}"
 
@@ -48,6 +48,22 @@ def test_last_words_are_shown_with_the_prompt_that_they_answer(library: Library)
     answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
     hits = library.find("why does the anemometer hang on port 4000").hits
     assert [(hit.id, hit.asked) for hit in hits[:1]] == [(answer, "can you look into the wind sensor?")]
+
+
+def test_a_short_prompt_is_not_repeated_after_its_answer_and_a_long_one_is(library: Library) -> None:
+    library.prompt("why does the anemometer hang?", session="a")
+    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2, session="a")
+    assert library.ids("why does the anemometer hang") == [answer]
+    log = library.prompt(f"the anemometer hangs: {'timeout on port 4000 ' * 10}", session="b")
+    assert log in library.ids("why does the anemometer hang")
+
+
+def test_a_query_that_is_only_a_name_gives_the_records_that_have_it(library: Library) -> None:
+    plan = say(library, "Use `--plan-only` to see the bootstrap plan before anything is pushed.", 1)
+    parts = say(library, "The only plan that is left is to push the bootstrap at night.", 2, session="b")
+    assert library.ids("--plan-only") == [plan]
+    assert set(library.ids("is a plan the only thing left")) == {plan, parts}
+    assert parts in library.ids("planOnly")  # no record has it as written, so its parts are looked for
 
 
 def test_a_named_file_lifts_but_does_not_swamp(library: Library) -> None:
@@ -98,14 +114,17 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
     assert [excerpt[start:end] for start, end in find_marks(excerpt, match.words)] == ["token refresh", "logout"]
     assert (
         cut_excerpt("## Fix\n\n**Use** [run.py](/home/dev/run.py:3):\n\n```sh\nmake up\n```\n", 0)
-        == "Fix Use run.py: make up"
+        == "Fix\nUse run.py:\nmake up"
     )
-    linked = "Some words. " * 20 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
+    linked = "Some words. " * 40 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
     assert cut_excerpt(linked, linked.index(", line")) == "…See policy.py, line 19."
     assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
         "getToken",
         "TOKEN_x",
     ]
+    steps = "\n".join(f"{number}. step" for number in range(90))
+    assert cut_excerpt(steps, 0).count("\n") == 7 and cut_excerpt(steps, 0).endswith("7. step…")
+    assert cut_excerpt("Some words. " * 40, 400) == ("Some words. " * 40).strip(), "a short text is shown whole"
     assert match.coverage == 1.0 and match_text("goal", "", {"go": 1.0}).score == 0.0
 
 

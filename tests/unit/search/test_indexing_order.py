@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hardwon.search import embedding, indexing
-from hardwon.store import db, documents, projects, sessions
+from hardwon.store import db, documents, reports
 from tests.support.library import KITE, NOW, Library
 
 
@@ -13,9 +13,9 @@ def report(library: Library, number: int, kind: str, **more: Any) -> None:
     """Take in an event of this number, a minute after the one before."""
     at = NOW + 60.0 * number
     with db.transaction(library.connection):
-        project = projects.find_or_create(library.connection, KITE, "", NOW)
+        project = reports.find_or_create_project(library.connection, KITE, "", NOW)
         given: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
-        sessions.store_report(library.connection, sessions.Report(**given, at=at, cwd=KITE, project=project, **more))
+        reports.store_report(library.connection, reports.Report(**given, at=at, cwd=KITE, project=project, **more))
 
 
 def fill_a_session(library: Library, turns: int) -> None:

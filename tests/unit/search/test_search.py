@@ -17,7 +17,7 @@ from hardwon.search import embedding, indexing, query_scope, vector_codes
 from hardwon.search.records import fetch_records
 from hardwon.search.search import LEXICAL_ONLY_NOTE, SearchResult, search_records
 from hardwon.search.timeline import build_timeline
-from hardwon.store import db, documents, projects, purge, retention
+from hardwon.store import db, documents, purge, reports, retention
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text import traces
 from tests.support.library import BOAT, DAY, KITE, NOW, Library
@@ -373,7 +373,7 @@ def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: 
     id = library.observe("about the rudder")
     assert library.ids("rudder") == [id]
     with db.transaction(library.connection):
-        boat = projects.find_or_create(library.connection, BOAT, "", NOW)
+        boat = reports.find_or_create_project(library.connection, BOAT, "", NOW)
         library.connection.execute("update sessions set project = ?", (boat,))
     assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [id])
 

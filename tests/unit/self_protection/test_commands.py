@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.agents import AGENT_NAMES
 from hardwon.agents.fields import collect_strings
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 from hardwon.self_protection.commands import judge_call
 from hardwon.types import Event
@@ -21,7 +22,7 @@ def home(own_home: str) -> str:
     """A home with hooks in every agent's settings."""
     home = os.path.join(own_home, ".hardwon")
     os.makedirs(os.path.join(home, "claims"))
-    for name in AGENT_PACKAGES:
+    for name in AGENT_NAMES:
         settings = load_settings(name)
         text, _ = settings.add_hooks(settings.empty_settings, build_hook_command(name, home))
         write_text(settings.get_settings_path(), text)

@@ -16,7 +16,7 @@ from hardwon.data import backups
 from hardwon.lessons import compiled_brief
 from hardwon.search import brief
 from hardwon.sessions import ingest
-from hardwon.store import db, memories, purge, rejections
+from hardwon.store import db, deletions, memories, purge
 from hardwon.store.purge import PurgeTarget
 from hardwon.text.brief_layout import BriefLine
 from hardwon.types import Event, Memory
@@ -164,19 +164,19 @@ def test_a_rejected_memory_stays_rejected_and_nothing_of_it_is_kept(home: str, a
         purge.erase_deleted_pages(connection)
         assert memories.list_memories(connection) == []
         for text in (rejected.text, rejected.text.upper(), f"for kites, use {TEXT}"):
-            assert rejections.is_rejected_memory(connection, text, PROJECT), text
-        assert not rejections.is_rejected_memory(connection, "boats are painted red", PROJECT)
-        assert not rejections.is_rejected_memory(connection, f"never use {TEXT} for kites", PROJECT)
-        assert not rejections.is_rejected_memory(connection, rejected.text, "/home/dev/boat")
+            assert deletions.is_rejected_memory(connection, text, PROJECT), text
+        assert not deletions.is_rejected_memory(connection, "boats are painted red", PROJECT)
+        assert not deletions.is_rejected_memory(connection, f"never use {TEXT} for kites", PROJECT)
+        assert not deletions.is_rejected_memory(connection, rejected.text, "/home/dev/boat")
     with open(os.path.join(home, "hardwon.db"), "rb") as file:
         assert not any(word.encode() in file.read() for word in (*TEXT.split(), PROJECT))
 
 
 def test_a_rejected_candidate_stays_rejected_when_its_signature_goes(home: str, reader: db.Connection) -> None:
     with db.transaction(reader):
-        rejections.store_candidate_trace(reader, f"git log {TEXT}")
-    assert rejections.is_rejected_candidate(reader, f"git log {TEXT}")
-    assert not rejections.is_rejected_candidate(reader, "git log")
+        deletions.store_candidate_trace(reader, f"git log {TEXT}")
+    assert deletions.is_rejected_candidate(reader, f"git log {TEXT}")
+    assert not deletions.is_rejected_candidate(reader, "git log")
     assert TEXT.split()[0] not in str([tuple(row) for row in reader.execute("select * from rejections")])
 
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.projects import find_project_path, read_remote_url
-from hardwon.store import db, projects, sessions
-from hardwon.store.sessions import Report
+from hardwon.store import db, sessions
+from hardwon.store.reports import Report, find_or_create_project, store_last_words, store_report
 
 NOON = 1_790_000_000.0
 
@@ -86,8 +86,8 @@ def store() -> Iterator[db.Connection]:
 def take(connection: db.Connection, reports: Iterable[Report], **more: bool) -> None:
     for one in reports:
         with db.transaction(connection):
-            project = projects.find_or_create(connection, one.cwd, "", one.at)
-            sessions.store_report(connection, replace(one, project=project), **more)
+            project = find_or_create_project(connection, one.cwd, "", one.at)
+            store_report(connection, replace(one, project=project), **more)
 
 
 def rows(reports: Iterable[Report], **more: bool) -> dict[str, list[dict[str, Any]]]:
@@ -286,7 +286,7 @@ def made_repository(path: str, remote: str = "") -> str:
 
 def resolved(connection: db.Connection, folder: str) -> int | None:
     with db.transaction(connection):
-        return projects.find_or_create(
+        return find_or_create_project(
             connection, find_project_path(folder), read_remote_url(find_project_path(folder)), NOON
         )
 
@@ -351,26 +351,26 @@ def ends(connection: db.Connection) -> list[tuple[str, str]]:
 
 def test_the_end_that_a_transcript_tells_counts_until_a_hook_tells_it() -> None:
     with store() as connection:
-        sessions.store_report(connection, from_transcript(typed("mend the build", 1)))
+        store_report(connection, from_transcript(typed("mend the build", 1)))
         for minute, said in ((2, "so far"), (3, "all of it"), (3, "all of it")):
             at = NOON + 60 * minute
-            sessions.store_last_words(connection, "claude-code", "s1", said, since=at, until=float("inf"))
+            store_last_words(connection, "claude-code", "s1", said, since=at, until=float("inf"))
         assert ends(connection) == [("transcript", "all of it")]
-        sessions.store_report(connection, report("Stop", 4, response="all of it, says the hook"))
+        store_report(connection, report("Stop", 4, response="all of it, says the hook"))
         assert ends(connection) == [("hook", "all of it, says the hook")]
 
 
 def test_words_at_the_instant_of_the_next_prompt_are_told_once_however_often_they_are_read() -> None:
     with store() as connection:
-        sessions.store_report(connection, from_transcript(typed("mend the build", 1)))
+        store_report(connection, from_transcript(typed("mend the build", 1)))
         for _ in range(2):
-            sessions.store_last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
+            store_last_words(connection, "claude-code", "s1", "done", since=NOON + 120, until=NOON + 120)
         assert ends(connection) == [("transcript", "done")]
 
 
 def test_what_two_hooks_tell_is_known_though_the_clock_was_set_back() -> None:
     told = report("Stop", 0, response="done")
     with store() as connection, db.transaction(connection):
-        sessions.store_report(connection, report("SessionStart", 60), live=True)
-        assert sessions.store_report(connection, told, live=True)
-        assert not sessions.store_report(connection, replace(told, key="another"), live=True)
+        store_report(connection, report("SessionStart", 60), live=True)
+        assert store_report(connection, told, live=True)
+        assert not store_report(connection, replace(told, key="another"), live=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hardwon.data import imports
-from hardwon.store import briefs, db, jobs, observations, projects, retention, sessions, turns
-from hardwon.store.sessions import Report
+from hardwon.store import db, jobs, observations, reports, retention, sessions, turns
+from hardwon.store.reports import Report
 from hardwon.types import Observation, Summary, Turn, replace
 
 NOON = 1_790_000_000.0
@@ -24,8 +24,8 @@ def store(own_home: str) -> db.Connection:
 def tell(store: db.Connection, kind: str, minute: float, **more: Any) -> None:
     told = {"host": "claude-code", "session": "s1", "cwd": "/home/dev/app", "key": f"{kind}-{minute}", "kind": kind}
     with db.transaction(store):
-        project = projects.find_or_create(store, "/home/dev/app", "", NOON)
-        sessions.store_report(store, Report(**{**told, "at": NOON + 60 * minute, "project": project, **more}))
+        project = reports.find_or_create_project(store, "/home/dev/app", "", NOON)
+        reports.store_report(store, Report(**{**told, "at": NOON + 60 * minute, "project": project, **more}))
 
 
 def typed(store: db.Connection, words: str, minute: float, **more: Any) -> None:
@@ -150,7 +150,7 @@ def test_a_session_that_is_gone_takes_nothing_more(store: db.Connection) -> None
 
 
 def list_merged(store: db.Connection) -> list[int]:
-    return [observation.id for observation in briefs.list_latest_observations(store, 1, 10)]
+    return [observation.id for observation in observations.list_latest_observations(store, 1, 10)]
 
 
 def test_the_same_said_in_several_turns_is_told_once(store: db.Connection) -> None:

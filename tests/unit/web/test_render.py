@@ -65,8 +65,24 @@ def test_what_is_highlighted_is_escaped_too() -> None:
 def test_a_call_is_described_by_its_command_or_path() -> None:
     assert describe_input('{"command": "make", "description": "build"}') == "make"
     assert describe_input('{"file_path": "/a.py", "content": "x"}') == "/a.py"
-    assert describe_input('{"command": "cut o') == '{"command": "cut o'
+    assert describe_input('{"pattern": "*.py", "content": "x"}') == "*.py"
+    assert describe_input('{"content": "*.py"}') == "*.py"
+    assert describe_input('{"command": "echo \\"cut o') == 'echo "cut o'
+    assert (
+        describe_input('{"file_path": "/home/dev/kite/src/wind.py", "content": "[cut') == "/home/dev/kite/src/wind.py"
+    )
     assert describe_input("") == ""
+
+
+def test_a_path_is_relative_to_the_project() -> None:
+    assert describe_input('{"file_path": "/home/dev/kite/src/wind.py"}', "/home/dev/kite") == "src/wind.py"
+    assert describe_input('{"file_path": "/home/dev/kites/wind.py"}', "/home/dev/kite") == "/home/dev/kites/wind.py"
+    assert describe_input('{"command": "cd /home/dev/kite && ls"}', "/home/dev/kite") == "cd /home/dev/kite && ls"
+
+
+def test_code_in_an_excerpt_is_shown_as_code_unless_it_is_cut() -> None:
+    assert highlight("`go <b>` fails", [(1, 3)]) == "<code><mark>go</mark> &lt;b&gt;</code> fails"
+    assert highlight("…test` fails, `go vet` too", []) == "…test` fails, <code>go vet</code> too"
 
 
 def test_a_delivery_leads_to_its_lesson_or_record() -> None:

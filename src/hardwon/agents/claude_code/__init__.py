@@ -1,0 +1,29 @@
+"""Claude Code: payloads on stdin, decisions in `hookSpecificOutput`."""
+
+from __future__ import annotations
+
+from hardwon.agents.fields import STANDARD_TIMEOUTS
+from hardwon.agents.hook_contract import HookContract
+
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
+if TYPE_CHECKING:
+    from hardwon.types import Event, HookReply
+
+TOOL_ALIASES = {"Agent": "Task"}
+CONTRACT = HookContract(
+    name="claude-code",
+    events={event: event for event in STANDARD_TIMEOUTS},
+    tool_names=TOOL_ALIASES,
+    # A sub-agent without a type is a compaction: its last words summarise the whole conversation.
+    ignored={"SubagentStop": ("agent_type", "")},
+)
+EVENT_TIMEOUTS = CONTRACT.timeouts
+parse_payload = CONTRACT.parse_payload
+
+
+def render_reply(event: Event, reply: HookReply) -> bytes:
+    if event.kind == "PreCompact":
+        # Claude Code (2.1.197 to 2.1.325) takes whatever this hook prints, JSON too, as instructions for the summary,
+        # and shows it to the person. A blank line counts as nothing.
+        return reply.context.encode("utf-8", "replace") or b"\n"
+    return CONTRACT.render_reply(event, reply)

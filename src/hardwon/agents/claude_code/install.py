@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hardwon.agents.claude_code.payload import EVENT_TIMEOUTS
+from hardwon.agents.claude_code import EVENT_TIMEOUTS
 from hardwon.agents.fields import get_number, get_object, get_text
-from hardwon.agents.hook_settings import HookSettings, JsonServers
+from hardwon.agents.hook_settings import HookSettings
 from hardwon.agents.settings_files import (
     get_value,
     has_own_plugin,
@@ -58,7 +58,7 @@ SETTINGS = HookSettings(
     folder="~/.claude",
     folder_variable=_FOLDER_VARIABLE,
     project_file_name=".claude/settings.local.json",
-    servers=JsonServers({"type": "stdio", "env": {}}),
+    server_fields={"type": "stdio", "env": {}},
     probe_fields={"permission_mode": "default", "tool_use_id": "toolu_doctor"},
     mcp_path_finder=find_mcp_path,
     plugin_finder=find_plugin,

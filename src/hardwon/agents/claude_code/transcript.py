@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from hardwon.agents.claude_code.payload import TOOL_ALIASES
-from hardwon.agents.fields import get_call_fields, get_list, get_object, get_text
+from hardwon.agents.claude_code import TOOL_ALIASES
+from hardwon.agents.fields import get_call_fields, get_text
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
@@ -25,7 +25,6 @@ from hardwon.agents.transcript_steps import (
     extract_typed_words,
     get_count,
     parse_line,
-    parse_opening_objects,
     restore_state,
     shorten_id,
     strip_fenced,
@@ -35,7 +34,6 @@ from hardwon.text.fence import remove_between
 
 StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
 
-_MAX_HEAD_BYTES = 600  # what stands before the type of a line: ids, the folder, the branch
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
 _OPENING_KEYS = (
     {"parentUuid", "isSidechain"},
@@ -64,22 +62,46 @@ _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook block
 _NotObject = str | int | float | bool | list[Any] | None
 
 
-class _Attachment(msgspec.Struct):
+class _Block(msgspec.Struct):
+    """A part of a message; that of the assistant's thinking, with its long signature, has none of these fields."""
+
     type: Any = None
-    commandMode: Any = "prompt"
-    prompt: Any = None
-    isMeta: Any = None
-    isSidechain: Any = None
-    planContent: Any = None
-    sourceToolUseID: Any = None
-    origin: Any = None
+    text: Any = None
+    name: Any = None
+    id: Any = None
+    input: Any = None
+    tool_use_id: Any = None
+    content: Any = None
+    is_error: Any = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+
+
+_Blocks = list[_Block | _NotObject]
+_Content = _Blocks | str | int | float | bool | dict[str, Any] | None
 
 
 class _Message(msgspec.Struct):
     id: Any = None
     model: Any = None
-    content: Any = None
-    usage: Any = None
+    content: _Content = None
+    usage: _Usage | _NotObject = None
+
+
+class _Attachment(msgspec.Struct):
+    type: Any = None
+    commandMode: Any = "prompt"
+    prompt: _Content = None
+    isMeta: Any = None
+    isSidechain: Any = None
+    planContent: Any = None
+    sourceToolUseID: Any = None
+    origin: Any = None
 
 
 class _ResultDetail(msgspec.Struct):
@@ -127,8 +149,6 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Sequence[Step]:
-        if _is_progress(line):
-            return ()
         try:
             wire = _decode_line(line)
         except (ValueError, RecursionError):
@@ -165,7 +185,8 @@ class Reader:
             return _Line()
 
     def _count_tokens(self, message: _Message) -> None:
-        if isinstance(tokens := message.usage, dict) and tokens:
+        if isinstance(message.usage, _Usage) and message.usage != _Usage():
+            tokens = msgspec.structs.asdict(message.usage)
             cached = get_count(tokens, "cache_read_input_tokens")
             tokens_in = get_count(tokens, "input_tokens") + cached + get_count(tokens, "cache_creation_input_tokens")
             usage = TokenUsage(tokens_in, get_count(tokens, "output_tokens"), cached)
@@ -176,13 +197,6 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _is_progress(line: bytes) -> bool:
-    """Return whether a line is about progress, without parsing it: a seventh of a transcript is."""
-    marker = line.find(b'"type":"progress"', 0, _MAX_HEAD_BYTES)
-    # Before the first inner object it is the type of the line; in a string the quotes would have backslashes.
-    return marker > 0 and line.find(b"{", 1, marker) < 0
-
-
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
     return [os.path.join(environment.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "projects")]
 
@@ -191,10 +205,9 @@ def is_transcript_path(path: str) -> bool:
     return path.endswith(".jsonl")
 
 
-def is_transcript_head(head: bytes) -> bool:
-    # Qwen Code writes lines of the same form, each with its wire.
-    wires = [wire for wire in parse_opening_objects(head) if "provenance" not in wire]
-    return any(keys <= wire.keys() for wire in wires for keys in _OPENING_KEYS)
+def is_opening_object(wire: JsonObject) -> bool:
+    # Qwen Code writes lines of the same form, each with its provenance.
+    return "provenance" not in wire and any(keys <= wire.keys() for keys in _OPENING_KEYS)
 
 
 def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: _Line, message: _Message) -> list[Step]:
@@ -202,13 +215,14 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
         return []  # an API error, not the assistant's words
     steps: list[Step] = []
     for index, block in enumerate(_list_blocks(message.content)):
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "tool_use":
-            tool, call = get_text(block, "name"), get_text(block, "id")
-            fields = get_call_fields(tool, get_object(block, "input"))
-            step_id = f"{line_id}.{index}"
-            steps.append(Step("call", number, step_id, *context, call, TOOL_ALIASES.get(tool, tool), *fields))
-        elif kind == "text" and (text := strip_fenced(get_text(block, "text")).strip()):
+        if not isinstance(block, _Block):
+            continue
+        if block.type == "tool_use":
+            tool, tool_input = _as_text(block.name), block.input
+            fields = get_call_fields(tool, tool_input if isinstance(tool_input, dict) else {})
+            tool = TOOL_ALIASES.get(tool, tool)
+            steps.append(Step("call", number, f"{line_id}.{index}", *context, _as_text(block.id), tool, *fields))
+        elif block.type == "text" and (text := strip_fenced(_as_text(block.text)).strip()):
             steps.append(Step("agent", number, f"{line_id}.{index}", *context, text=text))
     return steps
 
@@ -221,8 +235,8 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     blocks = _list_blocks(message.content)
     steps: list[Step] = []
     for index, block in enumerate(blocks):
-        if isinstance(block, dict) and block.get("type") == "tool_result":
-            call, outcome = get_text(block, "tool_use_id"), _read_outcome(block, wire.toolUseResult)
+        if isinstance(block, _Block) and block.type == "tool_result":
+            call, outcome = _as_text(block.tool_use_id), _read_outcome(block, wire.toolUseResult)
             steps.append(Step("result", number, f"{line_id}.{index}", *context, call, **outcome))
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
@@ -240,14 +254,18 @@ def _read_queued_prompt(number: int, line_id: str, context: StepContext, wire: _
     return list(_read_prompt(number, line_id, context, wire, _list_blocks(attachment.prompt)))
 
 
-def _list_blocks(content: object) -> list[Any]:
+def _list_blocks(content: _Content) -> _Blocks:
     if isinstance(content, str):
-        return [{"type": "text", "text": content}]
+        return [_Block(type="text", text=content)]
     return content if isinstance(content, list) else []
 
 
-def _read_prompt(number: int, line_id: str, context: StepContext, wire: _Line, blocks: list[Any]) -> Iterator[Step]:
-    texts = {index: get_text(block, "text") for index, block in enumerate(blocks) if get_text(block, "type") == "text"}
+def _read_prompt(number: int, line_id: str, context: StepContext, wire: _Line, blocks: _Blocks) -> Iterator[Step]:
+    texts = {
+        index: _as_text(block.text)
+        for index, block in enumerate(blocks)
+        if isinstance(block, _Block) and block.type == "text"
+    }
     if not texts or not _can_be_typed(wire):
         return
     has_command = any(text.lstrip().startswith("<command-") for text in texts.values())
@@ -280,11 +298,11 @@ def _can_be_typed(wire: _Line | _Attachment) -> bool:
     return not isinstance(origin, dict) or bool(origin.get("kind", "human") == "human")
 
 
-def _read_outcome(block: JsonObject, detail: _ResultDetail | _NotObject) -> dict[str, Any]:
+def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> dict[str, Any]:
     """Return the fields of a step that say how a call ended."""
     full_text = _read_result_text(block, detail)
     text = strip_fenced(full_text)
-    if block.get("is_error") is not True:
+    if block.is_error is not True:
         return {"text": text, "failed": _has_failed_exit(text, detail)}
     if text != full_text and _is_hardwon_only(text):
         return {"denied": True}
@@ -294,15 +312,15 @@ def _read_outcome(block: JsonObject, detail: _ResultDetail | _NotObject) -> dict
     return {"text": text, "failed": True, "refused": _extract_refusal(text.strip(), detail)}
 
 
-def _read_result_text(block: JsonObject, detail: _ResultDetail | _NotObject) -> str:
-    content = block.get("content")
-    if isinstance(content, str):
-        return content
-    texts = [get_text(part, "text") for part in get_list(block, "content")]
-    if not isinstance(content, list):
+def _read_result_text(block: _Block, detail: _ResultDetail | _NotObject) -> str:
+    if isinstance(block.content, str):
+        return block.content
+    if isinstance(block.content, list):
+        texts = [get_text(part, "text") for part in block.content]
+    elif isinstance(detail, _ResultDetail):
+        texts = [_as_text(detail.stdout), _as_text(detail.stderr)]
+    else:
         texts = [_as_text(detail)]
-        if isinstance(detail, _ResultDetail):
-            texts = [_as_text(detail.stdout), _as_text(detail.stderr)]
     return "\n".join(filter(None, texts))
 
 

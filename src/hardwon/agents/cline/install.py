@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hardwon.agents.cline.payload import EVENT_TIMEOUTS
+from hardwon.agents.cline import EVENT_TIMEOUTS
 from hardwon.agents.hook_settings import HookSettings
 from hardwon.agents.settings_files import is_hardwon_hook
 from hardwon.errors import UserError

@@ -7,30 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
 import orjson
 
-from hardwon.agents.cline.payload import find_sessions_folder, normalize_call, read_output
+from hardwon.agents.cline import find_sessions_folder, normalize_call, read_output
 from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.hook_contract import read_blocks
 from hardwon.agents.transcript_steps import (
     JsonObject,
+    ObjectReader,
     Step,
     TokenUsage,
-    begin_call,
     build_line_finder,
     count_usage,
-    create_counter,
-    end_call,
     extract_typed_words,
     format_milliseconds,
     get_count,
     get_objects,
     is_hardwon_denial,
-    parse_line,
-    parse_opening_objects,
-    restore_state,
     shorten_id,
     strip_fenced,
     truncate_path,
@@ -41,37 +36,24 @@ _TYPED = re.compile(r"\A<user_input\b[^>]*>(.*)</user_input>\s*\Z", re.DOTALL)
 _HOOK_CONTEXT = re.compile(r'\A<hook_context source="PreToolUse"[^>\n]* tool_call_id="([^"\n]*)"')
 
 
-class Reader:
-    """Reads a document at a time; only token counts are remembered."""
-
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.malformed = 0
-        self.usage = create_counter()
-        restore_state(self, state)
-
-    def read_line(self, number: int, line: bytes) -> Iterator[Step]:
-        wire, malformed = parse_line(line)
-        self.malformed += malformed
-        messages = get_objects(wire, "messages")
-        folder = _FOLDER.search(get_text(wire, "system_prompt")[:100_000])
-        cwd = truncate_path(folder[1].strip()) if folder else ""
-        session = shorten_id(get_text(wire, "sessionId"))
-        stopped_calls = _find_stopped_calls(messages)
-        open_tools: dict[str, str] = {}
-        find_line = build_line_finder(line)
-        for message in messages:
-            message_id = shorten_id(get_text(message, "id"))
-            if metrics := get_object(message, "metrics"):
-                names = ("inputTokens", "outputTokens", "cacheReadTokens")
-                count_usage(self.usage, message_id, TokenUsage(*(get_count(metrics, name) for name in names)))
-            line_number = number - 1 + find_line(get_text(message, "id"))
-            step = Step("agent", line_number, message_id, format_milliseconds(message.get("ts")), session, "", cwd)
-            yield from _read_message(step, message, open_tools, stopped_calls)
+def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    messages = get_objects(wire, "messages")
+    folder = _FOLDER.search(get_text(wire, "system_prompt")[:100_000])
+    cwd = truncate_path(folder[1].strip()) if folder else ""
+    session = shorten_id(get_text(wire, "sessionId"))
+    stopped_calls = _find_stopped_calls(messages)
+    find_line = build_line_finder(line)
+    for message in messages:
+        message_id = shorten_id(get_text(message, "id"))
+        if metrics := get_object(message, "metrics"):
+            names = ("inputTokens", "outputTokens", "cacheReadTokens")
+            count_usage(reader.usage, message_id, TokenUsage(*(get_count(metrics, name) for name in names)))
+        line_number = number - 1 + find_line(get_text(message, "id"))
+        step = Step("agent", line_number, message_id, format_milliseconds(message.get("ts")), session, "", cwd)
+        yield from _read_message(reader, step, message, stopped_calls)
 
 
-def _read_message(
-    step: Step, message: JsonObject, open_tools: dict[str, str], stopped_calls: set[str]
-) -> Iterator[Step]:
+def _read_message(reader: ObjectReader, step: Step, message: JsonObject, stopped_calls: set[str]) -> Iterator[Step]:
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
         kind, text = get_text(block, "type"), get_text(block, "text")
@@ -79,9 +61,9 @@ def _read_message(
         block_step = step._replace(id=f"{step.id}.{index}")
         if kind == "tool_use":
             tool, tool_input = normalize_call(get_text(block, "name"), block.get("input"))
-            yield begin_call(open_tools, block_step, call_id, tool, tool_input)
+            yield reader.begin_call(block_step, call_id, tool, tool_input)
         elif kind == "tool_result":
-            result, (output, failed) = end_call(open_tools, block_step, call_id), _read_content(block.get("content"))
+            result, (output, failed) = reader.end_call(block_step, call_id), _read_content(block.get("content"))
             if call_id in stopped_calls:
                 yield result._replace(denied=True)
             else:
@@ -91,6 +73,9 @@ def _read_message(
                 yield block_step._replace(text=spoken_text)
         elif kind == "text" and (typed := _TYPED.match(text)) and (typed_text := extract_typed_words(typed[1])):
             yield block_step._replace(kind="person", text=typed_text)
+
+
+Reader = partial(ObjectReader, read_object)
 
 
 def _find_stopped_calls(messages: list[JsonObject]) -> set[str]:
@@ -122,5 +107,5 @@ def is_transcript_path(path: str) -> bool:
     return path.endswith(".messages.json")
 
 
-def is_transcript_head(head: bytes) -> bool:
-    return any({"sessionId", "origin", "messages"} <= wire.keys() for wire in parse_opening_objects(head))
+def is_opening_object(wire: JsonObject) -> bool:
+    return {"sessionId", "origin", "messages"} <= wire.keys()

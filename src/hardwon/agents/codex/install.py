@@ -12,13 +12,14 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hardwon.agents import SettingsError
-from hardwon.agents.codex.payload import EVENT_TIMEOUTS
-from hardwon.agents.hook_settings import HookSettings
+from hardwon.agents.codex import EVENT_TIMEOUTS
+from hardwon.agents.hook_settings import HookSettings, TrustFinding
 from hardwon.agents.settings_files import (
     SERVER_NAME,
+    CreatedPaths,
+    SettingsError,
     has_own_plugin,
     is_hardwon_hook,
     read_server_command,
@@ -26,10 +27,6 @@ from hardwon.agents.settings_files import (
 )
 from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
-
-if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths, TrustFinding
-
 
 # In Codex's tokens of four bytes: a brief may have 9,000 characters, each of them four bytes long.
 _LIMIT_FIELD = "additionalContextLimit"
@@ -129,7 +126,7 @@ SETTINGS = HookSettings(
         "tool_use_id": "call_doctor",
     },
     event_fields=_EXTRA_FIELDS,
-    servers=TomlServers(),
+    server_format=TomlServers(),
     folder_finder=find_folder,
     mcp_path_finder=find_config_path,
     plugin_finder=find_plugin,

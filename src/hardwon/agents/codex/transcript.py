@@ -5,9 +5,10 @@ A rollout says most things twice, as what the model was given (`response_item`) 
 for what it alone has: which commands a script of code mode ran, and that a turn was interrupted.
 
 A fork or a sub-agent's rollout opens with its own `session_meta` and then the parent's, followed by a copy of the
-parent's lines under new timestamps. The copy has the parent's turn ids, which sort by time, so it ends at the first
-turn younger than the rollout's own id; until then steps are the parent's, with the ids they have there. What a
-sub-agent is told afterwards was written by a program, so it is nobody's words.
+parent's lines under new timestamps, many with the same one. The copy has the parent's turn ids, which sort by time, so
+it ends at the first turn younger than the rollout's own id; until then steps are the parent's, with the ids they have
+there and times that follow from the turn's. What a sub-agent is told afterwards was written by a program, so it is
+nobody's words.
 """
 
 from __future__ import annotations
@@ -20,18 +21,16 @@ from urllib.parse import unquote
 
 import orjson
 
-from hardwon.agents.codex.tools import (
+from hardwon.agents.codex import (
     TOOL_NAMES,
-    ToolCall,
-    join_marked_lines,
     parse_call,
     parse_exit_code,
     parse_json_result,
-    parse_patch_call,
     parse_shell_call,
     split_head,
 )
-from hardwon.agents.fields import collect_strings, get_first_text, get_object, get_text
+from hardwon.agents.fields import collect_strings, get_first_text, get_object, get_text, get_tool_content
+from hardwon.agents.patches import ToolCall, join_marked_lines, parse_patch_call
 from hardwon.agents.transcript_steps import (
     JsonObject,
     Step,
@@ -40,11 +39,11 @@ from hardwon.agents.transcript_steps import (
     create_counter,
     extract_typed_words,
     forget_oldest,
+    format_milliseconds,
     get_count,
     hash_text,
     is_hardwon_denial,
     parse_line,
-    parse_opening_objects,
     restore_state,
     shorten_id,
     strip_fenced,
@@ -78,6 +77,9 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_CHARS = {"n": "\n", "t": "\t"}
 _ITEM_TYPES = frozenset({"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "McpToolCall"})
 _LINE_KINDS = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
+_TURN_WITH_TIME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-")
+# No answer in 629 came sooner after the beginning of its turn, so a copied line is never later than its original.
+_LINE_MILLISECONDS = 200
 _MAX_REMEMBERED = 500  # characters of a command or path whose result is still to come
 # A reader's state must stay small; a poll of an older process is shown without its command.
 _MAX_PROCESSES = 8
@@ -106,6 +108,7 @@ class Reader:
         self.copied = ""  # the parent's session while its lines are repeated here
         self.cwd = ""
         self.turn = ""
+        self.turn_lines = 0  # of a copied turn, so far
         self.prompts = 0  # used as the turn's id if turns have none
         self.unnamed = 0  # calls of the turn without an id
         self.has_items = False  # this version reports what a script ran
@@ -125,6 +128,9 @@ class Reader:
             kind, payload = "response_item", wire
         agent = "" if self.copied else self.agent
         at = get_text(wire, "timestamp")
+        if self.copied:
+            self.turn_lines += 1
+            at = _find_copied_time(self.turn, self.turn_lines) or at
         step = Step("compacted", number, "", at, self.copied or self.session, agent, self.cwd)
         if kind == "session_meta":
             self._open_session(payload)
@@ -160,7 +166,7 @@ class Reader:
         turn = shorten_id(get_text(payload, "turn_id"))
         self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
-            self.turn, self.unnamed = turn, 0
+            self.turn, self.unnamed, self.turn_lines = turn, 0, 0
             self.open.clear()
             self.scripts.clear()
             if turn > self.thread_id:
@@ -268,6 +274,17 @@ class Reader:
         self.counted = totals
 
 
+def _find_copied_time(turn: str, line: int) -> str:
+    """Return about when a line of a copied turn was written; empty if the turn's id does not tell when it began.
+
+    The id is a UUID of version 7, which begins with the time in milliseconds. With the time of the copying, which a
+    whole session shares, nobody could tell which turn an answer ended.
+    """
+    if not _TURN_WITH_TIME.match(turn):
+        return ""
+    return format_milliseconds(int(turn[:8] + turn[9:13], 16) + line * _LINE_MILLISECONDS)
+
+
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
     root = environment.get("CODEX_HOME") or os.path.join(home, ".codex")
     return [os.path.join(root, "sessions"), os.path.join(root, "archived_sessions")]
@@ -278,12 +295,9 @@ def is_transcript_path(path: str) -> bool:
     return path.endswith(".jsonl") and os.path.basename(path) != "history.jsonl"
 
 
-def is_transcript_head(head: bytes) -> bool:
-    for wire in parse_opening_objects(head):
-        has_envelope = "payload" in wire and get_text(wire, "type") in _LINE_KINDS
-        if has_envelope or {"id", "timestamp", "instructions"} <= wire.keys():
-            return True
-    return False
+def is_opening_object(wire: JsonObject) -> bool:
+    has_envelope = "payload" in wire and get_text(wire, "type") in _LINE_KINDS
+    return has_envelope or {"id", "timestamp", "instructions"} <= wire.keys()
 
 
 def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
@@ -345,7 +359,7 @@ def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
     if kind == "McpToolCall":
         result = get_object(item, "result")
         tool = f"mcp__{get_text(item, 'server')}__{get_text(item, 'tool')}"
-        call = ToolCall(tool, content="\n".join(collect_strings(item.get("arguments"))))
+        call = ToolCall(tool, content=get_tool_content(tool, get_object(item, "arguments")))
         text = "\n".join(collect_strings(item.get("error") or _list_texts(result.get("content"))))
         return call, _build_outcome(text, failed or result.get("isError") is True, refused)
     return None

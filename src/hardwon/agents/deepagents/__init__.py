@@ -1,0 +1,45 @@
+"""deepagents-code: Claude Code's events, tools, arguments and replies.
+
+Its transcript has neither the calls nor their times, and its hooks report everything, so only hooks are read.
+"""
+
+from __future__ import annotations
+
+from hardwon.agents.fields import get_text
+from hardwon.agents.hook_contract import CALL_EVENTS, HookContract
+
+TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
+if TYPE_CHECKING:
+    from typing import Any
+
+    from hardwon.types import Event
+
+_EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd")
+
+
+def _read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+    if event.kind == "PostToolUseFailure":
+        return get_text(wire, "error"), True
+    text = get_text(wire.get("tool_response"), "content")
+    return text.partition("\n[Command succeeded with exit code ")[0].rstrip("\n"), False
+
+
+CONTRACT = HookContract(
+    name="deepagents",
+    events={event: event for event in _EVENTS},
+    context_events=("SessionStart", "UserPromptSubmit", "PreToolUse"),
+    has_transcript=False,
+    read_result=_read_result,
+)
+EVENT_TIMEOUTS = CONTRACT.timeouts
+parse_payload = CONTRACT.parse_payload
+render_reply = CONTRACT.render_reply
+
+SETTINGS = {
+    "title": "deepagents-code",
+    "program": "dcode",
+    "minimum_version": (0, 1, 88),
+    "folder": "~/.deepagents",
+    "file_name": "hooks.json",
+    "probe_fields": {"tool_use_id": "call_doctor"},
+}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from hardwon import projects
 from hardwon.agents.fields import get_list, get_object
-from hardwon.agents.gemini.payload import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
-from hardwon.agents.hook_settings import HookSettings
+from hardwon.agents.gemini import EVENT_TIMEOUTS, NATIVE_EVENT_NAMES
+from hardwon.agents.hook_settings import HookSettings, TrustFinding
 from hardwon.agents.settings_files import SERVER_NAME, get_value
 from hardwon.paths import open_plain_file
-
-if TYPE_CHECKING:
-    from hardwon.agents import TrustFinding
 
 
 def find_folder() -> str:

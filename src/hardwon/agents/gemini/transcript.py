@@ -26,7 +26,7 @@ from hardwon.agents.fields import (
     get_text,
     resolve_call_cwd,
 )
-from hardwon.agents.gemini.payload import (
+from hardwon.agents.gemini import (
     build_call_id,
     extract_answer,
     extract_prompt,
@@ -50,7 +50,6 @@ from hardwon.agents.transcript_steps import (
     hash_text,
     is_hardwon_denial,
     parse_line,
-    parse_opening_objects,
     restore_state,
     shorten_id,
     truncate_path,
@@ -155,12 +154,9 @@ def is_transcript_path(path: str) -> bool:
     return name.startswith("session-") and name.endswith((".json", ".jsonl"))
 
 
-def is_transcript_head(head: bytes) -> bool:
-    for wire in parse_opening_objects(head):
-        is_message = {"id", "timestamp", "content"} <= wire.keys() and get_text(wire, "type") in _MESSAGE_KINDS
-        if is_message or "$set" in wire or {"sessionId", "projectHash"} <= wire.keys():
-            return True
-    return False
+def is_opening_object(wire: JsonObject) -> bool:
+    is_message = {"id", "timestamp", "content"} <= wire.keys() and get_text(wire, "type") in _MESSAGE_KINDS
+    return is_message or "$set" in wire or {"sessionId", "projectHash"} <= wire.keys()
 
 
 def _add_mark(marks: dict[str, None], mark: str) -> bool:

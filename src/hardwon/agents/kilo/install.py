@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from hardwon.agents.opencode.install import PluginSettings
+from hardwon.agents.opencode.install import build_settings
 
-SETTINGS = PluginSettings(
-    title="Kilo",
-    program="kilo",
-    minimum_version=(7, 7, 7),
-    folder="kilo",
-    project_folder=".kilo",
-    server_file_name="kilo.json",
-    schema_url="https://app.kilo.ai/config.json",
-)
+SETTINGS = build_settings("Kilo", "kilo", (7, 7, 7), "https://app.kilo.ai/config.json")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from hardwon.agents.opencode.transcript import Reader
+from hardwon.agents.transcript_steps import JsonObject
 
 __all__ = ["Reader"]
 
@@ -19,5 +20,5 @@ def is_transcript_path(path: str) -> bool:
     return False  # a saved session cannot be told from one of opencode's
 
 
-def is_transcript_head(head: bytes) -> bool:
+def is_opening_object(wire: JsonObject) -> bool:
     return False

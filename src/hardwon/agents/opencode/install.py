@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
-from hardwon.agents import SettingsError
-from hardwon.agents.opencode.payload import EVENT_TIMEOUTS
-from hardwon.agents.settings_files import SERVER_NAME, get_value, insert_value, is_hardwon_hook, remove_value
+from hardwon.agents.hook_settings import HookSettings
+from hardwon.agents.opencode import EVENT_TIMEOUTS
+from hardwon.agents.settings_files import (
+    SERVER_NAME,
+    CreatedPaths,
+    SettingsError,
+    get_value,
+    insert_value,
+    is_hardwon_hook,
+    remove_value,
+)
 from hardwon.errors import UserError
 from hardwon.text.handoff_request import HANDOFF_REQUEST
-
-if TYPE_CHECKING:
-    from hardwon.agents import CreatedPaths
 
 PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
 OTHER_VERSION = "another version"  # in place of the events, for a plugin that hardwon would write differently now
@@ -28,45 +33,19 @@ _SERVER_PATH = ("mcp", SERVER_NAME)
 
 
 @dataclass(frozen=True)
-class PluginSettings:
-    """The files of an agent that runs opencode's plugins; the hooks are a plugin of ours."""
+class PluginHooks:
+    """Hooks as a plugin of ours."""
 
-    title: str
     program: str
-    minimum_version: tuple[int, ...]
-    folder: str
-    project_folder: str
-    server_file_name: str
-    schema_url: str  # which the agent adds to a file of MCP servers that has none
-    empty_settings: str = ""
-    next_step: str = ""
 
-    @property
-    def probe_payload(self) -> dict[str, Any]:
-        arguments = {"command": "true", "description": "hardwon doctor"}
-        call = {"tool": "bash", "callID": "call_doctor", "args": arguments}
-        return {"sessionID": "hardwon-doctor", "directory": "/", **call}
-
-    @property
-    def files(self) -> Sequence[PluginSettings]:
-        return [self]
-
-    def get_folder(self) -> str:
-        """Return where the agent always looks; a variable of its own may name one more folder."""
-        return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), self.folder)
-
-    def get_settings_path(self, *, project: str = "") -> str:
-        folder = os.path.join(project, self.project_folder) if project else self.get_folder()
-        return os.path.join(folder, PLUGIN_PATH)
-
-    def add_hooks(self, text: str, build_command: Callable[[str], str]) -> tuple[str, CreatedPaths]:
+    def add_hooks(self, text: str, commands: Mapping[str, str]) -> str:
         """Return the plugin; a file of that name which somebody else wrote is not touched."""
         if text.strip():
             message = f"a {PLUGIN_PATH} is there that hardwon did not write"
             raise UserError(message, f"move it, then: hardwon install {self.program}")
-        return _render_plugin({event: [build_command(event), seconds] for event, seconds in EVENT_TIMEOUTS.items()}), []
+        return _render_plugin({event: [command, EVENT_TIMEOUTS[event]] for event, command in commands.items()})
 
-    def remove_hooks(self, text: str, created_paths: CreatedPaths) -> str:
+    def remove_hooks(self, text: str) -> str:
         return "" if self.find_hooks(text) else text
 
     def find_hooks(self, text: str) -> dict[str, list[str]]:
@@ -84,20 +63,22 @@ class PluginSettings:
             return {OTHER_VERSION: [*commands.values()]}
         return {event: [command] for event, command in commands.items()}
 
-    def runs_hooks(self, path: str, text: str) -> bool:
-        return bool(self.find_hooks(text))
 
-    def find_plugin(self) -> str:
-        return ""  # the plugin is the file that `find_hooks` reads
+def _render_plugin(hooks: dict[str, list[object]]) -> str:
+    with open(_TEMPLATE_PATH, encoding="utf-8") as file:
+        text = file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
+    return text.replace('const HANDOFF = ""', f"const HANDOFF = {json.dumps(HANDOFF_REQUEST)}", 1)
 
-    def check_trust(self, text: str) -> None:
-        """Return nothing: the agent runs every plugin in its folder."""
 
-    def get_mcp_path(self) -> str:
-        """Return the file; the agent also reads one that ends with `.jsonc` beside it, and merges the two."""
-        return os.path.join(self.get_folder(), self.server_file_name)
+@dataclass(frozen=True)
+class PluginServers:
+    """MCP servers in the object `mcp`. The agent also reads a file that ends with `.jsonc`, and merges the two."""
 
-    def add_mcp_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
+    title: str
+    program: str
+    schema_url: str  # which the agent adds to a file that has none
+
+    def add_server(self, text: str, command: Sequence[str]) -> tuple[str, CreatedPaths]:
         entry = {"type": "local", "command": [*command], "enabled": True}
         if text.strip():
             return insert_value(remove_value(text, _SERVER_PATH), _SERVER_PATH, entry)
@@ -105,13 +86,13 @@ class PluginSettings:
         config = {"$schema": self.schema_url, "mcp": {SERVER_NAME: entry}}
         return json.dumps(config, indent=2) + "\n", [[], ["mcp"]]
 
-    def remove_mcp_server(self, text: str, created_paths: CreatedPaths) -> str:
+    def remove_server(self, text: str, created_paths: CreatedPaths) -> str:
         self._require_json(text)
         new_text = remove_value(text, _SERVER_PATH, created_paths)
         is_ours = [] in created_paths and get_value(new_text) == {"$schema": self.schema_url}
         return "" if is_ours else new_text
 
-    def find_mcp_command(self, text: str) -> list[str]:
+    def find_command(self, text: str) -> list[str]:
         self._require_json(text)
         command = get_value(text, [*_SERVER_PATH, "command"])
         return [*map(str, command)] if isinstance(command, list) else []
@@ -121,23 +102,40 @@ class PluginSettings:
         try:
             get_value(text)
         except SettingsError as error:
-            name = self.server_file_name
+            name = f"{self.program}.json"
+            path = os.path.join(find_folder(self.program), name)
             fix = f"rename it {name}c, which {self.title} reads as well, and hardwon writes its own {name}"
-            raise UserError(f"{self.get_mcp_path()} {error}", fix) from None
+            raise UserError(f"{path} {error}", fix) from None
 
 
-def _render_plugin(hooks: dict[str, list[object]]) -> str:
-    with open(_TEMPLATE_PATH, encoding="utf-8") as file:
-        text = file.read().replace(_HOOKS_PREFIX + _EMPTY_HOOKS, _HOOKS_PREFIX + json.dumps(hooks, indent=2), 1)
-    return text.replace('const HANDOFF = ""', f"const HANDOFF = {json.dumps(HANDOFF_REQUEST)}", 1)
+def find_folder(program: str) -> str:
+    """Return where the agent always looks; a variable of its own may name one more folder."""
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), program)
 
 
-SETTINGS = PluginSettings(
-    title="opencode",
-    program="opencode",
-    minimum_version=(1, 18, 33),
-    folder="opencode",
-    project_folder=".opencode",
-    server_file_name="opencode.json",
-    schema_url="https://opencode.ai/config.json",
-)
+def build_settings(title: str, program: str, minimum_version: tuple[int, ...], schema_url: str) -> HookSettings:
+    """Return the settings of an agent that runs opencode's plugins and names its files after its program."""
+    return HookSettings(
+        title=title,
+        program=program,
+        minimum_version=minimum_version,
+        timeouts=EVENT_TIMEOUTS,
+        folder=f"~/.config/{program}",
+        folder_finder=partial(find_folder, program),
+        file_name=PLUGIN_PATH,
+        project_file_name=os.path.join(f".{program}", PLUGIN_PATH),
+        server_file_name=f"{program}.json",
+        empty_settings="",
+        hook_format=PluginHooks(program),
+        server_format=PluginServers(title, program, schema_url),
+        probe_fields={
+            "sessionID": "hardwon-doctor",
+            "directory": "/",
+            "tool": "bash",
+            "callID": "call_doctor",
+            "args": {"command": "true", "description": "hardwon doctor"},
+        },
+    )
+
+
+SETTINGS = build_settings("opencode", "opencode", (1, 18, 33), "https://opencode.ai/config.json")

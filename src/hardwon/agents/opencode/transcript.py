@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
 from hardwon.agents.fields import get_object, get_text
-from hardwon.agents.opencode.payload import (
+from hardwon.agents.opencode import (
     extract_call_fields,
     find_call_cwd,
     is_failure_code,
@@ -23,49 +23,40 @@ from hardwon.agents.opencode.payload import (
 from hardwon.agents.transcript_steps import (
     JsonObject,
     LineFinder,
+    ObjectReader,
     Step,
     TokenUsage,
     build_line_finder,
     count_usage,
-    create_counter,
     extract_typed_words,
     format_milliseconds,
     get_count,
     get_objects,
     is_hardwon_denial,
-    parse_line,
-    parse_opening_objects,
-    restore_state,
     strip_fenced,
 )
 
 _EXPORT_NAME = re.compile(r"(?:ses_\w+|.*export.*)\.json")
 
 
-class Reader:
-    """Reads a document at a time; only token counts are remembered."""
+def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    find_line = build_line_finder(line)
+    yield from _read_session(wire, lambda text: number - 1 + find_line(text))
+    for message in get_objects(wire, "messages"):
+        _count_tokens(reader, get_object(message, "info"))
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        self.malformed = 0
-        self.usage = create_counter()
-        restore_state(self, state)
 
-    def read_line(self, number: int, line: bytes) -> Iterator[Step]:
-        wire, malformed = parse_line(line)
-        self.malformed += malformed
-        find_line = build_line_finder(line)
-        yield from _read_session(wire, lambda text: number - 1 + find_line(text))
-        for message in get_objects(wire, "messages"):
-            self._count_tokens(get_object(message, "info"))
+def _count_tokens(reader: ObjectReader, message_info: JsonObject) -> None:
+    tokens = get_object(message_info, "tokens")
+    cache = get_object(tokens, "cache")
+    tokens_in = get_count(tokens, "input") + get_count(cache, "read") + get_count(cache, "write")
+    tokens_out = get_count(tokens, "output") + get_count(tokens, "reasoning")
+    if tokens:
+        usage = TokenUsage(tokens_in, tokens_out, get_count(cache, "read"))
+        count_usage(reader.usage, get_text(message_info, "id"), usage)
 
-    def _count_tokens(self, message_info: JsonObject) -> None:
-        tokens = get_object(message_info, "tokens")
-        cache = get_object(tokens, "cache")
-        tokens_in = get_count(tokens, "input") + get_count(cache, "read") + get_count(cache, "write")
-        tokens_out = get_count(tokens, "output") + get_count(tokens, "reasoning")
-        if tokens:
-            usage = TokenUsage(tokens_in, tokens_out, get_count(cache, "read"))
-            count_usage(self.usage, get_text(message_info, "id"), usage)
+
+Reader = partial(ObjectReader, read_object)
 
 
 def find_transcript_folders(environment: Mapping[str, str], home: str) -> list[str]:
@@ -78,8 +69,9 @@ def is_transcript_path(path: str) -> bool:
     return _EXPORT_NAME.fullmatch(os.path.basename(path)) is not None and "storage" not in folders
 
 
-def is_transcript_head(head: bytes) -> bool:
-    return b'"ses_' in head and any("info" in wire for wire in parse_opening_objects(head))
+def is_opening_object(wire: JsonObject) -> bool:
+    # A long one is cut, which the name of the file has to make up for.
+    return "info" in wire and (wire["info"] is None or get_text(wire["info"], "id").startswith("ses_"))
 
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:

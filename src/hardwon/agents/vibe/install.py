@@ -10,7 +10,7 @@ from hardwon.agents.codex.install import get_toml_value
 from hardwon.agents.fields import get_text
 from hardwon.agents.hook_settings import HookSettings
 from hardwon.agents.settings_files import SERVER_NAME, is_hardwon_hook
-from hardwon.agents.vibe.payload import EVENT_NAMES, EVENT_TIMEOUTS
+from hardwon.agents.vibe import EVENT_NAMES, EVENT_TIMEOUTS
 
 # As `add_hooks` writes it; anything else in the file is the person's.
 _OWN_TABLE = re.compile(rf'\n?\[\[hooks\]\]\nname = "{SERVER_NAME}-\w+"\ntype = .*\ncommand = .*\ntimeout = .*\n')

@@ -1,4 +1,4 @@
-"""dev: for people who work on hardwon"""
+"""mcp, dev record-hooks: the commands that an agent runs, so they load little"""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 
 import click
 
+from hardwon import paths
 from hardwon.agents.fields import get_first_text
+from hardwon.mcp.server import run_server
 
 RECORDED_HOME = "/home/dev"  # stands for the person's home in recordings
 
@@ -47,3 +49,21 @@ def record_hooks(folder: str, event: str) -> None:
         except FileExistsError:
             number += 1
     click.echo("{}")
+
+
+@click.command()
+@click.option(
+    "--project",
+    "folder",
+    default=".",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="answer about this project instead",
+)
+@click.option("--all-projects", is_flag=True, help="let the agent ask about every other project, too")
+def mcp(folder: str, all_projects: bool) -> None:
+    """Serve MCP on stdin and stdout, for the project in this folder.
+
+    An agent starts it: claude mcp add hardwon -- hardwon mcp
+    """
+    run_server(paths.get_home(), os.path.realpath(folder), all_projects=all_projects)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from hardwon.efficacy.code_spans import EXISTS, GONE, find_anchors, hash_symbol
+from hardwon.efficacy.staleness import EXISTS, GONE, find_anchors, hash_symbol
 
 
 def write(folder: str, name: str, text: str) -> str:

@@ -1,0 +1,79 @@
+"""Find a fix for a mistake that its session gave up on, among the calls that other sessions made since.
+
+Within a session a fix follows its failure, so that any call with the same aim counts. Elsewhere nothing ties two calls
+together but their words. So only what differs in the wrong word alone is a fix here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+from typing import Any
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.lessons.replay import list_folders
+from hardwon.mining.corrections import diff_arguments, differs_in_wrong_word
+from hardwon.mining.episodes import NAMED_SCORE, NO_FIX_KNOWN
+from hardwon.mining.failed_commands import Diagnosis, diagnose_failure
+from hardwon.mining.suggestions import suggest_solution
+from hardwon.mining.triggers import build_triggers
+from hardwon.projects import is_in_scope
+from hardwon.shell.failures import MAX_QUOTE_LENGTH
+from hardwon.store import candidates, transcripts
+from hardwon.store.db import Connection, transaction
+from hardwon.store.transcripts import ScannedCall
+from hardwon.types import SHELL_TOOL, MinedEpisode, replace
+
+_MAX_EPISODES, _MAX_CALLS = 200, 20_000  # the newest, which take less than a second
+
+
+def attach_later_fixes(connection: Connection) -> None:
+    """Add the fix to every mined mistake that has none and of which a later call shows one."""
+    waiting: dict[str, list[tuple[MinedEpisode, Step, Diagnosis]]] = defaultdict(list)
+    for episode in candidates.list_unfixed_episodes(connection, NO_FIX_KNOWN, limit=_MAX_EPISODES):
+        quote = next((item["quote"] for item in episode.body["evidence"] if item["kind"] == "error"), "")
+        call = Step("call", 0, tool=SHELL_TOOL, command=episode.body["firstCommand"], cwd=episode.project)
+        diagnosis = diagnose_failure(call, quote, "")
+        if diagnosis.word and diagnosis.command:
+            waiting[diagnosis.program].append((episode, call, diagnosis))
+    fixed: dict[str, MinedEpisode] = {}
+    calls = islice(transcripts.iter_ended_calls(connection, [SHELL_TOOL]), _MAX_CALLS) if waiting else ()
+    for later_call in calls:
+        if later_call.outcome != "fine":
+            continue
+        for program, unfixed in waiting.items():
+            if program not in later_call.command:  # most calls run another program
+                continue
+            for episode, call, diagnosis in unfixed:
+                if episode.key not in fixed and (body := _build_fixed_body(episode, call, diagnosis, later_call)):
+                    fixed[episode.key] = replace(episode, score=NAMED_SCORE, body=body)
+    if fixed:
+        with transaction(connection):
+            for episode in fixed.values():
+                candidates.store_episode(connection, episode)
+
+
+def _build_fixed_body(
+    episode: MinedEpisode, call: Step, diagnosis: Diagnosis, later_call: ScannedCall
+) -> dict[str, Any] | None:
+    """Return an episode's body with a later call as its fix; None if it is none."""
+    is_later = later_call.at > episode.at and is_in_scope(episode.project, list_folders(later_call.cwd))
+    fix = Step("call", later_call.line, tool=SHELL_TOOL, command=later_call.command, cwd=later_call.cwd)
+    if not is_later or not differs_in_wrong_word(call, diagnosis, fix):
+        return None
+    triggers = build_triggers(call, diagnosis, fix, is_path=False)
+    if not triggers:
+        return None
+    removed, added = diff_arguments(call.command, fix.command)
+    quote = {"path": later_call.path, "line": later_call.line, "kind": "correction"}
+    return {
+        **episode.body,
+        "worked": fix.command,
+        "removed": removed,
+        "added": added,
+        "rejection": "",
+        "triggers": triggers,
+        "trigger": triggers["commandPatterns"][0],
+        "solution": suggest_solution(call, diagnosis, fix, added, "", ""),
+        "evidence": [*episode.body["evidence"], {**quote, "quote": fix.command[:MAX_QUOTE_LENGTH].rstrip()}],
+    }
