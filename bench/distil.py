@@ -23,8 +23,8 @@ from hook import HOOK
 
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import summarise_session
-from hardwon.store import db, observations, sessions, turns
-from hardwon.store.sessions import Report
+from hardwon.store import db, observations, reports, sessions, turns
+from hardwon.store.reports import Report
 from hardwon.text.characters import estimate_tokens
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
@@ -79,7 +79,7 @@ def _rarely_failed(number: int) -> str:
     return "failed" if number % 50 == 7 else "fine"
 
 
-def reports() -> Iterator[Report]:
+def build_reports() -> Iterator[Report]:
     for number in range(EVENTS):
         common: dict[str, Any] = {"host": "claude-code", "session": "bench", "at": 1000.0 + number, "cwd": CWD}
         if number % PER_TURN == 0:
@@ -100,11 +100,11 @@ def reports() -> Iterator[Report]:
 
 
 def record(connection: db.Connection) -> None:
-    waiting = reports()
+    waiting = build_reports()
     while batch := list(islice(waiting, BATCH)):
         with db.transaction(connection):
             for one in batch:
-                sessions.store_report(connection, one)
+                reports.store_report(connection, one)
 
 
 def distil(connection: db.Connection, session: int) -> None:

@@ -21,8 +21,7 @@ from statistics import median
 import staleness
 
 from hardwon import settings
-from hardwon.actions.lessons import add_lesson
-from hardwon.actions.measuring import measure_lesson
+from hardwon.actions.lessons import add_lesson, measure_lesson
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.efficacy.proof import PROVEN, LessonProof
 from hardwon.efficacy.refresh import build_proofs, refresh_ledger
@@ -33,8 +32,7 @@ from hardwon.store import db, efficacy
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.store.efficacy import MEASURED, UNCHANGED_STATE, LessonState
-from hardwon.store.injections import insert_deliveries
-from hardwon.store.sessions import store_report
+from hardwon.store.reports import insert_deliveries, store_report
 from hardwon.types import Delivery, Event, Lesson, ManifestEntry
 from hardwon.worker.hook_responder import HookResponder
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from measure import Case, Cost, interleaved
 
 import hardwon
-from hardwon.agents import AGENT_PACKAGES, load_settings
+from hardwon.agents import AGENT_NAMES
+from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import build_hook_command
 
 HOOK = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "hook.py")
@@ -169,7 +170,7 @@ def hook_cases(up: str, down: str) -> list[Case]:
 def agent_cases(up: str) -> list[Case]:
     """The hook of every agent that runs our command, with the worker up, on a harmless call as that agent sends it."""
     cases = []
-    for agent in AGENT_PACKAGES:
+    for agent in AGENT_NAMES:
         if agent in PLUGIN_AGENTS:
             continue
         run = (sys.executable, "-I", "-S", HOOK, agent, "PreToolUse", up)

@@ -31,7 +31,7 @@ from recall_data import CUTS, HERE, Conversation, conversations, recall
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
-from hardwon.store import db, projects, sessions
+from hardwon.store import db, reports
 from hardwon.text.words import STOP_WORDS
 
 MIN_RECALL_AT_10 = 0.70
@@ -49,13 +49,13 @@ def stored(connection: db.Connection, talk: Conversation) -> dict[str, str]:
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
     places = {}
     with db.transaction(connection):
-        project = projects.find_or_create(connection, f"/{talk.name}", "", 0.0)
+        project = reports.find_or_create_project(connection, f"/{talk.name}", "", 0.0)
         for number, said in enumerate(talk.turns):
             at = datetime.strptime(said.date, "%I:%M %p on %d %B, %Y").timestamp() + number
             key = f"{talk.name} {said.id}"
-            sessions.store_report(
+            reports.store_report(
                 connection,
-                sessions.Report(
+                reports.Report(
                     key,
                     "claude-code",
                     f"{talk.name} {said.session}",

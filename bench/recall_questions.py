@@ -26,7 +26,7 @@ from typing import Any
 
 from hardwon.search import indexing, matches, records
 from hardwon.search.search import search_records
-from hardwon.store import db, jobs, projects
+from hardwon.store import db, jobs, reports
 from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
 from hardwon.text.words import STOP_WORDS
 
@@ -99,7 +99,7 @@ def _group_by_repository(connection: db.Connection, corpus: str) -> None:
         for number, transcript in connection.execute("select id, transcript from sessions").fetchall():
             repository = repositories.get(os.path.relpath(transcript, corpus))
             if repository:
-                project = projects.find_or_create(connection, f"/corpus/{repository}", "", 0.0)
+                project = reports.find_or_create_project(connection, f"/corpus/{repository}", "", 0.0)
                 connection.execute("update sessions set project = ? where id = ?", (project, number))
 
 

@@ -24,12 +24,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from time import process_time
-from typing import Any
 
 from redact_data import CARRIERS, Sample, make_samples
 
-from hardwon.agents import AGENT_PACKAGES
 from hardwon.agents.transcript_files import detect_agent, is_single_document
+from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.privacy.cleaning import clean_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -142,7 +141,7 @@ def read_corpus() -> Iterator[str]:
             if not name.endswith((".jsonl", ".json")) or name == "gold.jsonl":
                 continue
             path = os.path.join(folder, name)
-            reader: Any = import_module(f"hardwon.agents.{AGENT_PACKAGES[detect_agent(path)]}.transcript").Reader()
+            reader = load_transcript_module(detect_agent(path)).Reader()
             with open(path, "rb") as transcript:
                 lines = [transcript.read()] if is_single_document(name) else list(transcript)
             for number, line in enumerate(lines, 1):

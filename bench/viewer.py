@@ -3,7 +3,8 @@
 Two workers serve, one of an empty home and one of a home with 100,000 observations and as many events. A real Chromium
 opens every page of both in turns, and what counts is the ratio of the times to the first paint, with the browser's own
 work in them; without a Chromium it is that of the answers. The best first paint of each page must be below 200 ms;
-other work on the machine only adds to it. Search is asked for words as frequent as words are.
+other work on the machine only adds to it. Search is asked for words as frequent as words are; its page is painted
+before its results are there, so the time to the whole page is printed too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from search import COLUMNS, texts
 
 from hardwon.actions.lessons import add_lesson
 from hardwon.search import indexing
-from hardwon.store import db, injections, memories, reflections
+from hardwon.store import db, memories, reflections, reports
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.reflections import Reflection
 from hardwon.types import Delivery, Memory
@@ -90,7 +91,7 @@ def fill(home: str) -> list[str]:
             insert(connection, "events", EVENT, [called(*one, began) for one in block])
         about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
         told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
-        injections.insert_deliveries(connection, [Delivery(*one) for one in told])
+        reports.insert_deliveries(connection, [Delivery(*one) for one in told])
     keep(connection, now)
     indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.close()
@@ -186,6 +187,13 @@ def painted(page: Page, origin: str, path: str) -> float:
     return float(page.wait_for_function(PAINTED).json_value())
 
 
+def timed(ask: Ask, path: str) -> float:
+    """Milliseconds until a page is whole, as the browser's driver sees it."""
+    began = time.perf_counter()
+    ask(path)
+    return (time.perf_counter() - began) * 1000
+
+
 def answering(link: str) -> Ask:
     parts = urlsplit(link)
     client = httpx.Client(base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, trust_env=False)
@@ -221,6 +229,8 @@ def main() -> int:
                     ratios[path], paints[path] = compared(path, bare, loaded, [path] * ROUNDS)
                 asked = ["/search?" + urlencode({"q": question}) for question in questions]
                 ratios["/search?q=…"], paints["/search?q=…"] = compared("/search?q=…", bare, loaded, asked)
+                whole_ms = sorted(timed(loaded, path) for path in asked)
+                print(f"{'/search?q=…, with its results':50} {median(whole_ms):7.1f} ms (best {whole_ms[0]:.1f} ms)")
         finally:
             for home in (empty, full):
                 hardwon(home, "stop")
