@@ -1,22 +1,19 @@
-"""Writes the pages that follow from the code: settings, commands, schema. A test says when they are old."""
+"""Write the pages that follow from the code. A test says when they are old."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import os
-import sqlite3
 import sys
 from collections.abc import Iterator
 
 import click
 from click.testing import CliRunner
 
-from hardwon.agents import load_settings
+from hardwon.agents.hook_settings import load_settings
 from hardwon.cli import hardwon
 from hardwon.settings import SETTINGS
-from hardwon.store.migrations import STEPS
 from hardwon.web.api import ENDPOINTS, build_openapi_document
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,11 +22,16 @@ NOTE = "<!-- Made from the code by `make docs`. -->"
 
 
 def settings_page() -> str:
-    lines = ["# Settings", "", NOTE, "", "In `~/.hardwon/config.json`. A key that is left out has its default.", ""]
-    lines += ["| setting | default | from | to | what it does |", "|---|---|---|---|---|"]
-    for one in SETTINGS:
-        least, most = ("" if bound is None else f"{bound:g}" for bound in (one.least, one.most))
-        lines.append(f"| `{one.name}` | `{json.dumps(one.default)}` | {least} | {most} | {one.help} |")
+    lines = [
+        "# Settings",
+        "",
+        NOTE,
+        "",
+        "In `~/.hardwon/config.json`. A value outside its limits is refused.",
+        "",
+    ]
+    lines += ["| setting | default | what it does |", "|---|---|---|"]
+    lines += [f"| `{setting.name}` | `{json.dumps(setting.default)}` | {setting.help} |" for setting in SETTINGS]
     return "\n".join(lines) + "\n"
 
 
@@ -51,30 +53,6 @@ def cli_page() -> str:
     return "\n".join(lines)
 
 
-def schema_page() -> str:
-    """Return the tables as the migrations leave them, with their columns."""
-    lines = [
-        "# Schema",
-        "",
-        NOTE,
-        "",
-        f"One SQLite file, `~/.hardwon/hardwon.db`, version {STEPS[-1][0]}. The SQL, with types and comments, is in",
-        "`src/hardwon/store/migrations.py`; its steps are append-only.",
-        "",
-        "| table | columns |",
-        "|---|---|",
-    ]
-    with contextlib.closing(sqlite3.connect(":memory:")) as database:
-        for _, statements in STEPS:
-            for statement in statements:
-                database.execute(statement)
-        tables = [name for (name,) in database.execute("select name from pragma_table_list where type != 'shadow'")]
-        for table in sorted(name for name in tables if not name.startswith("sqlite_")):
-            columns = [name for (name,) in database.execute("select name from pragma_table_info(?)", (table,))]
-            lines.append(f"| `{table}` | {', '.join(columns)} |")
-    return "\n".join([*lines, ""])
-
-
 def api_page() -> str:
     """The API's page, from the OpenAPI document that the worker serves."""
     told = build_openapi_document(ENDPOINTS)
@@ -89,20 +67,9 @@ def api_page() -> str:
         "|---|---|---|",
     ]
     for path, operations in told["paths"].items():
-        lines += [f"| {method.upper()} | `{path}` | {one['summary']} |" for method, one in operations.items()]
-    for name, schema in told["components"]["schemas"].items():
-        lines += [
-            "",
-            f"## {name}",
-            "",
-            schema.get("description", ""),
-            "",
-            "| field | type | default |",
-            "|---|---|---|",
-        ]
-        for field, given in schema["properties"].items():
-            default = "required" if field in schema.get("required", ()) else f"`{json.dumps(given.get('default'))}`"
-            lines.append(f"| `{field}` | {given.get('type', 'any')} | {default} |")
+        # Each call about a session has three more spellings, which the last section explains.
+        if not path.startswith("/sessions/") and "{sessionDbId}" not in path:
+            lines += [f"| {method.upper()} | `{path}` | {one['summary']} |" for method, one in operations.items()]
     return "\n".join([*lines, "", API_LAST.strip(), ""])
 
 
@@ -110,14 +77,11 @@ API_FIRST = """
 At `http://127.0.0.1:37777` (`apiPort`; `hardwon status` shows the actual port). Every request carries
 `Authorization: Bearer` and the content of `~/.hardwon/token`. Another Host, a page of another origin, a body above a
 megabyte or a slow one are refused. Errors are JSON with `error` and `fix`. The token reads and reports; nothing here
-approves. `/api/openapi.json` is the document this page is made from.
+approves. `/api/openapi.json` has the fields of each call.
 """
 API_LAST = """
-## Listening
-
 `GET /api/stream` sends server-sent events of the kinds session, prompt, event, observation, delivery, job and
-processing, each with an id. A listener that was cut off sends `Last-Event-ID` and gets what it missed, up to
-500 messages. One that does not read is let go. At most 200 listen.
+processing. A listener that was cut off sends `Last-Event-ID` and gets what it missed, up to 500 messages.
 
 ## From an editor
 
@@ -125,25 +89,19 @@ processing, each with an id. A listener that was cut off sends `Last-Event-ID` a
 |---|---|
 | is activated | `GET /api/context/inject?project=FOLDER`, shown to the model |
 | runs a command, or its chat is asked | `POST /api/sessions/init` with `sessionId`, `userPrompt`, `cwd` |
-| saves a file | `POST /api/sessions/observations` with `tool_name` `FileSave`, `tool_input` `{"path": …}` |
-| shows another file | the same with `tool_name` `FileOpen` |
+| saves or shows a file | `POST /api/sessions/observations` with `tool_name` `FileSave` or `FileOpen` |
 | ends a turn | `POST /api/sessions/summarize` |
 | is deactivated | `POST /api/sessions/complete` |
 
 Each `/api/sessions/…` call also works without `/api`. `claudeSessionId` and `sessionId` are two names for one field.
 `init` answers with `sessionDbId`, the session's number; `/sessions/{sessionDbId}/init`, `…/observations`,
-`…/summarize` and `…/complete` then mean that session and need no id in the body. A number that no session has is
-refused. A file that was saved counts as changed, one that was shown as read.
+`…/summarize` and `…/complete` then need no id in the body.
 """
 
 
 def architecture_page() -> str:
     """Return the page with its picture drawn anew from the imports."""
-    with open(os.path.join(HERE, "architecture.md"), encoding="utf-8") as file:
-        page = file.read()
-    before, _, rest = page.partition(PICTURE_START)
-    after = rest.partition(PICTURE_END)[2]
-    return f"{before}{PICTURE_START}\n{draw_packages()}\n{PICTURE_END}{after}"
+    return write_between("architecture.md", PICTURE_START, PICTURE_END, draw_packages())
 
 
 PICTURE_START, PICTURE_END = "<!-- picture: drawn from the imports by `make docs` -->", "<!-- end of the picture -->"
@@ -199,49 +157,77 @@ def read_package_imports() -> dict[str, set[str]]:
 AGENTS_START, AGENTS_END = "<!-- agents: from the tests, by `make docs` -->", "<!-- end of the agents -->"
 # Agents without a run of the program, and what stands for one.
 RECORDED_VERSIONS = {"vibe": "3.0.2", "deepagents": "0.1.88"}
+DRIVEN, RECORDED, READ = "driven", "recorded payloads", "documentation alone"
 AGENT_REMARKS = {
     "claude-code": "",
-    "codex": "runs hooks only after you trust them: `/hooks`, or `--trust`",
-    "gemini": "runs hooks only in folders you trust",
-    "opencode": "uses a small plugin file; no note with a tool that failed",
-    "copilot": "one hook file serves the CLI and VS Code's agent",
-    "vscode": "as code-server; `hardwon install copilot`, and [an extension](docs/vscode.md)",
-    "qwen": "",
+    "codex": "runs hooks only once you trust them: `/hooks`, or `--trust`. Exit codes come from its rollouts",
+    "gemini": "runs hooks only in folders you trust. The brief comes with the first prompt; no compactions",
+    "opencode": "a plugin file instead of hooks; no note with a tool that fails without a result",
+    "copilot": "one file, `~/.copilot/hooks/hardwon.json`, serves the CLI and VS Code's agent; no compactions",
+    "vscode": "`hardwon install copilot`, and [an extension](vscode.md); no session ends, results of the terminal only",
+    "qwen": "without a terminal it reports no session ends",
     "kilo": "opencode's plugin",
-    "grok": "is told nothing at the start of a session",
-    "droid": "failures come from its transcript",
-    "vibe": "is told nothing at the start of a session",
-    "deepagents": "",
-    "cursor": "",
-    "cline": "has no denial: a held call is given arguments that its tool refuses; nothing at the start",
+    "grok": "no subagents or compactions; where it runs Claude Code's hooks, hardwon stays silent",
+    "droid": "failed calls and prompts come from its transcript",
+    "vibe": "its journal is not read",
+    "deepagents": "no subagents or compactions; a failed command without its output",
+    "cursor": "there is no package that a test could run",
+    "cline": "a held call is given arguments that its tool refuses, because its denial ends the run; "
+    "an MCP tool that needs no arguments runs in spite of it",
 }
 
 
-def readme_page() -> str:
-    """Return the README with its table of agents: version, date and how each was tested."""
+def list_tested_agents() -> list[tuple[str, str, str, str]]:
+    """Return each agent's name, title, tested version and how it was tested."""
     with open(os.path.join(HERE, "tested_agents.json"), encoding="utf-8") as file:
         driven = json.load(file)
-    lines = ["| | tested with | how | |", "|---|---|---|---|"]
-    for agent, remark in AGENT_REMARKS.items():
-        version, how = "", "its documentation alone"
-        if agent in driven:
-            version, how = driven[agent]["version"], f"driven, {driven[agent]['date']}"
-        elif agent in RECORDED_VERSIONS:
-            version, how = RECORDED_VERSIONS[agent], "recorded payloads"
+    tested = []
+    for agent in AGENT_REMARKS:
         title = "VS Code's agent" if agent == "vscode" else load_settings(agent).title
-        lines.append(f"| {title} | {version} | {how} | {remark} |")
-    with open(os.path.join(os.path.dirname(HERE), "README.md"), encoding="utf-8") as file:
-        before, _, rest = file.read().partition(AGENTS_START)
-    table = "\n".join(lines)
-    return f"{before}{AGENTS_START}\n{table}\n{AGENTS_END}{rest.partition(AGENTS_END)[2]}"
+        if agent in driven:
+            tested.append((agent, title, driven[agent]["version"], f"{DRIVEN}, {driven[agent]['date']}"))
+        elif agent in RECORDED_VERSIONS:
+            tested.append((agent, title, RECORDED_VERSIONS[agent], RECORDED))
+        else:
+            tested.append((agent, title, "", READ))
+    return tested
+
+
+def write_between(name: str, start: str, end: str, text: str) -> str:
+    """Return the page with this text between two of its lines."""
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+        before, _, rest = file.read().partition(start)
+    return f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}"
+
+
+def readme_page() -> str:
+    """Return the README with the agents by how they were tested."""
+    parts = []
+    for how, words in (
+        (DRIVEN, "Tested by driving the published program"),
+        (RECORDED, "Tested with recorded payloads"),
+        (READ, "Written from its documentation"),
+    ):
+        agents = [f"{title} {version}".strip() for _, title, version, tested in list_tested_agents() if how in tested]
+        parts.append(f"- {words}: {', '.join(agents)}")
+    return write_between("../README.md", AGENTS_START, AGENTS_END, "\n".join(parts))
+
+
+def agents_page() -> str:
+    """Return the page of supported agents with version, date and what is different in each."""
+    lines = ["| agent | tested with | what is different |", "|---|---|---|"]
+    for agent, title, version, how in list_tested_agents():
+        command = "" if agent == "vscode" else f" (`{agent}`)"
+        lines.append(f"| {title}{command} | {f'{version}, {how}'.removeprefix(', ')} | {AGENT_REMARKS[agent]} |")
+    return write_between("hosts.md", AGENTS_START, AGENTS_END, "\n".join(lines))
 
 
 PAGES = {
     "../README.md": readme_page,
+    "hosts.md": agents_page,
     "architecture.md": architecture_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
-    "schema.md": schema_page,
     "api.md": api_page,
 }
 
