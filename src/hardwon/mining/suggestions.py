@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 
 from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
-from hardwon.mining.failed_commands import ZSH_COMMAND_SIGN, Diagnosis, list_parameters, list_started_commands
+from hardwon.mining.failed_commands import (
+    SUBCOMMAND,
+    ZSH_COMMAND_SIGN,
+    Diagnosis,
+    is_started_otherwise,
+    list_parameters,
+    list_started_commands,
+)
 from hardwon.mining.triggers import find_setup
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
-from hardwon.shell.working_commands import list_working_commands
+from hardwon.shell.working_commands import list_simple_commands, list_working_commands
 from hardwon.types import SHELL_TOOL
 
 _MAX_CALL_CHARS = 100  # of a quoted call; people read denials in passing
@@ -45,9 +53,7 @@ def suggest_solution(
         return ""
     setup = find_setup(call, diagnosis, cure)
     if diagnosis.command and setup.partition(" ")[0] in SETUP_PROGRAMS:
-        started = diagnosis.program if diagnosis.is_missing else _describe_command(diagnosis.command, call.cwd)
-        together = shorten_text(_shorten_path(f"{setup} && {started}", call.cwd), _MAX_CALL_CHARS)
-        return f"Use `{together}`, in one call."
+        return f"Use `{_describe_prepared_call(call, diagnosis, setup, cure)}`, in one call."
     if call.tool == SHELL_TOOL:
         sentences = [_describe_cure(diagnosis, cure, added)]
     else:
@@ -79,10 +85,11 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     if not diagnosis.word:
         return f"`{_describe_command(command, call.cwd)}`"
     words = [diagnosis.program, *diagnosis.subcommand.split()]
-    if diagnosis.word in words:
-        return f"`{' '.join(words[: words.index(diagnosis.word) + 1])}`"
     call_words = command.code.split()
     position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
+    is_value = call_words[position - 1].startswith("-")  # of an option, as in `psql -U postgres`
+    if diagnosis.word in words and not is_value:
+        return f"`{' '.join(words[: words.index(diagnosis.word) + 1])}`"
     if not position:
         return f"`{' '.join(words)}` with `{diagnosis.word}`"
     # Of what a shell expands, the error has only a part.
@@ -92,6 +99,19 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     # A name is clear only with what precedes it, as in `gh pr view --json stars`.
     is_readable = len(" ".join(words_before)) <= _MAX_WORD_CHARS and not any(map(_VALUE.search, words_before))
     return f"`{' '.join([*(words_before if is_readable and not word.startswith('-') else words), word])}`"
+
+
+def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: Step) -> str:
+    """Return the failed command with all that the fix runs before it, or if that is long with its last step."""
+    started = diagnosis.program
+    if diagnosis.command and not diagnosis.is_missing:
+        started = _describe_command(diagnosis.command, call.cwd)
+    for part in list_simple_commands(cure.command):
+        steps_before = cure.command[: part.start].strip()
+        is_prepared = steps_before.endswith("&&") and setup in steps_before
+        if part.program == diagnosis.program and is_prepared and len(steps_before) <= _MAX_WORD_CHARS:
+            setup = steps_before.removesuffix("&&").strip()
+    return shorten_text(_shorten_path(f"{setup} && {started}", call.cwd), _MAX_CALL_CHARS)
 
 
 def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
@@ -123,6 +143,8 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
         return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
     if command.program == diagnosis.word:
         return f"Run `{command.program}` without `{diagnosis.program}`"
+    if not diagnosis.word and diagnosis.command and (start := _describe_other_start(diagnosis.command, command)):
+        return f"Use `{_shorten_path(start, cure.cwd)}` instead"
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"
@@ -141,16 +163,22 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
     """Name what the working call has in place of the wrong word."""
     failed = diagnosis.command
     old_words = failed.code.split() if failed else []
-    if failed and not any(map(diagnosis.is_named, old_words)) and diagnosis.word not in failed.code:
-        # A name inside a query.
-        names = [name for name in _NAME.findall(command.full_text) if name not in _NAME.findall(failed.full_text)]
-        nearest = get_close_matches(diagnosis.word, names, 1)
+    if failed and not any(map(diagnosis.is_named, old_words)):
+        # A name inside a query, or in a list such as `--json title,stars`.
+        is_in_quotes = diagnosis.word not in failed.code
+        old_names = _NAME.findall(failed.full_text if is_in_quotes else failed.code)
+        new_text = command.full_text if is_in_quotes else command.code
+        new_names = [name for name in _NAME.findall(new_text) if name not in old_names]
+        nearest = get_close_matches(diagnosis.word, new_names, 1)
+        if not nearest and not is_in_quotes and len(new_names) == 1:
+            nearest = new_names
         if nearest:
             return f"Use `{nearest[0]}` instead of `{diagnosis.word}`"
         return f"Leave out `{diagnosis.word}`: the call worked without it"
     is_value = bool(_VALUE.search(diagnosis.word)) or "." in diagnosis.word
     new_words = [word for word in command.code.split() if word not in old_words]
-    new_words = [word for word in new_words if is_value or not _VALUE.search(word)]
+    # A name may be part of the right one: `@kite/web` for `web`.
+    new_words = [word for word in new_words if is_value or not _VALUE.search(word) or diagnosis.word in word]
     if not new_words or len(" ".join(new_words)) > _MAX_CALL_CHARS:
         return f"Leave out `{diagnosis.word}`: the call worked without it"
     if diagnosis.word.startswith("-"):
@@ -160,6 +188,18 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
         words = command.code.split()
         shown_words = words[: words.index(new_words[-1]) + 1]
     return f"Use `{shorten_text(' '.join(shown_words), _MAX_CALL_CHARS)}` instead"
+
+
+def _describe_other_start(failed: SimpleCommand, command: SimpleCommand) -> str:
+    """Return how a fix starts the same arguments, up to their last subcommand: `uv pip install`; "" if it does not."""
+    if not is_started_otherwise(failed, command.full_text):
+        return ""
+    arguments = failed.code.split()[1:]
+    names = list(takewhile(SUBCOMMAND.fullmatch, arguments))[:1]
+    words = command.code.split()
+    if not names or words[-len(arguments) :] != arguments:
+        return ""
+    return " ".join([*command.prefix_words, *words[: -len(arguments)], *names])
 
 
 def _describe_start(command: SimpleCommand, diagnosis: Diagnosis) -> str:

@@ -105,7 +105,11 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
             rest = ""
     anchored = _build_command_triggers(f"^{program}{pattern}")
     if word:
-        return [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+        choices = [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+        if word.startswith("-") and words[:1] and diagnosis.is_named(words[0]):
+            # The fix may have a subcommand before the same option: `ruff check --fix` for `ruff --fix`.
+            choices.append(_build_command_triggers(rf"\b{program} (?:-\S+ )*{word_pattern}"))
+        return choices
     if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
         start, first_argument = escape_word(command.words[0]), command.words[1]
         if not pattern and SUBCOMMAND.fullmatch(first_argument):

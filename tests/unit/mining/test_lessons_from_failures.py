@@ -41,6 +41,32 @@ PYTEST_USAGE = (
 )
 LESSONS = (
     Lesson(
+        "kite run test --filter web",
+        "No package found with name 'web' in workspace",
+        "kite run test --filter @air/web",
+        "`kite run test --filter web` fails: No package found with name 'web' in workspace",
+        "Use `kite run test --filter @air/web` instead.",
+        "kite run test -q --filter web",
+        "kite run test --filter sea",
+    ),
+    Lesson(
+        "kite --tidy src",
+        "error: unexpected argument '--tidy' found\n\nUsage: kite [OPTIONS] <COMMAND>",
+        "kite check --tidy src",
+        "`kite --tidy` fails: error: unexpected argument '--tidy' found",
+        "Use `kite check --tidy src` instead.",
+        "kite -q --tidy .",
+        "kite -q check --tidy .",
+    ),
+    Lesson(
+        "kite -U admin -c fly",
+        'FATAL: role "admin" does not exist',
+        "kite -U pilot -c fly",
+        '`kite -U admin` fails: FATAL: role "admin" does not exist',
+        "Use `kite -U pilot` instead.",
+        "kite -U admin -c land",
+    ),
+    Lesson(
         "pytest --parallel 4 tests",
         PYTEST_USAGE,
         "pytest -n 2 tests",
@@ -126,7 +152,7 @@ LESSONS = (
         'Unknown JSON field: "stars"\nAvailable fields:\n  title\n  likes',
         "kite view 7 --json title,likes",
         '`kite view` with `stars` fails: Unknown JSON field: "stars"',
-        "Use `kite view 7 --json title,likes` instead.",
+        "Use `likes` instead of `stars`.",
         "kite view 9 --json stars",
         "kite list --json stars",
     ),
@@ -284,6 +310,24 @@ def test_every_pattern_stays_within_one_simple_command() -> None:
 
 
 SETUP_LESSONS = (
+    (
+        "npm ci",
+        "npm error code EBADENGINE",
+        "source ~/.nvm/nvm.sh && nvm use 20 && npm ci",
+        "`source ~/.nvm/nvm.sh && nvm use 20 && npm ci`",
+    ),
+    (
+        "alembic upgrade head",
+        "FAILED: No config file 'alembic.ini' found",
+        "cd backend && alembic upgrade head",
+        "`cd backend && alembic upgrade head`",
+    ),
+    (
+        "pytest tests/api",
+        "ImproperlyConfigured: define the environment variable KITE_SETTINGS first",
+        "KITE_SETTINGS=test pytest tests/api",
+        "`KITE_SETTINGS=test pytest",
+    ),
     (
         "pytest -q",
         "bash: line 1: pytest: command not found",
