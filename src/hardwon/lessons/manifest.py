@@ -222,7 +222,7 @@ def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
         id=lesson.id,
         slug=lesson.slug,
         summary=lesson.summary,
-        text=lesson.injection or f"## Lesson: {lesson.summary}\n{lesson.problem}\n**Fix**: {lesson.solution}",
+        text=lesson.injection or _format_lesson(lesson),
         reason=lesson.block_reason,
         delivery="note" if state.stepped_down_to == "note" and lesson.delivery == "hold" else lesson.delivery,
         priority=lesson.priority,
@@ -237,6 +237,13 @@ def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
         version=compute_version(lesson),
         silent_share=1.0 if state.stepped_down_to == "silent" else state.silent_share,
     )
+
+
+def _format_lesson(lesson: Lesson) -> str:
+    """Return what an agent reads; a problem whose first words are the summary is not told twice."""
+    is_repeated = lesson.problem.startswith(lesson.summary)
+    heading = lesson.problem if is_repeated else f"{lesson.summary}\n{lesson.problem}"
+    return f"## Lesson: {heading}\n**Fix**: {lesson.solution}"
 
 
 @cache

@@ -261,3 +261,10 @@ def test_entries_are_asked_in_order_blocks_first_then_by_priority() -> None:
         lesson(4, toolNames=["Bash"], priority=10),
     ]
     assert [entry.slug for entry in compile_entries(lessons)] == ["slug2", "slug3", "slug4", "slug1"]
+
+
+def test_a_problem_that_begins_with_the_summary_is_told_once() -> None:
+    [entry] = compile_entries([lesson(summary="kite --fast fails", problem="kite --fast fails: unknown option")])
+    assert entry.text.startswith("## Lesson: kite --fast fails: unknown option\n**Fix**: ")
+    [entry] = compile_entries([lesson(summary="kite is slow", problem="kite --fast fails: unknown option")])
+    assert entry.text.startswith("## Lesson: kite is slow\nkite --fast fails: unknown option\n**Fix**: ")
