@@ -204,7 +204,7 @@ def _is_respelled(wrong: str, right: str, text: str) -> bool:
     """Return whether a name is close to the wrong one, or was suggested by the error."""
     matcher = SequenceMatcher(None, wrong, right)
     is_similar = matcher.ratio() >= MIN_NAME_SIMILARITY or matcher.find_longest_match().size >= _MIN_SHARED_CHARS
-    return is_similar or bool(re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
+    return is_similar or bool(right in text and re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
 
 
 def _respells_word(failed: SimpleCommand, command: str) -> bool:

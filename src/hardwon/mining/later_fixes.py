@@ -57,9 +57,10 @@ def _build_fixed_body(
     episode: MinedEpisode, call: Step, diagnosis: Diagnosis, later_call: ScannedCall
 ) -> dict[str, Any] | None:
     """Return an episode's body with a later call as its fix; None if it is none."""
-    is_later = later_call.at > episode.at and is_in_scope(episode.project, list_folders(later_call.cwd))
+    if later_call.at <= episode.at or not is_in_scope(episode.project, list_folders(later_call.cwd)):
+        return None
     fix = Step("call", later_call.line, tool=SHELL_TOOL, command=later_call.command, cwd=later_call.cwd)
-    if not is_later or not differs_in_wrong_word(call, diagnosis, fix):
+    if not differs_in_wrong_word(call, diagnosis, fix):
         return None
     triggers = build_triggers(call, diagnosis, fix, is_path=False)
     if not triggers:

@@ -441,20 +441,21 @@ class _PortionBuilder:
         return f"{self._file.path} {call}"
 
     def _build_call(self, step: Step, outcome: str) -> ScannedCall:
+        agent, path = self._file.agent, self._file.path
         return ScannedCall(
-            key=f"{self._file.agent}:{step.id}",
-            host=self._file.agent,
-            session=step.session,
-            cwd=step.cwd,
-            at=step.at,
-            path=self._file.path,
-            line=step.line,
-            tool=step.tool,
-            command=step.command[:MAX_COMMAND_CHARS],
-            file=step.path,
-            content=step.content[:MAX_CONTENT_CHARS],
-            outcome=outcome,
-            waits="" if outcome else self._build_pending_key(step.call),
+            f"{agent}:{step.id}",
+            agent,
+            step.session,
+            step.cwd,
+            step.at,
+            path,
+            step.line,
+            step.tool,
+            step.command[:MAX_COMMAND_CHARS],
+            step.path,
+            step.content[:MAX_CONTENT_CHARS],
+            outcome,
+            "" if outcome else self._build_pending_key(step.call),
         )
 
     def _add_lesson_blocks(self, step: Step) -> None:

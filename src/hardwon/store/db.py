@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import length_hint
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
 from typing import Any
@@ -68,14 +69,12 @@ class _Connection(sqlite3.Connection):
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         rows = list(parameters)
-        super().execute("savepoint before_rows")
+        unread_rows = iter(rows)
         try:
-            cursor = super().executemany(sql, rows)
-        except UnicodeEncodeError:
-            super().execute("rollback to before_rows")
-            cursor = super().executemany(sql, [_replace_surrogates(row) for row in rows])
-        super().execute("release before_rows")
-        return cursor
+            return super().executemany(sql, unread_rows)
+        except UnicodeEncodeError:  # the rows before the rejected one, which was read last, are written
+            rejected_index = len(rows) - length_hint(unread_rows) - 1
+            return super().executemany(sql, [_replace_surrogates(row) for row in rows[rejected_index:]])
 
 
 def _replace_surrogates(parameters: Sequence[object] | Mapping[str, object]) -> Any:

@@ -33,6 +33,7 @@ from hardwon.agents.transcript_steps import (
 from hardwon.text.fence import remove_between
 
 StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
+Outcome = tuple[str, bool, str, bool]  # text, failed, refused, denied: a step's last fields
 
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
 _OPENING_KEYS = (
@@ -57,6 +58,8 @@ _REASON_END = "Note: The user's next message may contain a correction or prefere
 # From Claude Code 2.1.2xx on; before, the result is the bare reason, and only hardwon's fence tells it from an error.
 _DENIED_BY_HOOK = re.compile(r"PreToolUse:[\w.-]{1,100} (?:hook error|hook blocked)\b")
 
+
+_NO_CALL_FIELDS = ("", "", "", "")  # a result does not repeat the tool, the command, the path and the content
 
 # A value of any other type than the one expected is ignored; it does not spoil the line.
 _NotObject = str | int | float | bool | list[Any] | None
@@ -237,7 +240,7 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     for index, block in enumerate(blocks):
         if isinstance(block, _Block) and block.type == "tool_result":
             call, outcome = _as_text(block.tool_use_id), _read_outcome(block, wire.toolUseResult)
-            steps.append(Step("result", number, f"{line_id}.{index}", *context, call, **outcome))
+            steps.append(Step("result", number, f"{line_id}.{index}", *context, call, *_NO_CALL_FIELDS, *outcome))
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)
     return steps
@@ -298,23 +301,20 @@ def _can_be_typed(wire: _Line | _Attachment) -> bool:
     return not isinstance(origin, dict) or bool(origin.get("kind", "human") == "human")
 
 
-def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> dict[str, Any]:
-    """Return the fields of a step that say how a call ended."""
-    full_text = _read_result_text(block, detail)
+def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
+    full_text = block.content if isinstance(block.content, str) else _join_result_texts(block, detail)
     text = strip_fenced(full_text)
     if block.is_error is not True:
-        return {"text": text, "failed": _has_failed_exit(text, detail)}
+        return text, _has_failed_exit(text, detail), "", False
     if text != full_text and _is_hardwon_only(text):
-        return {"denied": True}
+        return "", False, "", True
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
-        return {"text": text, "denied": True}
-    return {"text": text, "failed": True, "refused": _extract_refusal(text.strip(), detail)}
+        return text, False, "", True
+    return text, True, _extract_refusal(text.strip(), detail), False
 
 
-def _read_result_text(block: _Block, detail: _ResultDetail | _NotObject) -> str:
-    if isinstance(block.content, str):
-        return block.content
+def _join_result_texts(block: _Block, detail: _ResultDetail | _NotObject) -> str:
     if isinstance(block.content, list):
         texts = [get_text(part, "text") for part in block.content]
     elif isinstance(detail, _ResultDetail):
