@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import length_hint
 from sqlite3 import Connection as Connection
 from sqlite3 import Error as StoreError
 from typing import Any
@@ -69,12 +68,14 @@ class _Connection(sqlite3.Connection):
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
         rows = list(parameters)
-        unread_rows = iter(rows)
+        super().execute("savepoint before_rows")
         try:
-            return super().executemany(sql, unread_rows)
-        except UnicodeEncodeError:  # the rows before the rejected one, which was read last, are written
-            rejected_index = len(rows) - length_hint(unread_rows) - 1
-            return super().executemany(sql, [_replace_surrogates(row) for row in rows[rejected_index:]])
+            cursor = super().executemany(sql, rows)
+        except UnicodeEncodeError:
+            super().execute("rollback to before_rows")
+            cursor = super().executemany(sql, [_replace_surrogates(row) for row in rows])
+        super().execute("release before_rows")
+        return cursor
 
 
 def _replace_surrogates(parameters: Sequence[object] | Mapping[str, object]) -> Any:
