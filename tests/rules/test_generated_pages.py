@@ -17,4 +17,4 @@ def test_a_generated_page_is_as_the_code_has_it(name: str) -> None:
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
     with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as file:
-        assert file.read() == generate.PAGES[name](), "to mend: make docs"
+        assert file.read() == generate.PAGES[name](), "to fix: make docs"

@@ -32,10 +32,8 @@ def test_every_benchmark_is_on_the_page() -> None:
     names = {name.removesuffix(".py") for name in benchmarks if '__name__ == "__main__"' in page(f"bench/{name}")}
     # These are started by the benchmark whose name they begin with.
     names -= {"meaning_product", "meaning_product_010"}
-    assert names == BENCHMARKS.keys(), "to mend: scripts/numbers.py, BENCHMARKS"
-    assert [name for name in sorted(names) if not re.search(rf"make bench-{name}`", text)] == [], (
-        "to mend: make numbers"
-    )
+    assert names == BENCHMARKS.keys(), "to fix: scripts/numbers.py, BENCHMARKS"
+    assert [name for name in sorted(names) if not re.search(rf"make bench-{name}`", text)] == [], "to fix: make numbers"
 
 
 def test_a_section_that_was_measured_anew_replaces_its_own_alone(
