@@ -1,4 +1,4 @@
-"""Replicas that saw the same records agree, whatever was lost, doubled or delayed on the way."""
+"""Replicas with the same records agree, whatever was lost, repeated or delayed on the way."""
 
 from __future__ import annotations
 
