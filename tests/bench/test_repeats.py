@@ -101,7 +101,7 @@ def make_row(call: str, line: int, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def test_the_judged_list_decides_what_a_repeat_is(tmp_path: Path) -> None:
+def test_the_judged_list_decides_which_calls_are_repeats(tmp_path: Path) -> None:
     write_session(tmp_path, "one", 1, [WRONG_CALL])
     write_session(tmp_path, "two", 2, [WRONG_CALL, HIDDEN_FAILURE])
     project = read_project(tmp_path)

@@ -217,7 +217,7 @@ def test_a_missing_page_fails_with_a_sentence() -> None:
         page("docs/nowhere.md")
 
 
-def test_tables_that_are_dropped_or_renamed_are_not_asked_for() -> None:
+def test_dropped_and_renamed_tables_need_no_documentation() -> None:
     text = (
         'CREATE TABLE IF NOT EXISTS "events" (id)\ncreate virtual table found using fts5(text)\n'
         "create table old (id)\ncreate table gone (id)\ndrop table gone\nalter table old rename to jobs"

@@ -8,7 +8,7 @@ import re
 from tests.rules.tree import ROOT, page
 
 
-def test_the_pictures_are_taken_with_the_templates_styles_and_story_of_today() -> None:
+def test_the_screenshots_match_the_current_templates_and_styles() -> None:
     from scripts import screenshots  # here: it loads Playwright
 
     assert page("docs/images/sources.sha256").strip() == screenshots.hash_sources(), "to fix: make screenshots"

@@ -186,7 +186,7 @@ def test_trust_granted_by_hand_survives_uninstalling(house: House, codex_folder:
     assert read_text(codex_folder.config) == config_by_hand
 
 
-def test_a_hook_that_changed_since_is_named_and_trusted_anew(house: House, codex_folder: CodexFolder) -> None:
+def test_a_changed_hook_is_reported_and_trusted_again(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--trust", "--yes")
     with open(codex_folder.hooks) as file:
         changed = file.read().replace('"timeout": 10', '"timeout": 11')

@@ -177,6 +177,6 @@ def test_a_hook_whose_program_is_gone_stops_nothing(agent: str) -> None:
 
 
 @EVERY_AGENT
-def test_what_doctor_sends_is_read_as_a_call(agent: str) -> None:
+def test_the_probe_of_doctor_is_read_as_a_call(agent: str) -> None:
     event = read_event(agent, "PreToolUse", json.dumps(load_settings(agent).probe_payload).encode())
     assert event and (event.tool, event.command, event.session) == ("Bash", "true", "hardwon-doctor")

@@ -292,7 +292,7 @@ def test_escaped_brackets_are_restored_in_a_reported_lesson() -> None:
     assert parse_recorded("AfterAgent", prompt_response="write &lt;b&gt;").message == "write &lt;b&gt;"
 
 
-def test_an_answer_without_words_has_none() -> None:
+def test_an_answer_without_text_has_no_message() -> None:
     assert parse_recorded("AfterAgent", prompt_response="[no response text]").message == ""
 
 

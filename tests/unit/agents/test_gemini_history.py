@@ -111,7 +111,7 @@ def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "more", "expected"),
+    ("name", "args", "extra_fields", "expected"),
     [
         ("run_shell_command", {"command": "git stash"}, {}, ("Bash", "git stash")),
         ("replace", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, {}, ("Edit", "a.py", "y")),
@@ -130,9 +130,9 @@ def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
     ],
 )
 def test_a_call_is_named_as_in_claude_code(
-    name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
+    name: str, args: object, extra_fields: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    call = {**build_call(name, args, "executing"), **more}
+    call = {**build_call(name, args, "executing"), **extra_fields}
     assert summarize_steps(parse_steps(encode_lines(build_message("m", "gemini", toolCalls=[call])))) == [
         ("call", 1, *expected)
     ]

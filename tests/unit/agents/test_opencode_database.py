@@ -215,7 +215,7 @@ def test_a_subagents_session_belongs_to_its_parent_and_shares_its_privacy(openco
     assert (read_session_steps(path), read_session_steps(opencode.at("ses_3", "ses_2"))) == ([], [])
 
 
-def test_what_follows_a_private_prompt_is_not_kept(house: House, opencode: OpencodeDatabase) -> None:
+def test_calls_after_a_private_prompt_are_not_stored(house: House, opencode: OpencodeDatabase) -> None:
     opencode.session("ses_1")
     opencode.agent("ses_1", "Hello.")
     opencode.person("ses_1", "<private>show me the log</private>")

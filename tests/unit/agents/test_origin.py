@@ -90,7 +90,7 @@ def test_a_plugins_hook_is_not_doubted(host: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["copilot", "grok", "droid", "vibe", "deepagents", "cursor", "cline"])
-def test_an_agent_whose_hooks_cannot_be_told_from_a_command_decides_nothing(host: str) -> None:
+def test_prompts_of_an_agent_whose_hooks_cannot_be_verified_are_doubted(host: str) -> None:
     assert find_doubt_of(host, build_process_tree("codex")) == f"hardwon cannot tell who types in {host}"
 
 

@@ -325,7 +325,7 @@ def test_of_duplicate_keys_the_last_counts() -> None:
         append_value('{"hooks": {}, "hooks": null}', PRE, OURS)
 
 
-def test_something_else_on_the_path_is_named_and_left_alone() -> None:
+def test_a_value_of_another_type_on_the_path_is_refused() -> None:
     rows = {
         "[]": "the file is not an object",
         '"hooks"': "the file is not an object",
@@ -347,7 +347,7 @@ def test_a_missing_path_gives_none_and_removing_it_changes_nothing() -> None:
     assert get_value('\ufeff{"a": {"b": 1.5}}', ["a", "b"]) == 1.5
 
 
-def test_what_is_not_json_is_refused_with_line_and_column() -> None:
+def test_invalid_json_is_refused_with_line_and_column() -> None:
     rows = {
         "{}\n# end": "line 2, column 1: extra data",
         '{"a": 1\n "b": 2}': "line 2, column 2: expecting ',' delimiter",

@@ -52,7 +52,7 @@ def connection(own_home: str) -> Iterator[db.Connection]:
 
 
 @pytest.fixture
-def model_server(connection: db.Connection) -> Iterator[StartServer]:
+def start_model_server(connection: db.Connection) -> Iterator[StartServer]:
     """Start scripted servers; each comes with a function that asks it through the ledger."""
     servers: list[ModelServer] = []
 
@@ -98,10 +98,12 @@ def list_outcomes(connection: db.Connection) -> list[str]:
     return [run.outcome for run in reversed(list_latest_runs(connection, limit=2_000, now=clock.now()))]
 
 
-def test_a_good_answer_replaces_the_plain_observations(model_server: StartServer, connection: db.Connection) -> None:
+def test_a_good_answer_replaces_the_plain_observations(
+    start_model_server: StartServer, connection: db.Connection
+) -> None:
     plain = observe_turn(TURN)
     assert plain
-    server, ask = model_server(Reply(build_answer()))
+    server, ask = start_model_server(Reply(build_answer()))
     refined = refine_turn(TURN, plain, ask)
     assert refined is not None and len(refined) == 1
     (observation,) = refined
@@ -116,8 +118,8 @@ def test_a_good_answer_replaces_the_plain_observations(model_server: StartServer
     assert len(server.requests) == 1 and list_outcomes(connection) == ["fine"]
 
 
-def test_prompt_calls_and_message_are_sent_as_data(model_server: StartServer) -> None:
-    server, ask = model_server(Reply(build_answer()))
+def test_prompt_calls_and_message_are_sent_as_data(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply(build_answer()))
     refine_turn(TURN, observe_turn(TURN), ask)
     (request,) = server.requests
     lines = request.prompt.splitlines()
@@ -130,8 +132,8 @@ def test_prompt_calls_and_message_are_sent_as_data(model_server: StartServer) ->
     assert "{{" not in request.system + request.prompt
 
 
-def test_no_text_can_end_the_data(model_server: StartServer) -> None:
-    server, ask = model_server(Reply("<skip/>"))
+def test_no_text_can_end_the_data(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply("<skip/>"))
     refine_turn(TURN, observe_turn(TURN), ask)
     mark = next(line for line in server.requests[0].prompt.splitlines() if line.startswith("===== data"))
     hostile_turn = replace(
@@ -165,9 +167,9 @@ BAD = {
     ],
 )
 def test_an_untrue_line_is_dropped_and_the_rest_is_kept(
-    model_server: StartServer, connection: db.Connection, changes: dict[str, Any], expected_fields: dict[str, Any]
+    start_model_server: StartServer, connection: db.Connection, changes: dict[str, Any], expected_fields: dict[str, Any]
 ) -> None:
-    server, ask = model_server(Reply(build_answer(**changes)))
+    server, ask = start_model_server(Reply(build_answer(**changes)))
     refined = refine_turn(TURN, observe_turn(TURN), ask)
     assert refined is not None
     assert [
@@ -176,12 +178,14 @@ def test_an_untrue_line_is_dropped_and_the_rest_is_kept(
     assert (list_outcomes(connection), len(server.requests)) == (["fine"], 1)
 
 
-def test_an_untrue_observation_is_replaced_by_the_plain_one_of_its_calls(model_server: StartServer) -> None:
+def test_an_untrue_observation_is_replaced_by_the_plain_one_of_its_calls(start_model_server: StartServer) -> None:
     plain = [
         Observation("k1", 1.0, "bugfix", "plain one", events=("c2", "c3")),
         Observation("k2", 4.0, "change", "plain other", events=("c4",)),
     ]
-    _, ask = model_server(Reply(f"```xml\n{build_answer()}{build_answer(title='made up', quotes=['it rained'])}\n```"))
+    _, ask = start_model_server(
+        Reply(f"```xml\n{build_answer()}{build_answer(title='made up', quotes=['it rained'])}\n```")
+    )
     refined = refine_turn(TURN, plain, ask)
     assert refined is not None
     assert [observation.title for observation in refined] == ["kite launch takes --string", "plain other"]
@@ -189,10 +193,10 @@ def test_an_untrue_observation_is_replaced_by_the_plain_one_of_its_calls(model_s
 
 @pytest.mark.parametrize("name", BAD)
 def test_an_answer_that_is_not_true_to_the_events_changes_nothing(
-    model_server: StartServer, connection: db.Connection, name: str
+    start_model_server: StartServer, connection: db.Connection, name: str
 ) -> None:
     text, outcome = BAD[name]
-    server, ask = model_server(Reply(text))
+    server, ask = start_model_server(Reply(text))
     assert refine_turn(TURN, observe_turn(TURN), ask) is None
     assert (list_outcomes(connection), len(server.requests)) == ([outcome], 1)
 
@@ -207,44 +211,46 @@ def test_an_answer_that_is_not_true_to_the_events_changes_nothing(
         Reply(raw=b"{}", kind="application/json"),
     ],
 )
-def test_a_refusal_or_a_broken_answer_changes_nothing(model_server: StartServer, reply: Reply) -> None:
-    _, ask = model_server(reply)
+def test_a_refusal_or_a_broken_answer_changes_nothing(start_model_server: StartServer, reply: Reply) -> None:
+    _, ask = start_model_server(reply)
     assert refine_turn(TURN, observe_turn(TURN), ask) is None
 
 
-def test_a_skip_keeps_the_plain_observations(model_server: StartServer, connection: db.Connection) -> None:
-    _, ask = model_server(Reply("<skip/>"))
+def test_a_skip_keeps_the_plain_observations(start_model_server: StartServer, connection: db.Connection) -> None:
+    _, ask = start_model_server(Reply("<skip/>"))
     assert refine_turn(TURN, observe_turn(TURN), ask) is None
     assert list_outcomes(connection) == ["fine"]
 
 
-def test_a_quote_may_differ_in_spacing_and_contain_markup(model_server: StartServer) -> None:
+def test_a_quote_may_differ_in_spacing_and_contain_markup(start_model_server: StartServer) -> None:
     calls = (*CALLS, Call("c5", 5.0, "Bash", {"command": "cat a.html"}, '<b>Kites &amp; "wind"</b>\n\n  done'))
     turn = replace(TURN, calls=calls)
-    _, ask = model_server(Reply(build_answer(quotes=["Kites fly in the wind.", '<b>Kites &amp; "wind"</b> done'])))
+    _, ask = start_model_server(
+        Reply(build_answer(quotes=["Kites fly in the wind.", '<b>Kites &amp; "wind"</b> done']))
+    )
     refined = refine_turn(turn, observe_turn(turn), ask)
     assert refined and refined[0].events == ("c1", "c3", "c5")
 
 
-def test_a_json_result_of_a_hook_is_sent_and_quoted_as_text(model_server: StartServer) -> None:
+def test_a_json_result_of_a_hook_is_sent_and_quoted_as_text(start_model_server: StartServer) -> None:
     hook_output = dumps({"stdout": 'the "red" kite\nis up', "stderr": "", "interrupted": False})
     edit_output = dumps({"filePath": "/home/dev/kite/src/launch.py", "structuredPatch": [{"lines": ["- --height"]}]})
     turn = replace(
         TURN, calls=(replace(CALLS[2], response=edit_output), Call("c9", 9.0, "Bash", {"command": "kite"}, hook_output))
     )
-    server, ask = model_server(Reply(build_answer(quotes=['the "red" kite is up'], files_read=[])))
+    server, ask = start_model_server(Reply(build_answer(quotes=['the "red" kite is up'], files_read=[])))
     assert refine_turn(turn, observe_turn(turn), ask)
     assert "structuredPatch" not in server.requests[0].prompt and "interrupted" not in server.requests[0].prompt
 
 
-def test_an_empty_turn_is_not_sent(model_server: StartServer) -> None:
-    server, ask = model_server(Reply(build_answer()))
+def test_an_empty_turn_is_not_sent(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply(build_answer()))
     assert refine_turn(replace(TURN, calls=(), final_message=""), [], ask) is None
     assert server.requests == []
 
 
-def test_a_busy_model_is_reported_to_the_job(model_server: StartServer) -> None:
-    _, ask = model_server(Reply(status=529, headers={"retry-after": "40"}, error={}))
+def test_a_busy_model_is_reported_to_the_job(start_model_server: StartServer) -> None:
+    _, ask = start_model_server(Reply(status=529, headers={"retry-after": "40"}, error={}))
     with pytest.raises(Busy):
         refine_turn(TURN, observe_turn(TURN), ask)
 
@@ -271,10 +277,10 @@ def quote_first_call(request: Request) -> str:
     return next(line for line in request.prompt.splitlines() if line.startswith("line of call"))
 
 
-def test_a_hundred_calls_of_two_kilobytes_are_sent_about_once(model_server: StartServer) -> None:
+def test_a_hundred_calls_of_two_kilobytes_are_sent_about_once(start_model_server: StartServer) -> None:
     turn = build_long_turn(100, 2_000)
     raw = sum(len(dumps(call.input)) + len(call.response) for call in turn.calls)
-    server, ask = model_server(
+    server, ask = start_model_server(
         lambda request: Reply(build_answer(quotes=[quote_first_call(request)], files_read=[], files_modified=[]))
     )
     refined = refine_turn(turn, observe_turn(turn), ask)
@@ -287,17 +293,17 @@ def test_a_hundred_calls_of_two_kilobytes_are_sent_about_once(model_server: Star
     assert all(len(request.prompt) < MAX_GROUP_CHARS + 4_000 for request in server.requests)
 
 
-def test_a_call_with_a_huge_result_is_cut(model_server: StartServer) -> None:
-    server, ask = model_server(Reply("<skip/>"))
+def test_a_call_with_a_huge_result_is_cut(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply("<skip/>"))
     turn = build_long_turn(3, 400_000)
     refine_turn(turn, observe_turn(turn), ask)
     (request,) = server.requests
     assert len(request.raw) < 20_000 and "characters cut" in request.prompt
 
 
-def test_later_groups_get_the_earlier_titles_without_their_calls(model_server: StartServer) -> None:
+def test_later_groups_get_the_earlier_titles_without_their_calls(start_model_server: StartServer) -> None:
     turn = build_long_turn(30, 2_000)
-    server, ask = model_server(
+    server, ask = start_model_server(
         lambda request: Reply(
             build_answer(
                 title=f"Noted {quote_first_call(request)}",
@@ -322,7 +328,7 @@ def build_plain_observations(turn: Turn) -> list[Observation]:
     ]
 
 
-def test_a_group_that_fails_keeps_its_plain_observations(model_server: StartServer) -> None:
+def test_a_group_that_fails_keeps_its_plain_observations(start_model_server: StartServer) -> None:
     turn = build_long_turn(30, 2_000)
 
     def reply_to_request(request: Request) -> Reply:
@@ -330,7 +336,7 @@ def test_a_group_that_fails_keeps_its_plain_observations(model_server: StartServ
         better_answer = build_answer(title=f"Better {quote}", quotes=[quote], files_read=[], files_modified=[])
         return Reply("nonsense" if quote == "line of call 0" else better_answer)
 
-    _, ask = model_server(reply_to_request)
+    _, ask = start_model_server(reply_to_request)
     refined = refine_turn(turn, build_plain_observations(turn), ask)
     assert refined
     titles = [observation.title for observation in refined]
@@ -339,9 +345,9 @@ def test_a_group_that_fails_keeps_its_plain_observations(model_server: StartServ
     assert len({observation.key for observation in refined}) == len(refined)
 
 
-def test_answers_before_a_cap_are_kept(connection: db.Connection, model_server: StartServer) -> None:
+def test_answers_before_a_cap_are_kept(connection: db.Connection, start_model_server: StartServer) -> None:
     turn = build_long_turn(30, 2_000)
-    server, ask = model_server(
+    server, ask = start_model_server(
         lambda request: Reply(build_answer(quotes=[quote_first_call(request)], files_read=[], files_modified=[]))
     )
     refined = refine_turn(turn, build_plain_observations(turn), partial(ask, caps={**CAPS, "runsPerDay": 1}))
@@ -355,8 +361,8 @@ def test_answers_before_a_cap_are_kept(connection: db.Connection, model_server: 
         refine_turn(turn, build_plain_observations(turn), partial(ask, caps={**CAPS, "runsPerDay": 1}))
 
 
-def test_a_thousand_turns_stop_exactly_at_the_cap(connection: db.Connection, model_server: StartServer) -> None:
-    server, ask = model_server(Reply(build_answer()))
+def test_a_thousand_turns_stop_exactly_at_the_cap(connection: db.Connection, start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply(build_answer()))
     capped = 0
     plain = observe_turn(TURN)
     for _ in range(1_000):
@@ -378,8 +384,8 @@ def build_observations() -> list[Observation]:
     return [Observation("k", 1.0, "bugfix", "kite launch takes --string", facts=("3 passed",))]
 
 
-def test_a_refined_summary_keeps_its_key(model_server: StartServer) -> None:
-    server, ask = model_server(Reply(GOOD))
+def test_a_refined_summary_keeps_its_key(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply(GOOD))
     refined = refine_summary([TURN], build_observations(), PLAIN, ask)
     assert refined == Summary("k1", 9.0, "Fly the red kite", learned="--string & wind", made=MODEL)
     (request,) = server.requests
@@ -387,29 +393,29 @@ def test_a_refined_summary_keeps_its_key(model_server: StartServer) -> None:
     assert "kite launch red --height 5" not in request.prompt
 
 
-def test_one_false_quote_does_not_spoil_a_summary(model_server: StartServer) -> None:
-    _, ask = model_server(Reply(f"```xml\n{GOOD.replace('</quotes>', '<quote>it rained</quote></quotes>')}\n```"))
+def test_one_false_quote_does_not_spoil_a_summary(start_model_server: StartServer) -> None:
+    _, ask = start_model_server(Reply(f"```xml\n{GOOD.replace('</quotes>', '<quote>it rained</quote></quotes>')}\n```"))
     refined = refine_summary([TURN], build_observations(), PLAIN, ask)
     assert refined is not None and refined.request == "Fly the red kite"
 
 
 @pytest.mark.parametrize("text", ["<skip/>", "no", GOOD.replace("takes --string<", "takes --wind<"), build_answer()])
-def test_an_untrue_summary_leaves_the_plain_one(model_server: StartServer, text: str) -> None:
-    _, ask = model_server(Reply(text))
+def test_an_untrue_summary_leaves_the_plain_one(start_model_server: StartServer, text: str) -> None:
+    _, ask = start_model_server(Reply(text))
     assert refine_summary([TURN], build_observations(), PLAIN, ask) is None
 
 
-def test_a_summary_of_a_very_long_session_fits(model_server: StartServer) -> None:
-    server, ask = model_server(Reply("<skip/>"))
+def test_a_summary_of_a_very_long_session_fits(start_model_server: StartServer) -> None:
+    server, ask = start_model_server(Reply("<skip/>"))
     many_turns = [replace(TURN, number=n, prompt=f"request {n} " * 100) for n in range(500)]
     refine_summary(many_turns, build_observations() * 500, PLAIN, ask)
     assert len(server.requests[0].raw) < 40_000
     assert "request 0" in server.requests[0].prompt and "request 499" in server.requests[0].prompt
 
 
-def test_a_secret_in_the_events_is_not_sent(model_server: StartServer) -> None:
+def test_a_secret_in_the_events_is_not_sent(start_model_server: StartServer) -> None:
     secret = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
-    server, ask = model_server(Reply("<skip/>"))
+    server, ask = start_model_server(Reply("<skip/>"))
     calls = (Call("c1", 1.0, "Bash", {"command": f"push {secret}"}, f"sent {secret} " + "x " * 5_000), *CALLS)
     turn = replace(TURN, prompt=f"use {secret}", final_message=f"used {secret}", calls=calls)
     refine_turn(turn, observe_turn(turn), ask)

@@ -1,4 +1,4 @@
-"""The test and the interval hold whatever the base rate does, and however often one looks."""
+"""The test and the interval are valid for any base rate and any number of looks."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ def test_a_drifting_rate_without_an_effect_is_no_evidence() -> None:
 
 @pytest.mark.parametrize(("rate_without", "rate_with"), [(0.9, 0.1), (0.8, 0.4), (0.6, 0.6)])
 def test_the_interval_has_the_true_share_and_narrows(rate_without: float, rate_with: float) -> None:
-    few, many = (compute_prevented_share(draw_trials(count, rate_without, rate_with, drift=0.5)) for count in (30, 600))
-    assert few and many
-    assert many.low <= 100 * (1 - rate_with / rate_without) <= many.high
-    assert many.high - many.low < few.high - few.low
+    wide_interval, narrow_interval = (
+        compute_prevented_share(draw_trials(count, rate_without, rate_with, drift=0.5)) for count in (30, 600)
+    )
+    assert wide_interval and narrow_interval
+    assert narrow_interval.low <= 100 * (1 - rate_with / rate_without) <= narrow_interval.high
+    assert narrow_interval.high - narrow_interval.low < wide_interval.high - wide_interval.low
 
 
 def test_lessons_that_do_nothing_are_not_made_to_help_by_pooling_them() -> None:

@@ -40,28 +40,28 @@ class ClockHarness:
         """Replace the worker by a new one that has no state."""
         self._last_check = LastCheck()
 
-    def add_happening(self, number: int, now: float, happening: str) -> None:
+    def perform_action(self, number: int, now: float, action: str) -> None:
         prompts = {
             "prompt": "mend the kite",
             "private": "mend the kite",
             "denied": "mend the kite",
             "handoff": "/handoff",
         }
-        if happening == "private":
+        if action == "private":
             claims.mark_paused(self.home, f"s{number}", MIDNIGHT + now)
-        if happening in prompts:
+        if action in prompts:
             self.add_event(
                 number,
                 now,
                 "UserPromptSubmit",
-                prompt=f"{prompts[happening]} {now}" if happening != "handoff" else "/handoff",
+                prompt=f"{prompts[action]} {now}" if action != "handoff" else "/handoff",
             )
-        if happening in ("stop", "handoff"):
+        if action in ("stop", "handoff"):
             self.add_event(number, now, "Stop", message="It is mended.")
-        if happening == "end":
+        if action == "end":
             self.add_event(number, now, "SessionEnd")
 
-    def add_event(self, number: int, now: float, kind: str, **more: Any) -> None:
+    def add_event(self, number: int, now: float, kind: str, **fields: Any) -> None:
         self._events += 1
         cwd = DENIED if number == 6 else "/home/dev/kite"
         event = Event(
@@ -72,7 +72,7 @@ class ClockHarness:
             id=f"e{self._events}",
             at=MIDNIGHT + now,
             transcript=self.write_transcript(f"s{number}"),
-            **more,
+            **fields,
         )
         ingest.commit_event(self.connection, event, (), is_live=True)
 
@@ -129,9 +129,9 @@ def clock(tmp_path: Path) -> ClockHarness:
 def test_sessions_are_reflected_on_once_and_in_time_though_the_worker_is_killed_twice(clock: ClockHarness) -> None:
     for minute in range(8 * 60, 20 * 60):
         now = minute * MINUTE
-        for hours, minutes, number, happening in DAY:
+        for hours, minutes, number, action in DAY:
             if time_of_day(hours, minutes) == now:
-                clock.add_happening(number, now, happening)
+                clock.perform_action(number, now, action)
         if now == time_of_day(13, 17):  # the process is ended amid the work, and the worker with it
             with pytest.raises(SystemExit):
                 clock.check_sessions(now, cut_off=True)
@@ -159,8 +159,8 @@ def test_sessions_are_reflected_on_once_and_in_time_though_the_worker_is_killed_
 
 def test_thirty_sessions_that_end_together_are_each_drafted_once(clock: ClockHarness) -> None:
     for number in range(10, 40):
-        for minutes, happening in ((0, "prompt"), (1, "prompt"), (2, "stop"), (3, "end")):
-            clock.add_happening(number, time_of_day(9, minutes), happening)
+        for minutes, action in ((0, "prompt"), (1, "prompt"), (2, "stop"), (3, "end")):
+            clock.perform_action(number, time_of_day(9, minutes), action)
     for minutes in range(3, 30):
         clock.check_sessions(time_of_day(9, minutes))
     assert sorted(firing[0] for firing in clock.fired) == list(range(10, 40))
@@ -180,20 +180,20 @@ def test_sessions_checked_recently_start_no_process() -> None:
 
 @pytest.mark.parametrize("commits", [False, True])
 def test_a_later_handoff_drops_the_draft(clock: ClockHarness, commits: bool) -> None:
-    for minutes, happening in ((0, "prompt"), (1, "prompt"), (2, "stop")):
-        clock.add_happening(1, time_of_day(9, minutes), happening)
+    for minutes, action in ((0, "prompt"), (1, "prompt"), (2, "stop")):
+        clock.perform_action(1, time_of_day(9, minutes), action)
     clock.check_sessions(time_of_day(9, 30))
     (draft,) = reflections.list_reflections(clock.connection, reflections.DRAFT)
     assert drop_superseded_drafts(clock.connection, 1, MIDNIGHT + time_of_day(9, 31)) == 0
     if commits:
-        clock.add_happening(1, time_of_day(10), "prompt")
+        clock.perform_action(1, time_of_day(10), "prompt")
         tool_input = {"command": "git commit -m 'Handoff: the tail'"}
         clock.add_event(
             1, time_of_day(10, 1), "PostToolUse", tool="Bash", tool_use_id="t1", input=tool_input, response="[main 1]"
         )
-        clock.add_happening(1, time_of_day(10, 2), "stop")
+        clock.perform_action(1, time_of_day(10, 2), "stop")
     else:
-        clock.add_happening(1, time_of_day(10), "handoff")
+        clock.perform_action(1, time_of_day(10), "handoff")
     job_process.run_due_jobs(
         clock.home, clock.connection, jobs.DISTIL, VALUES, read_clock=lambda: MIDNIGHT + time_of_day(10, 3)
     )
@@ -203,8 +203,8 @@ def test_a_later_handoff_drops_the_draft(clock: ClockHarness, commits: bool) -> 
 
 
 def test_a_draft_written_by_a_person_or_agent_is_not_dropped(clock: ClockHarness) -> None:
-    for minutes, happening in ((0, "prompt"), (1, "prompt"), (2, "stop")):
-        clock.add_happening(1, time_of_day(9, minutes), happening)
+    for minutes, action in ((0, "prompt"), (1, "prompt"), (2, "stop")):
+        clock.perform_action(1, time_of_day(9, minutes), action)
     page = clock.folder / "s1.draft.md"
     page.write_text("next the rudder\n")
     reflections.insert(
@@ -213,5 +213,5 @@ def test_a_draft_written_by_a_person_or_agent_is_not_dropped(clock: ClockHarness
             0, "k", "claude-code", "s1", "", MIDNIGHT + time_of_day(9, 3), "person", draft=str(page)
         ),
     )
-    clock.add_happening(1, time_of_day(10), "handoff")
+    clock.perform_action(1, time_of_day(10), "handoff")
     assert drop_superseded_drafts(clock.connection, 1, MIDNIGHT + time_of_day(10, 1)) == 0 and page.exists()

@@ -148,7 +148,7 @@ def test_a_model_may_reflect_on_twenty_sessions_a_day() -> None:
 
 
 DAY = (
-    # what happens to eight sessions: hour, minute, session, happening
+    # what happens to eight sessions: hour, minute, session, action
     (9, 0, 1, "prompt"),
     (9, 5, 1, "prompt"),
     (9, 6, 1, "stop"),
@@ -179,18 +179,16 @@ DAY = (
 )
 
 
-def apply_happening(session: SessionActivity, now: float, happening: str) -> SessionActivity:
-    if happening in ("private", "denied"):
-        return replace(
-            session, **{f"is_{happening}": True}, prompt_times=(*session.prompt_times, now), last_event_at=now
-        )
+def apply_action(session: SessionActivity, now: float, action: str) -> SessionActivity:
+    if action in ("private", "denied"):
+        return replace(session, **{f"is_{action}": True}, prompt_times=(*session.prompt_times, now), last_event_at=now)
     changes: dict[str, dict[str, Any]] = {
         "prompt": {"prompt_times": (*session.prompt_times, now), "is_under_way": True},
         "stop": {"is_under_way": False},
         "end": {"ended_at": now},
         "handoff": {"prompt_times": (*session.prompt_times, now), "handed_off_at": now, "is_under_way": False},
     }
-    return replace(session, last_event_at=now, **changes[happening])
+    return replace(session, last_event_at=now, **changes[action])
 
 
 def test_eight_sessions_of_a_day_are_reflected_on_once_and_in_time() -> None:
@@ -198,9 +196,9 @@ def test_eight_sessions_of_a_day_are_reflected_on_once_and_in_time() -> None:
     fired: list[tuple[int, str, float]] = []
     for minute in range(8 * 60, 24 * 60):
         now = minute * MINUTE
-        for hours, minutes, number, happening in DAY:
+        for hours, minutes, number, action in DAY:
             if time_of_day(hours, minutes) == now:
-                sessions[number] = apply_happening(sessions[number], now, happening)
+                sessions[number] = apply_action(sessions[number], now, action)
         for due_session in select_due_sessions(sessions.values(), now, VALUES):
             fired.append((due_session.id, due_session.reason, now))
             sessions[due_session.id] = replace(

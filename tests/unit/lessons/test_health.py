@@ -54,17 +54,17 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 
 
 def list_advice_kinds(
-    lessons: list[Lesson], facts: LessonFacts = NO_FACTS, gone: Collection[str] = ()
+    lessons: list[Lesson], facts: LessonFacts = NO_FACTS, missing_paths: Collection[str] = ()
 ) -> list[tuple[str, str]]:
     advice = health.find_advice(
-        lessons, facts, now=NOW, path_exists=lambda path: path not in gone, search_pattern=search_pattern
+        lessons, facts, now=NOW, path_exists=lambda path: path not in missing_paths, search_pattern=search_pattern
     )
     return [(item.kind, item.lesson.slug) for item in advice]
 
 
-def find_only_advice(lesson: Lesson, facts: LessonFacts = NO_FACTS, gone: Collection[str] = ()) -> Advice:
+def find_only_advice(lesson: Lesson, facts: LessonFacts = NO_FACTS, missing_paths: Collection[str] = ()) -> Advice:
     (advice,) = health.find_advice(
-        [lesson], facts, now=NOW, path_exists=lambda path: path not in gone, search_pattern=search_pattern
+        [lesson], facts, now=NOW, path_exists=lambda path: path not in missing_paths, search_pattern=search_pattern
     )
     return advice
 
@@ -142,7 +142,7 @@ def test_a_lesson_that_may_still_fire_gets_no_advice(facts: LessonFacts, created
 
 
 def test_a_lesson_whose_project_is_gone_is_stale() -> None:
-    advice = find_only_advice(build_lesson("a", r"\bmake\b", project="/gone"), gone=["/gone"])
+    advice = find_only_advice(build_lesson("a", r"\bmake\b", project="/gone"), missing_paths=["/gone"])
     assert (advice.kind, advice.finding) == ("stale", "a belongs to /gone, which is gone")
     assert advice.fix == "hardwon lessons retire a"
 
@@ -163,7 +163,7 @@ def test_a_lesson_that_was_delivered_but_not_for_half_a_year_is_stale() -> None:
     ],
 )
 def test_a_glob_below_a_folder_that_is_gone_is_stale(glob: str, looked_for: str) -> None:
-    advice = find_only_advice(build_lesson("a", paths=(glob,)), gone=[looked_for])
+    advice = find_only_advice(build_lesson("a", paths=(glob,)), missing_paths=[looked_for])
     assert advice.finding == f"a is about {looked_for}, which is gone"
 
 
@@ -177,12 +177,12 @@ def test_evidence_that_is_gone_is_stale_unless_it_is_quoted() -> None:
         {"path": "/docs/why.md"},
         {"path": "/t/1.jsonl", "line": 3, "quote": "fatal: no such thing"},
     )
-    assert list_advice_kinds([build_lesson("a", r"\bmake\b", evidence=(bare_evidence,))], gone=["/docs/why.md"]) == [
-        ("stale", "a")
-    ]
+    assert list_advice_kinds(
+        [build_lesson("a", r"\bmake\b", evidence=(bare_evidence,))], missing_paths=["/docs/why.md"]
+    ) == [("stale", "a")]
     assert (
         list_advice_kinds(
-            [build_lesson("a", r"\bmake\b", evidence=(quoted_evidence, {"path": 7}))], gone=["/t/1.jsonl"]
+            [build_lesson("a", r"\bmake\b", evidence=(quoted_evidence, {"path": 7}))], missing_paths=["/t/1.jsonl"]
         )
         == []
     )

@@ -99,7 +99,7 @@ def test_a_record_of_the_seed_becomes_one_of_ours() -> None:
     assert (lesson.block_reason, lesson.injection) == (SEED["blockReason"], SEED["injection"])
     assert (lesson.priority, lesson.confidence, lesson.command_target) == (8, 0.95, "executable")
     assert (lesson.extra, lesson.evidence) == ({"importedFrom": "lessons-learned"}, ())
-    assert lesson.content_hash == ""  # theirs is the hash of something else
+    assert lesson.content_hash == ""  # the hash of lessons-learned covers other fields
 
 
 def test_the_document_is_not_changed() -> None:
@@ -295,7 +295,7 @@ ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 
 
 @given(st.lists(ENTRY | JSON, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), ENTRY | JSON, max_size=2))
-def test_whatever_a_file_contains_no_lesson_with_patterns_fires_by_its_tool_alone(lessons: Any) -> None:
+def test_no_imported_lesson_with_patterns_fires_by_its_tool_alone(lessons: Any) -> None:
     entries = lessons if isinstance(lessons, list) else [*lessons.values()]
     for entry, record in zip(entries, convert_lessons({"lessons": lessons}), strict=True):
         try:

@@ -121,7 +121,7 @@ def test_a_negative_lookahead_is_judged_on_its_own_simple_command() -> None:
     assert not does_fire(guard, build_event("Bash", command="pytest --no-header tests && ls"))
 
 
-def test_unless_calls_a_match_off_where_it_stands() -> None:
+def test_unless_cancels_a_match_in_its_simple_command() -> None:
     record = {**STASH, "unless": [r" -u\b", r"^KEEP=1"]}
     calls = ["git stash", "git stash -u", "KEEP=1 git stash", "git stash && ls -u", "git stash -u && git stash"]
     assert [does_fire(record, build_event("Bash", command=c)) for c in calls] == [True, False, False, True, True]
@@ -142,7 +142,7 @@ def test_without_tool_names_the_patterns_decide_the_tools() -> None:
     assert not does_fire(about_paths, build_event("Bash", command="cat b.lock"))
 
 
-def test_for_edits_path_and_content_must_both_hold() -> None:
+def test_for_edits_path_and_content_must_both_match() -> None:
     record = {"toolNames": ["Edit"], "pathPatterns": ["src/**/*.ts"], "contentPatterns": [r"console\.log"]}
     calls = [
         build_event("Edit", path="/home/dev/project/src/a/b.ts", content="console.log(1)"),
@@ -153,7 +153,7 @@ def test_for_edits_path_and_content_must_both_hold() -> None:
     assert [does_fire(record, call) for call in calls] == [True, False, False, True]
 
 
-def test_a_reading_is_judged_by_its_path_alone() -> None:
+def test_a_read_is_matched_by_its_path_alone() -> None:
     record = {"toolNames": ["Read", "Edit"], "pathPatterns": [".env"], "contentPatterns": ["SECRET"]}
     assert does_fire(record, build_event("Read", path="/home/dev/project/.env"))
     assert not does_fire({"toolNames": ["Read"], "contentPatterns": ["SECRET"]}, build_event("Read", path="/x/SECRET"))
@@ -167,7 +167,7 @@ def test_a_lesson_with_patterns_never_fires_by_its_tool_alone() -> None:
     assert does_fire({"toolNames": ["WebSearch"]}, build_event("WebSearch", content="anything"))
 
 
-def test_other_tools_are_judged_by_what_they_ask_for() -> None:
+def test_other_tools_are_matched_by_their_content() -> None:
     for tool in ("WebFetch", "WebSearch", "Task", "Glob", "Grep", "mcp__db__query"):
         record = {"toolNames": [tool], "contentPatterns": [r"drop\s+table"]}
         assert does_fire(record, build_event(tool, content="drop  table users"))
@@ -233,7 +233,7 @@ def test_a_scoped_lesson_fires_in_its_project_and_below_and_nowhere_else(folders
     assert does_fire(record, build_event("Bash", command="git stash"), folders=tuple(folders)) is expected
 
 
-def test_why_not_names_what_keeps_a_lesson_from_firing() -> None:
+def test_a_mismatch_is_explained() -> None:
     def explain_call(record: dict[str, Any], call: Event) -> str:
         [entry] = compile_entries([build_lesson(**record)])
         return explain_mismatch(entry, prepare_call(call, project_root=ROOT, equivalent_folders=[ROOT]), search_pattern)
@@ -262,7 +262,7 @@ def test_the_index_never_hides_a_lesson_that_matches(command: str, pattern: str)
     assert plain or not does_fire({**record, "delivery": "hold"}, build_event("Bash", command=command))
 
 
-def test_entries_are_asked_in_order_blocks_first_then_by_priority() -> None:
+def test_entries_are_sorted_blocks_first_then_by_priority() -> None:
     lessons = [
         build_lesson(1, toolNames=["Bash"], priority=9),
         build_lesson(2, toolNames=["Bash"], priority=1, delivery="block", blockReason="r"),

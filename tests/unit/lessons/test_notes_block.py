@@ -63,7 +63,7 @@ def test_a_hostile_entry_cannot_close_the_block() -> None:
     assert remove_block(insert_block("mine\n", block)) == "mine\n"
 
 
-def test_entries_go_in_whole_as_far_as_there_is_room() -> None:
+def test_entries_are_added_whole_as_long_as_they_fit() -> None:
     block, left_out = build_block([("## A", ["- " + "x" * 100, "- short"]), ("## B", ["- " + "y" * 300])], 200)
     assert ("- short" in block, "xxx" in block, "yyy" in block, left_out) == (True, True, False, 1)
     assert "## B" not in block and "1 more" in block

@@ -172,7 +172,7 @@ def test_patterns_that_can_hang_are_refused() -> None:
         assert find_pattern_fault(source), source
 
 
-def test_what_the_two_engines_read_differently_is_refused() -> None:
+def test_a_pattern_that_the_two_engines_read_differently_is_refused() -> None:
     for source, text in TWO_READINGS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -185,7 +185,7 @@ def test_what_the_two_engines_read_differently_is_refused() -> None:
         assert find_pattern_fault(source), source
 
 
-def test_a_refusal_says_where_and_what_to_write() -> None:
+def test_a_refusal_has_the_column_and_a_correction() -> None:
     for source, message in REFUSALS:
         assert find_pattern_fault(source) == message, source
 

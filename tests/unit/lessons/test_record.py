@@ -232,7 +232,7 @@ def test_every_authored_field_changes_what_was_approved() -> None:
         assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) != approved_hash, changes
 
 
-def test_spelling_a_record_in_another_way_does_not_change_what_was_approved() -> None:
+def test_another_spelling_of_a_record_does_not_change_what_was_approved() -> None:
     flat = {**PLAIN, **PLAIN["triggers"], "mistake": PLAIN["problem"], "fix": PLAIN["solution"], "scope": "global"}
     for name in ("triggers", "problem", "solution"):
         flat.pop(name)

@@ -69,7 +69,7 @@ def test_a_lesson_that_does_not_fit_is_shortened_or_left_out() -> None:
     assert list_selected(entries, budget=80 + 2 + SHORT_BYTES) == ["s1:full", "s2:short"]
 
 
-def test_no_more_than_the_limit_go_in() -> None:
+def test_at_most_the_limit_is_selected() -> None:
     entries = [build_entry(number, 20) for number in range(5)]
     assert list_selected(entries, budget=1000) == ["s0:full", "s1:full", "s2:full"]
     assert list_selected(entries, budget=1000, limit=0) == []

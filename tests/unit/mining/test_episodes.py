@@ -111,7 +111,7 @@ def test_a_wrong_path_is_no_lesson(command: str, error: str, next_command: str) 
     assert all(episode.rejection for episode in story.find_episodes())
 
 
-def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
+def test_a_cancelled_or_interrupted_call_is_no_error() -> None:
     story = StepBuilder()
     story.edit("/p/a.py", error="<tool_use_error>Sibling tool call errored</tool_use_error>")
     story.fails("kite test", "Request interrupted by user")

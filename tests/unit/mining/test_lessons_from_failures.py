@@ -181,7 +181,7 @@ SILENT = (
     ("gust run /tmp/a_test.g", "gust: cannot run *_test.g files", "mv /tmp/a_test.g /tmp/a.g && gust run /tmp/a.g"),
     # several commands could have failed
     ("kite prepare && gust prepare", "error: the wind failed", "kite prepare && gust prepare --now"),
-    # everyday commands with nothing that tells them apart
+    # everyday commands without a distinguishing word
     ("git push", "error: failed to push some refs to 'origin'", "git pull && git push"),
     ("git add .", "fatal: unable to write new index file", "git add -v src"),
     # what skips a check is no cure
@@ -228,7 +228,7 @@ def test_a_failed_or_denied_call_is_never_the_cure() -> None:
 
 
 def test_the_wrong_word_identifies_the_mistake() -> None:
-    """Two flags of one program are two mistakes; one flag is one, whatever wording and place."""
+    """Two flags of one program are two mistakes; one flag is one, in any wording and position."""
     parallel = build_episode(("pytest --parallel", "pytest: error: unrecognized arguments: --parallel"))
     json_flag = build_episode(("pytest --json", "pytest: error: unrecognized arguments: --json"))
     elsewhere = build_episode(("cd /x && pytest tests --parallel 3", "error: no such option: --parallel"))

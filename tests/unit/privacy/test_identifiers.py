@@ -1,4 +1,4 @@
-"""Ids of the usual forms stay as they are; one that looks like a secret gets another that is always the same."""
+"""Ids of the usual forms are unchanged; one that looks like a secret gets a stable replacement."""
 
 from __future__ import annotations
 

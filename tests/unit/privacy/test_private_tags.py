@@ -147,7 +147,7 @@ def test_any_text_without_a_tag_is_left_alone(text: str) -> None:
         ("do it", False),
     ],
 )
-def test_a_prompt_of_which_nothing_is_left_is_private(prompt: str, private: bool) -> None:
+def test_a_prompt_with_only_private_parts_is_private(prompt: str, private: bool) -> None:
     assert is_wholly_private(prompt) is private
 
 

@@ -62,7 +62,7 @@ def test_items_and_keys_that_are_left_out_are_counted() -> None:
     assert keys["…"] == f"[… {10_000 - len(keys) + 1:,} keys left out …]"
 
 
-def test_what_is_nested_too_deep_is_left_out() -> None:
+def test_a_value_nested_too_deep_is_left_out() -> None:
     value: Any = ["end"]
     for _ in range(100_000):
         value = [value]

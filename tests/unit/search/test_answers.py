@@ -79,7 +79,7 @@ def test_a_named_file_lifts_but_does_not_swamp(library: Library) -> None:
     assert library.ids("why does src/pool.py leak after a timeout")[0] == answer
 
 
-def test_what_no_record_has_enough_of_is_not_answered(library: Library) -> None:
+def test_a_query_that_no_record_covers_is_not_answered(library: Library) -> None:
     store_event(library, "The evaluation jobs are kept in a list in memory, first in, first out.", 1)
     assert library.ids("in which order are the evaluation jobs kept") != []
     assert library.ids("did we move the evaluation jobs to a Redis cluster with Sentinel") == []

@@ -52,7 +52,7 @@ def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Libr
     assert (counts["documents"], counts["vectors"], counts["left"]) == (80, 80, 80)
 
 
-def test_a_few_records_are_indexed_though_the_time_is_up(library: Library) -> None:
+def test_a_few_records_are_indexed_even_without_time(library: Library) -> None:
     fill_session(library, 3)
     counts = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
     assert (counts["documents"], counts["left"]) == (6, 6)

@@ -1,4 +1,4 @@
-"""An agent may read hardwon's files and change whatever else it likes, but neither those files nor the hooks."""
+"""An agent may read hardwon's files, but may change neither them nor the hooks."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_reading_in_the_home_is_allowed(home: str, command: str) -> None:
     assert not judge_command(home, command, cwd=home)
 
 
-def test_a_home_that_is_a_link_is_known_by_both_names(own_home: str, home: str) -> None:
+def test_a_linked_home_is_protected_under_both_names(own_home: str, home: str) -> None:
     link = os.path.join(own_home, "link")
     os.symlink(home, link)
     assert judge_command(home, f"rm {link}/lessons.json # hardwon")
@@ -163,7 +163,7 @@ def test_settings_may_be_written_if_the_hooks_in_them_stay(home: str, name: str)
         ("not in the file", "at all", False),
     ],
 )
-def test_an_edit_of_settings_is_judged_by_what_it_leaves(home: str, old: str, new: str, is_denied: bool) -> None:
+def test_an_edit_of_settings_is_judged_by_its_result(home: str, old: str, new: str, is_denied: bool) -> None:
     path, text = read_settings("claude-code")
     assert old in text or old.startswith("not")
     change = {"old_string": old, "new_string": new}

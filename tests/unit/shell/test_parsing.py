@@ -274,7 +274,7 @@ def test_a_span_covers_the_wrappers_and_not_its_neighbours() -> None:
     ]
 
 
-def test_a_span_lies_where_a_substituted_command_or_a_shells_heredoc_stands() -> None:
+def test_a_span_of_a_substitution_or_heredoc_is_its_place_in_the_command() -> None:
     command = 'echo "$(sudo git stash)"\nsh <<E\nls -l; pwd\nE\n'
     assert [command[s.start : s.end] for s in parse_simple_commands(command)] == [
         'echo "$(sudo git stash)"',
@@ -361,7 +361,7 @@ SOUP = st.lists(st.one_of(st.sampled_from(PIECES), ANY_TEXT), max_size=40).map("
 @example("a <<E\\\n")
 @example("sh <<E\nE")
 @example("sh <<E\n'E")
-def test_any_text_is_read_and_every_span_lies_in_it(command: str) -> None:
+def test_any_text_is_parsed_and_every_span_is_within_it(command: str) -> None:
     for simple in parse_simple_commands(command):
         assert 0 <= simple.start < simple.end <= len(command)
     assert len(extract_code(command)) <= len(command)

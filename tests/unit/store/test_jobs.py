@@ -71,7 +71,7 @@ def list_states(store: db.Connection) -> list[tuple[str, int, str]]:
     return [(job["state"], job["tries"], job["why"]) for job in jobs.list_jobs(store)]
 
 
-def test_a_job_is_wanted_once_for_each_kind_and_session(store: db.Connection) -> None:
+def test_a_kind_and_session_has_one_job(store: db.Connection) -> None:
     [first_session, second_session] = insert_sessions(store, 2)
     for kind, session in (
         ("distil", first_session),
@@ -87,7 +87,7 @@ def test_a_job_is_wanted_once_for_each_kind_and_session(store: db.Connection) ->
     ]
 
 
-def test_live_sessions_come_before_history_and_only_what_is_due_is_taken(store: db.Connection) -> None:
+def test_live_sessions_come_before_history_and_only_due_jobs_are_leased(store: db.Connection) -> None:
     old, live, later = insert_sessions(store, 3)
     jobs.enqueue(store, "distil", old, priority=HISTORY, now=NOW - 100)
     jobs.enqueue(store, "distil", live, priority=LIVE, now=NOW)

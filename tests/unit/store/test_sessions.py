@@ -84,10 +84,10 @@ def open_store() -> Iterator[db.Connection]:
 
 
 def store_reports(connection: db.Connection, reports: Iterable[Report], **options: bool) -> None:
-    for stored_report in reports:
+    for report in reports:
         with db.transaction(connection):
-            project = find_or_create_project(connection, stored_report.cwd, "", stored_report.at)
-            store_report(connection, replace(stored_report, project=project), **options)
+            project = find_or_create_project(connection, report.cwd, "", report.at)
+            store_report(connection, replace(report, project=project), **options)
 
 
 def collect_rows(reports: Iterable[Report], **options: bool) -> dict[str, list[dict[str, Any]]]:
@@ -133,9 +133,7 @@ def test_any_order_and_any_repetition_give_the_same_rows(reports: list[Report]) 
 )
 def test_with_reports_missing_the_order_does_not_matter(drawn: tuple[set[Report], list[Report]]) -> None:
     present, shuffled = drawn
-    assert collect_rows(shuffled) == collect_rows(
-        stored_report for stored_report in SESSION if stored_report in present
-    )
+    assert collect_rows(shuffled) == collect_rows(report for report in SESSION if report in present)
 
 
 DENIED = build_report("tool", 2, key="hook-1", tool="Bash", tool_use_id="toolu_9", input="{}", outcome="denied")

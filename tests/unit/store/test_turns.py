@@ -255,7 +255,7 @@ def test_a_turn_and_a_job_do_not_keep_an_empty_session(store: db.Connection) -> 
     assert row_counts == [0, 0, 0]
 
 
-def test_imported_observations_are_not_made_anew(store: db.Connection) -> None:
+def test_imported_observations_are_not_distilled_again(store: db.Connection) -> None:
     session_fields = {"host": "codex", "session": "s9"}
     session = {
         "what": "session",

@@ -62,7 +62,7 @@ def test_scarce_room_is_divided_by_the_shares() -> None:
     st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="#"), max_size=60)),
     st.integers(0, 900),
 )
-def test_lines_go_in_whole_and_within_the_room(texts: list[str], room: int) -> None:
+def test_whole_lines_are_shown_within_the_room(texts: list[str], room: int) -> None:
     part = fit_section("index", build_lines(*texts), room, NO_NOTES)
     shown_lines = part.text.split("\n")
     assert count_characters(part.text) + len(SECTION_SEPARATOR) <= room or not part.text

@@ -254,7 +254,7 @@ values = (
     st.sampled_from(["", "> ", "  "]),
     st.sampled_from(["\n", "\r\n"]),
 )
-def test_what_was_written_as_a_block_is_read_back(block_fields: dict[str, str], prefix: str, end: str) -> None:
+def test_fields_written_as_a_block_are_read_back(block_fields: dict[str, str], prefix: str, end: str) -> None:
     lines = "\n".join(["#lesson", *(f"{name}: {value}" for name, value in block_fields.items()), "#/lesson"])
     text = "".join(f"{prefix}{line}{end}" for line in lines.split("\n"))
     assert parse_fields(f"before{end}{text}after") == [block_fields]

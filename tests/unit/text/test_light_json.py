@@ -69,7 +69,7 @@ def test_every_text_is_read_or_refused_as_by_the_standard_module(text: str) -> N
 
 
 @given(plain, st.sampled_from([None, 0, 2]), st.booleans())
-def test_what_the_standard_module_writes_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
+def test_output_of_the_standard_module_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repr(light_json.loads(text)) == repr(value)
 
@@ -77,12 +77,12 @@ def test_what_the_standard_module_writes_is_read_back(value: object, indent: int
 @given(plain)
 @example([math.nan, math.inf, -math.inf])
 @example({"a": {"b": [True, False, None, -0.0, 1e300, 10**40]}})
-def test_what_is_written_is_what_the_standard_module_writes(value: object) -> None:
+def test_output_equals_that_of_the_standard_module(value: object) -> None:
     assert light_json.dumps(value) == json.dumps(value, separators=(",", ":"))
 
 
 @given(plain)
-def test_what_is_written_is_ascii_and_can_be_read_by_both(value: object) -> None:
+def test_output_is_ascii_and_can_be_read_by_both(value: object) -> None:
     text = light_json.dumps(value)
     assert text.isascii()
     assert repr(json.loads(text)) == repr(light_json.loads(text)) == repr(value)
@@ -110,7 +110,7 @@ def test_a_text_of_a_class_of_its_own_is_written_as_text() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {"a": {"b": object()}}, {(1, 2): "a"}])
-def test_what_is_no_json_value_is_refused(value: object) -> None:
+def test_a_value_that_json_lacks_is_refused(value: object) -> None:
     for dumps in (json.dumps, light_json.dumps):
         with pytest.raises(TypeError):
             dumps(value)
@@ -123,7 +123,7 @@ def test_nesting_too_deep_is_an_error_not_a_crash(text: str) -> None:
             loads(text)
 
 
-def test_writing_what_is_nested_too_deep_is_an_error_not_a_crash() -> None:
+def test_writing_a_deeply_nested_value_is_an_error_not_a_crash() -> None:
     value: list[object] = []
     for _ in range(200_000):
         value = [value]

@@ -138,7 +138,7 @@ def test_the_same_lesson_in_other_words_is_recognised(problem: str, solution: st
 
 
 @pytest.mark.parametrize(("problem", "solution"), OTHER_LESSON)
-def test_another_lesson_is_not_taken_for_it(problem: str, solution: str) -> None:
+def test_another_lesson_is_not_similar(problem: str, solution: str) -> None:
     assert compute_likeness(STASH, build_lesson(problem, solution)) < SAME_THRESHOLD
 
 

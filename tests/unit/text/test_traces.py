@@ -32,7 +32,7 @@ def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
 
 
 @pytest.mark.parametrize("other", ["", "the naïve one", "a pelican of Zanzibar", "zanzibar", "the pelican"])
-def test_what_only_resembles_it_is_not_found(other: str) -> None:
+def test_a_similar_text_is_not_found(other: str) -> None:
     assert not traces.has_any_piece(other, traces.split_into_pieces(TEXT))
 
 
@@ -48,7 +48,7 @@ def test_a_text_that_is_too_short_is_not_searched_for(short: str) -> None:
 
 
 @given(st.text(min_size=6), st.text(), st.text())
-def test_whatever_holds_a_text_is_found_with_its_hint(text: str, prefix: str, suffix: str) -> None:
+def test_any_text_that_contains_it_is_found_and_has_its_hint(text: str, prefix: str, suffix: str) -> None:
     pieces = traces.split_into_pieces(text)
     full_text = f"{prefix} {text} {suffix}"
     data = json.dumps(full_text, ensure_ascii=False).encode("utf-8", "replace")
