@@ -1,4 +1,4 @@
-"""The bookkeeping of `make bench-prevention`: known effects, statistics, and what its models read."""
+"""The bookkeeping of `make bench-prevention`: expected effects, statistics, and the text its models read."""
 
 from __future__ import annotations
 
@@ -18,27 +18,31 @@ TRAP = TRAPS[0]
 
 def test_a_scripted_policy_heeds_only_a_text_that_it_received() -> None:
     policy = ScriptedPolicy(heed=1.0)
-    untold = [("user", TRAP.prompts[0])]
-    told = [*untold, ("assistant", f"$ {TRAP.wrong}"), ("user", f"held: {TRAP.lesson.solution}")]
-    assert all(policy.choose(untold, TRAP, str(seed)) != TRAP.right for seed in range(50))
-    assert all(policy.choose(told, TRAP, str(seed)) == TRAP.right for seed in range(50))
+    turns_without_lesson = [("user", TRAP.prompts[0])]
+    turns_with_lesson = [
+        *turns_without_lesson,
+        ("assistant", f"$ {TRAP.wrong}"),
+        ("user", f"held: {TRAP.lesson.solution}"),
+    ]
+    assert all(policy.choose(turns_without_lesson, TRAP, str(seed)) != TRAP.right for seed in range(50))
+    assert all(policy.choose(turns_with_lesson, TRAP, str(seed)) == TRAP.right for seed in range(50))
 
 
-def test_its_own_words_do_not_count_as_received() -> None:
+def test_a_policy_does_not_heed_its_own_words() -> None:
     turns = [("user", TRAP.prompts[0]), ("assistant", TRAP.lesson.solution)]
     assert ScriptedPolicy(heed=1.0).choose(turns, TRAP, "1") != TRAP.right
 
 
-def test_the_known_effect_follows_from_the_rates() -> None:
+def test_the_expected_failure_rate_follows_from_habit_and_heed() -> None:
     policy = ScriptedPolicy(heed=0.7)
     habit = policy.get_habit(TRAP)
-    alone = policy.expect_failure(TRAP, is_told=False, is_held=False, teaches=False, calls=1)
-    held = policy.expect_failure(TRAP, is_told=False, is_held=True, teaches=True, calls=1)
-    assert alone == pytest.approx(habit)
-    assert held == pytest.approx(habit * 0.3 * habit)
+    rate_without_hold = policy.expect_failure(TRAP, is_told=False, is_held=False, teaches=False, calls=1)
+    rate_with_hold = policy.expect_failure(TRAP, is_told=False, is_held=True, teaches=True, calls=1)
+    assert rate_without_hold == pytest.approx(habit)
+    assert rate_with_hold == pytest.approx(habit * 0.3 * habit)
 
 
-def test_a_difference_has_an_interval_around_it_and_noise_none_without_zero() -> None:
+def test_the_interval_excludes_zero_for_an_effect_and_includes_it_for_noise() -> None:
     base = np.linspace(0.6, 0.9, 12)
     spread = np.array([0.05, -0.05] * 6)
     effect, noise = compare_rates(base - 0.3 + spread, base), compare_rates(base + spread, base)
@@ -47,7 +51,7 @@ def test_a_difference_has_an_interval_around_it_and_noise_none_without_zero() ->
     assert noise.low < 0 < noise.high
 
 
-def test_the_client_s_own_reminders_are_left_out_and_the_rest_is_kept_word_for_word() -> None:
+def test_reminders_of_the_client_are_dropped_and_other_text_is_unchanged() -> None:
     reminder = "<system-reminder>\nToday's date is 2026-01-01.\n</system-reminder>"
     lesson = "<system-reminder>\nPreToolUse:Bash hook additional context: use podman\n</system-reminder>"
     content = [
@@ -76,7 +80,7 @@ def test_a_command_is_read_from_a_free_answer(answer: str, command: str) -> None
 
 @pytest.fixture
 def chat_server() -> Iterator[HTTPServer]:
-    """A server that answers with the last text it was sent."""
+    """Serve chat completions that repeat the last message of the request."""
 
     class Routes(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -88,8 +92,8 @@ def chat_server() -> Iterator[HTTPServer]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: pytest's output is for the tests."""
+        def log_message(self, message_format: str, *args: object) -> None:
+            """Print nothing, so that pytest's output shows only the tests."""
 
     server = HTTPServer(("127.0.0.1", 0), Routes)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""What `make bench-repeats` counts, on made-up sessions."""
+"""`make bench-repeats` counts repeated failures as documented, on made-up sessions."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def write_session(corpus: Path, name: str, day: int, turns: Iterable[Turn], *, l
     for number, (command, result, is_failed) in enumerate(calls):
         is_last = number == len(calls) - 1
         at = f"2026-01-{last_day if last_day and is_last else day:02}T10:{number:02}:00.000Z"
-        place = {"sessionId": name, "cwd": "/made/up", "timestamp": at}
+        common_fields = {"sessionId": name, "cwd": "/made/up", "timestamp": at}
         call_id = f"toolu_{name}_{number}"
-        use = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
-        answer = {"type": "tool_result", "tool_use_id": call_id, "content": result, "is_error": is_failed}
-        for kind, role, block in (("assistant", "assistant", use), ("user", "user", answer)):
+        tool_use = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+        tool_result = {"type": "tool_result", "tool_use_id": call_id, "content": result, "is_error": is_failed}
+        for kind, role, block in (("assistant", "assistant", tool_use), ("user", "user", tool_result)):
             message = {"role": role, "content": [block]}
-            lines.append({**place, "type": kind, "uuid": f"{name}-{number}-{kind}", "message": message})
+            lines.append({**common_fields, "type": kind, "uuid": f"{name}-{number}-{kind}", "message": message})
     folder = corpus / "claude" / "made+up"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(line) + "\n" for line in lines)
@@ -101,15 +101,15 @@ def make_row(call: str, line: int, **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
-def test_the_judged_list_decides_what_a_repeat_is(tmp_path: Path) -> None:
+def test_the_judged_list_decides_which_calls_are_repeats(tmp_path: Path) -> None:
     write_session(tmp_path, "one", 1, [WRONG_CALL])
     write_session(tmp_path, "two", 2, [WRONG_CALL, HIDDEN_FAILURE])
     project = read_project(tmp_path)
     rows = [make_row("toolu_two_1", 3), make_row("toolu_two_0", 1, mistake=False)]
     labels = label_by_list(project, rows, str(tmp_path))
     assert find_repeats(project, labels) == ["toolu_two_1"]
-    judged = labels[project.sessions[1].calls[1].key]
-    assert (judged.outcome, judged.recorded_outcome, judged.cause) == (FAILED, FINE, "zsh-unquoted-glob")
+    label = labels[project.sessions[1].calls[1].key]
+    assert (label.outcome, label.recorded_outcome, label.cause) == (FAILED, FINE, "zsh-unquoted-glob")
 
 
 def test_a_pointer_to_a_call_that_is_gone_stops_the_run(tmp_path: Path) -> None:

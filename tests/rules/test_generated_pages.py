@@ -1,4 +1,4 @@
-"""The pages made from the code say what the code says."""
+"""The generated pages agree with the code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.rules.tree import ROOT
 
 
 @pytest.mark.parametrize("name", ["../README.md", "hosts.md", "settings.md", "cli.md", "api.md", "architecture.md"])
-def test_a_generated_page_is_as_the_code_has_it(name: str) -> None:
+def test_a_generated_page_is_up_to_date(name: str) -> None:
     spec = importlib.util.spec_from_file_location("generate", os.path.join(ROOT, "docs", "generate.py"))
     assert spec and spec.loader
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
     with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as file:
-        assert file.read() == generate.PAGES[name](), "to mend: make docs"
+        assert file.read() == generate.PAGES[name](), "to fix: make docs"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
-from tests.rules.tree import SRC, Source, imports, python_files, uphold
+from tests.rules.tree import SRC, Source, assert_rule, find_imports, python_files
 
 # The packages and top-level modules of hardwon, lowest first.
 BASE = ("types", "errors", "clock", "paths", "text", "shell", "projects", "claims", "privacy", "settings", "pauses")
@@ -112,7 +112,7 @@ MAY_IMPORT: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def package_of(module: str) -> str:
+def get_package(module: str) -> str:
     """Return the package or top-level module that a module belongs to: `hardwon.lessons.matching` is in `lessons`."""
     return [*module.split("."), "__init__"][1]
 
@@ -125,26 +125,26 @@ def find_forbidden_imports(
     modules = {source.module for source in sources}
     breaches = []
     for source in sources:
-        importer = package_of(source.module)
+        importer = get_package(source.module)
         if importer not in may_import:
-            breaches.append(f"{source.place}: {importer} is not in the table of packages")
+            breaches.append(f"{source.path}: {importer} is not in the table of packages")
             continue
-        for statement in imports(source, modules):
-            imported = package_of(statement.target)
+        for statement in find_imports(source, modules):
+            imported = get_package(statement.target)
             module = ".".join(statement.target.split(".")[1:3])
             allowed = {importer, "__init__", *may_import[importer]}
             if statement.target.split(".")[0] != "hardwon" or imported in allowed or module in allowed:
                 continue
-            breaches.append(f"{source.place}:{statement.line}: {importer} imports {statement.target}")
+            breaches.append(f"{source.path}:{statement.line}: {importer} imports {statement.target}")
     return breaches
 
 
 def find_import_cycles(sources: Iterable[Source]) -> list[str]:
-    """Return each import cycle, found by leaving out modules that import nothing that is left until nothing changes."""
+    """Return each import cycle, by removing modules without remaining imports until nothing changes."""
     sources = list(sources)
     modules = {source.module for source in sources}
     targets = {
-        source.module: {statement.target for statement in imports(source, modules)} & modules - {source.module}
+        source.module: {statement.target for statement in find_imports(source, modules)} & modules - {source.module}
         for source in sources
     }
     while free := {module for module, imported in targets.items() if not imported & targets.keys()}:
@@ -152,8 +152,8 @@ def find_import_cycles(sources: Iterable[Source]) -> list[str]:
     return [f"{module} -> {', '.join(sorted(imported & targets.keys()))}" for module, imported in targets.items()]
 
 
-def loaded_by(code: str) -> list[str]:
-    """The modules of hardwon that a fresh interpreter has loaded after the code ran."""
+def list_loaded_modules(code: str) -> list[str]:
+    """List the modules of hardwon that a fresh interpreter has loaded after running the code."""
     tail = "\nprint('\\n' + json.dumps([name for name in sys.modules if name.split('.')[0] == 'hardwon']))"
     run = subprocess.run(
         [sys.executable, "-c", f"import json, sys\n{code}{tail}"], capture_output=True, text=True, cwd=SRC
@@ -164,7 +164,7 @@ def loaded_by(code: str) -> list[str]:
 
 
 def test_imports_run_one_way() -> None:
-    uphold(
+    assert_rule(
         "a package imports only what MAY_IMPORT allows it",
         find_forbidden_imports(python_files("src/hardwon")),
         "move what both need down, hand it in as an argument, or declare the arrow in the table",
@@ -185,16 +185,16 @@ def test_the_table_allows_no_more_than_is_used() -> None:
     modules = {source.module for source in sources}
     used: dict[str, set[str]] = {name: set() for name in MAY_IMPORT}
     for source in sources:
-        for statement in imports(source, modules):
+        for statement in find_imports(source, modules):
             if statement.target.split(".")[0] == "hardwon":
-                used[package_of(source.module)] |= {
-                    package_of(statement.target),
+                used[get_package(source.module)] |= {
+                    get_package(statement.target),
                     ".".join(statement.target.split(".")[1:3]),
                 }
     declared = {
         name: set(arrows) - (set(BASE) if set(BASE) <= set(arrows) else set()) for name, arrows in MAY_IMPORT.items()
     }
-    uphold(
+    assert_rule(
         "every arrow of MAY_IMPORT beyond the common base is used",
         (
             f"{name} does not import {arrow}"
@@ -206,7 +206,7 @@ def test_the_table_allows_no_more_than_is_used() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    uphold(
+    assert_rule(
         "there is no import cycle, function-level imports included",
         find_import_cycles(python_files("src/hardwon")),
         "move what both need into a module below them",
@@ -214,23 +214,23 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_importing_hardwon_loads_nothing_else() -> None:
-    assert loaded_by("import hardwon") == ["hardwon"]
+    assert list_loaded_modules("import hardwon") == ["hardwon"]
 
 
 def test_help_loads_no_feature() -> None:
-    help_asked = (
+    run_help = (
         "from hardwon.cli import main\nsys.argv = ['hardwon', '--help']\ntry:\n    main()\nexcept SystemExit:\n    pass"
     )
-    light = {*BASE, "__init__", "cli", "self_protection", "agents"}
-    uphold(
+    allowed_packages = {*BASE, "__init__", "cli", "self_protection", "agents"}
+    assert_rule(
         "`hardwon --help` loads no feature, no store and no worker",
-        (name for name in loaded_by(help_asked) if package_of(name) not in light),
+        (name for name in list_loaded_modules(run_help) if get_package(name) not in allowed_packages),
         "import it inside the command that needs it",
     )
 
 
-def made_up(**texts: str) -> list[Source]:
-    """Return a small tree: `made_up(search_brief="import re")` has src/hardwon/search/brief.py."""
+def build_tree(**texts: str) -> list[Source]:
+    """Return a small tree: `build_tree(search_brief="import re")` has src/hardwon/search/brief.py."""
     return [
         Source(f"src/hardwon/{name.replace('_', '/')}.py", f"hardwon.{name.replace('_', '.')}", text)
         for name, text in texts.items()
@@ -239,12 +239,12 @@ def made_up(**texts: str) -> list[Source]:
 
 def test_a_forbidden_import_is_found_at_any_depth() -> None:
     deep = "def later():\n    if True:\n        from hardwon.handoff import draft\n"
-    tree = made_up(distil_summaries=deep, handoff_draft="", handoff="")
+    tree = build_tree(distil_summaries=deep, handoff_draft="", handoff="")
     assert find_forbidden_imports(tree) == ["src/hardwon/distil/summaries.py:3: distil imports hardwon.handoff.draft"]
 
 
 def test_a_relative_a_dynamic_and_a_type_only_import_are_found_too() -> None:
-    tree = made_up(
+    tree = build_tree(
         store_jobs="from ..search import ranking",
         store_runs="__import__('hardwon.search.ranking')",
         store_turns="if TYPE_CHECKING:\n    import hardwon.search.ranking",
@@ -254,7 +254,7 @@ def test_a_relative_a_dynamic_and_a_type_only_import_are_found_too() -> None:
 
 
 def test_one_module_of_a_package_may_be_allowed() -> None:
-    tree = made_up(
+    tree = build_tree(
         web_api="from hardwon.worker import lifecycle\nfrom hardwon.worker import jobs",
         worker_lifecycle="",
         worker_jobs="",
@@ -264,12 +264,14 @@ def test_one_module_of_a_package_may_be_allowed() -> None:
     assert forbidden == ["src/hardwon/web/api.py:2: web imports hardwon.worker.jobs"]
 
 
-def test_a_package_nobody_placed_is_found() -> None:
-    assert find_forbidden_imports(made_up(attic="")) == ["src/hardwon/attic.py: attic is not in the table of packages"]
+def test_a_package_missing_from_the_table_is_found() -> None:
+    assert find_forbidden_imports(build_tree(attic="")) == [
+        "src/hardwon/attic.py: attic is not in the table of packages"
+    ]
 
 
 def test_an_import_downwards_is_allowed() -> None:
-    tree = made_up(
+    tree = build_tree(
         lessons_delivery="from hardwon.store import db\nfrom hardwon import types", types="", store_db="", store=""
     )
     assert find_forbidden_imports(tree) == []
@@ -277,6 +279,6 @@ def test_an_import_downwards_is_allowed() -> None:
 
 def test_a_cycle_is_found_and_a_chain_is_not() -> None:
     back = "def f():\n    import hardwon.text.a"
-    ring = made_up(text_a="from hardwon.text import b", text_b=back, text_c="")
+    ring = build_tree(text_a="from hardwon.text import b", text_b=back, text_c="")
     assert find_import_cycles(ring) == ["hardwon.text.a -> hardwon.text.b", "hardwon.text.b -> hardwon.text.a"]
-    assert find_import_cycles(made_up(text_a="import hardwon.text.b", text_b="")) == []
+    assert find_import_cycles(build_tree(text_a="import hardwon.text.b", text_b="")) == []

@@ -1,11 +1,11 @@
-"""Rule 14: `--json` on everything that reads. A command is listed here only if it acts and reads nothing back."""
+"""Every command that reads has `--json`. ACTS lists the commands that only act."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from tests.rules.test_documents import cli, commands
+from tests.rules.test_documents import iter_command_paths, load_root_command
 
 ACTS = frozenset(
     {
@@ -38,30 +38,36 @@ ACTS = frozenset(
 )
 
 
-def command_at(path: tuple[str, ...]) -> click.Command:
-    found: click.Command = cli()
+def get_command(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = load_root_command()
     for name in path[1:]:
-        assert isinstance(found, click.Group)
-        below = found.get_command(click.Context(found), name)
-        assert below is not None
-        found = below
-    return found
+        assert isinstance(command, click.Group)
+        subcommand = command.get_command(click.Context(command), name)
+        assert subcommand is not None
+        command = subcommand
+    return command
 
 
-def leaves() -> list[tuple[str, ...]]:
-    """Every command that does something by itself."""
-    found = [(path, command_at(path)) for path in commands(cli())]
-    return [path for path, one in found if not isinstance(one, click.Group) or one.invoke_without_command]
+def list_runnable_commands() -> list[tuple[str, ...]]:
+    """List every command that runs without a subcommand."""
+    paths_and_commands = [(path, get_command(path)) for path in iter_command_paths(load_root_command())]
+    return [
+        path
+        for path, command in paths_and_commands
+        if not isinstance(command, click.Group) or command.invoke_without_command
+    ]
 
 
-@pytest.mark.parametrize("path", leaves(), ids=" ".join)
-def test_what_reads_can_print_json(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("path", list_runnable_commands(), ids=" ".join)
+def test_a_command_that_reads_can_print_json(path: tuple[str, ...]) -> None:
     name = " ".join(path[1:])
-    options = {option for param in command_at(path).params for option in param.opts}
+    options = {option for param in get_command(path).params for option in param.opts}
     assert "--json" in options or name in ACTS, (
-        f"rule: `hardwon {name}` reads, so it has --json\nto mend: add the option, or name it in ACTS if it only acts"
+        f"rule: `hardwon {name}` reads, so it has --json\nto fix: add the option, or name it in ACTS if it only acts"
     )
 
 
-def test_what_is_excused_is_there() -> None:
-    assert {" ".join(path[1:]) for path in leaves()} >= ACTS, "rule: ACTS names commands\nto mend: take the others out"
+def test_every_excused_command_exists() -> None:
+    assert {" ".join(path[1:]) for path in list_runnable_commands()} >= ACTS, (
+        "rule: ACTS names commands\nto fix: take the others out"
+    )

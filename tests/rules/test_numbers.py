@@ -1,4 +1,4 @@
-"""The page of figures is whole: every section says when, on which machine and by which command it was measured."""
+"""Every section of the page of figures has its date, machine and command."""
 
 from __future__ import annotations
 
@@ -32,15 +32,11 @@ def test_every_benchmark_is_on_the_page() -> None:
     names = {name.removesuffix(".py") for name in benchmarks if '__name__ == "__main__"' in page(f"bench/{name}")}
     # These are started by the benchmark whose name they begin with.
     names -= {"meaning_product", "meaning_product_010"}
-    assert names == BENCHMARKS.keys(), "to mend: scripts/numbers.py, BENCHMARKS"
-    assert [name for name in sorted(names) if not re.search(rf"make bench-{name}`", text)] == [], (
-        "to mend: make numbers"
-    )
+    assert names == BENCHMARKS.keys(), "to fix: scripts/numbers.py, BENCHMARKS"
+    assert [name for name in sorted(names) if not re.search(rf"make bench-{name}`", text)] == [], "to fix: make numbers"
 
 
-def test_a_section_that_was_measured_anew_replaces_its_own_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_measurement_replaces_only_its_own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "PAGE", str(tmp_path / "numbers.md"))
     cli, hook = "## What a command costs\n\nold\n", "## What a hook costs\n\nold\n"
     text = f"# Numbers\n\nBy hand.\n\n{numbers.BEGIN}\n\n{hook}\n{cli}\n{numbers.END}\n"

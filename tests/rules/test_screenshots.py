@@ -1,4 +1,4 @@
-"""The pictures in the documents show the viewer as it is."""
+"""The screenshots in the documents match the current viewer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from tests.rules.tree import ROOT, page
 
 
-def test_the_pictures_are_taken_with_the_templates_styles_and_story_of_today() -> None:
+def test_the_screenshots_match_the_current_templates_and_styles() -> None:
     from scripts import screenshots  # here: it loads Playwright
 
-    assert page("docs/images/sources.sha256").strip() == screenshots.hash_sources(), "to mend: make screenshots"
+    assert page("docs/images/sources.sha256").strip() == screenshots.hash_sources(), "to fix: make screenshots"
 
 
 def test_every_picture_is_shown_and_every_shown_picture_exists() -> None:
@@ -19,5 +19,5 @@ def test_every_picture_is_shown_and_every_shown_picture_exists() -> None:
         "README.md",
         *(f"docs/{name}" for name in os.listdir(os.path.join(ROOT, "docs")) if name[-3:] == ".md"),
     ]
-    shown = {name for document in documents for name in re.findall(r"images/([\w-]+\.png)", page(document))}
-    assert shown == {name for name in os.listdir(os.path.join(ROOT, "docs", "images")) if name.endswith(".png")}
+    shown_images = {name for document in documents for name in re.findall(r"images/([\w-]+\.png)", page(document))}
+    assert shown_images == {name for name in os.listdir(os.path.join(ROOT, "docs", "images")) if name.endswith(".png")}

@@ -7,7 +7,7 @@ import builtins
 import re
 from collections.abc import Iterable, Iterator
 
-from tests.rules.tree import Function, Source, full_name, origins, python_files, uphold
+from tests.rules.tree import Function, Source, assert_rule, map_imported_names, python_files, resolve_full_name
 
 VAGUE = frozenset({"manager", "service", "handler", "helper", "util", "base"})
 SYNONYMS = {
@@ -24,26 +24,26 @@ SECOND_CLASSES = {
 }
 
 
-def poorly_named(source: Source) -> list[str]:
-    """Names we give (modules, classes, functions, arguments, variables) that say nothing, or say it twice."""
-    wrong = []
+def find_poor_names(source: Source) -> list[str]:
+    """Return our names (modules, classes, functions, variables) that are vague or synonyms of a glossary word."""
+    breaches = []
     stem = source.module.rpartition(".")[2]
-    for name, line, kind in [(stem, 1, "module"), *given_names(source.nodes)]:
+    for name, line, kind in [(stem, 1, "module"), *iter_names(source.nodes)]:
         words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
-        plain = "_".join(word.lower().removesuffix("s") for word in words)
-        vague = VAGUE & set(plain.split("_")) if kind in ("module", "class") else set()
-        wrong += [f"{source.place}:{line}: {kind} {name} says {word}" for word in sorted(vague)]
-        wrong += [
-            f"{source.place}:{line}: {kind} {name} says {synonym.replace('_', ' ')}; the word is {word}"
+        normalized = "_".join(word.lower().removesuffix("s") for word in words)
+        vague = VAGUE & set(normalized.split("_")) if kind in ("module", "class") else set()
+        breaches += [f"{source.path}:{line}: {kind} {name} says {word}" for word in sorted(vague)]
+        breaches += [
+            f"{source.path}:{line}: {kind} {name} says {synonym.replace('_', ' ')}; the word is {word}"
             for synonym, word in SYNONYMS.items()
-            if f"_{synonym}_" in f"_{plain}_"
+            if f"_{synonym}_" in f"_{normalized}_"
         ]
         if kind == "class" and name in SECOND_CLASSES:
-            wrong.append(f"{source.place}:{line}: class {name}; the word is {SECOND_CLASSES[name]}")
-    return wrong
+            breaches.append(f"{source.path}:{line}: class {name}; the word is {SECOND_CLASSES[name]}")
+    return breaches
 
 
-def given_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, str]]:
+def iter_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, str]]:
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield node.name, node.lineno, "class"
@@ -55,58 +55,58 @@ def given_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int, str]]:
             yield node.id, node.lineno, "variable"
 
 
-def heirs(sources: Iterable[Source]) -> list[str]:
-    """Each class of ours that inherits from a class of ours, exceptions excepted."""
-    ours: dict[str, list[str]] = {}
-    places: dict[str, str] = {}
+def find_heirs(sources: Iterable[Source]) -> list[str]:
+    """Return each class of ours that inherits from a class of ours, exceptions excepted."""
+    base_names: dict[str, list[str]] = {}
+    locations: dict[str, str] = {}
     for source in sources:
-        known = origins(source)
+        imported_names = map_imported_names(source)
         classes = [node for node in source.nodes if isinstance(node, ast.ClassDef)]
-        known.update({node.name: f"{source.module}.{node.name}" for node in classes})
+        imported_names.update({node.name: f"{source.module}.{node.name}" for node in classes})
         for node in classes:
             name = f"{source.module}.{node.name}"
-            ours[name] = [full_name(base, known) for base in node.bases]
-            places[name] = f"{source.place}:{node.lineno}"
+            base_names[name] = [resolve_full_name(base, imported_names) for base in node.bases]
+            locations[name] = f"{source.path}:{node.lineno}"
 
     def is_error(name: str) -> bool:
-        if name in ours:
-            return any(is_error(base) for base in ours[name])
-        kind = getattr(builtins, name, None)
-        builtin = isinstance(kind, type) and issubclass(kind, BaseException)
-        return builtin or name.endswith(("Error", "Exception"))
+        if name in base_names:
+            return any(is_error(base) for base in base_names[name])
+        builtin = getattr(builtins, name, None)
+        is_builtin_error = isinstance(builtin, type) and issubclass(builtin, BaseException)
+        return is_builtin_error or name.endswith(("Error", "Exception"))
 
     return [
-        f"{places[name]}: {name.rpartition('.')[2]} inherits from {base}"
-        for name, bases in ours.items()
+        f"{locations[name]}: {name.rpartition('.')[2]} inherits from {base}"
+        for name, bases in base_names.items()
         for base in bases
-        if base in ours and not is_error(base)
+        if base in base_names and not is_error(base)
     ]
 
 
-def ours() -> list[Source]:
+def list_sources() -> list[Source]:
     return python_files("src/hardwon")
 
 
 def test_names_are_words_of_the_glossary() -> None:
-    uphold(
+    assert_rule(
         f"no module or class is called {', '.join(sorted(VAGUE))}, and each concept has one word",
-        (breach for source in ours() for breach in poorly_named(source)),
+        (breach for source in list_sources() for breach in find_poor_names(source)),
         "say what it does, in the words of docs/glossary.md",
     )
 
 
-def test_nothing_of_ours_inherits_from_ours() -> None:
-    uphold(
+def test_no_class_inherits_from_a_class_of_ours() -> None:
+    assert_rule(
         "frozen values and plain functions; no inheritance among our classes, exceptions excepted",
-        heirs(ours()),
+        find_heirs(list_sources()),
         "hand the difference in as a function or a value",
     )
 
 
-def test_vague_and_second_names_are_found() -> None:
+def test_vague_names_and_synonyms_are_found() -> None:
     text = "class SessionManager: ...\ndef base_url(platform): ...\nclass Tip: ...\nsdk_session = 1\n"
-    found = poorly_named(Source("path_utils.py", "hardwon.path_utils", text))
-    assert {line.partition(": ")[2] for line in found} == {
+    breaches = find_poor_names(Source("path_utils.py", "hardwon.path_utils", text))
+    assert {line.partition(": ")[2] for line in breaches} == {
         "module path_utils says util",
         "class SessionManager says manager",
         "class Tip; the word is Lesson",
@@ -117,10 +117,10 @@ def test_vague_and_second_names_are_found() -> None:
 
 def test_names_that_only_contain_a_banned_word_pass() -> None:
     text = "import platform\ndatabase = base64 = serviced = sys.platform\ndef handle(): ...\n"
-    assert poorly_named(Source("a.py", "hardwon.a", text)) == []
+    assert find_poor_names(Source("a.py", "hardwon.a", text)) == []
 
 
-def test_an_heir_is_found_and_an_exception_or_library_class_is_not() -> None:
+def test_inheritance_is_found_except_from_exceptions_and_libraries() -> None:
     classes = "class Parent: ...\nclass Bad(Exception): ...\nclass Worse(Bad): ..."
     parent = Source("a.py", "hardwon.a", classes)
     child = Source(
@@ -131,7 +131,7 @@ def test_an_heir_is_found_and_an_exception_or_library_class_is_not() -> None:
         "class One(P): ...\nclass Two(a.Parent): ...\nclass Three(One): ...\nclass Worst(Bad): ...\n"
         "class Group(click.Group): ...\nclass Says(Protocol): ...\n",
     )
-    assert heirs([parent, child]) == [
+    assert find_heirs([parent, child]) == [
         "b.py:5: One inherits from hardwon.a.Parent",
         "b.py:6: Two inherits from hardwon.a.Parent",
         "b.py:7: Three inherits from hardwon.b.One",

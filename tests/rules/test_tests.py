@@ -1,4 +1,4 @@
-"""Rule 15: a test is a sentence about behaviour. No sleeps, clocks, mocks of our own code or real home."""
+"""A test is a sentence about behaviour. No sleeps, clocks, mocks of our own code or real home."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.rules.tree import Function, Source, full_name, origins, python_files, uphold
+from tests.rules.tree import Function, Source, assert_rule, map_imported_names, python_files, resolve_full_name
 
-# Waiting is no sleep where it has a name that says what for; waiting for another process has a deadline too.
+# A function with this prefix may sleep: its name says what it waits for, and it has a deadline.
 WAITING = "wait_"
 MOCKS = ("mock", "unittest.mock", "pytest_mock")
 PATCHES = frozenset({"setattr", "delattr", "setitem", "delitem"})
@@ -19,114 +19,114 @@ NEWLINE = "\n"
 STOPWATCHES = frozenset({"time.perf_counter", "time.perf_counter_ns", "time.process_time", "timeit.timeit"})
 
 
-def sleeps(source: Source) -> list[str]:
-    """Each sleep that is not in a function for waiting; what drives real agents may sleep."""
-    if source.place.startswith("tests/real/") or "sleep" not in source.text:
+def find_sleeps(source: Source) -> list[str]:
+    """Return each sleep outside functions that wait; tests of real agents may sleep."""
+    if source.path.startswith("tests/real/") or "sleep" not in source.text:
         return []
-    waiting = [
+    waiting_lines = [
         range(node.lineno, (node.end_lineno or node.lineno) + 1)
         for node in source.nodes
         if isinstance(node, Function) and node.name.startswith(WAITING)
     ]
     return [
-        f"{place} sleeps"
-        for place, name, call in calls(source)
-        if name == "time.sleep" and not any(call.lineno in lines for lines in waiting)
+        f"{location} sleeps"
+        for location, name, call in iter_calls(source)
+        if name == "time.sleep" and not any(call.lineno in lines for lines in waiting_lines)
     ]
 
 
-def stopwatches(source: Source) -> list[str]:
+def find_stopwatches(source: Source) -> list[str]:
     if not any(name.rpartition(".")[2] in source.text for name in STOPWATCHES):
         return []
-    return [f"{place} measures time with {name}" for place, name, _ in calls(source) if name in STOPWATCHES]
+    return [f"{location} measures time with {name}" for location, name, _ in iter_calls(source) if name in STOPWATCHES]
 
 
-def mocks(source: Source) -> list[str]:
-    """Each mock, and each place where a part of hardwon is replaced."""
+def find_mocks(source: Source) -> list[str]:
+    """Return each mock, and each call that replaces a part of hardwon."""
     if "mock" not in source.text and "monkeypatch" not in source.text:
         return []
-    known = origins(source)
-    wrong = [
-        f"{source.place}: imports {full}"
-        for full in known.values()
+    imported_names = map_imported_names(source)
+    breaches = [
+        f"{source.path}: imports {full}"
+        for full in imported_names.values()
         if any(full == mock or full.startswith(f"{mock}.") for mock in MOCKS)
     ]
-    wrong += [
-        f"{source.place}:{node.lineno}: uses the mocker fixture"
+    breaches += [
+        f"{source.path}:{node.lineno}: uses the mocker fixture"
         for node in source.nodes
         if isinstance(node, ast.arg) and node.arg == "mocker"
     ]
-    for place, name, call in calls(source):
+    for location, name, call in iter_calls(source):
         if name.startswith("monkeypatch.") and name.rpartition(".")[2] in PATCHES and call.args:
             first = call.args[0]
-            target = first.value if isinstance(first, ast.Constant) else full_name(first, known)
+            target = first.value if isinstance(first, ast.Constant) else resolve_full_name(first, imported_names)
             if isinstance(target, str) and target.split(".")[0] == "hardwon":
-                wrong.append(f"{place} replaces {target}")
-    return wrong
+                breaches.append(f"{location} replaces {target}")
+    return breaches
 
 
-def calls(source: Source) -> Iterator[tuple[str, str, ast.Call]]:
-    known = origins(source)
+def iter_calls(source: Source) -> Iterator[tuple[str, str, ast.Call]]:
+    imported_names = map_imported_names(source)
     for node in source.nodes:
         if isinstance(node, ast.Call):
-            yield f"{source.place}:{node.lineno}:", full_name(node.func, known), node
+            yield f"{source.path}:{node.lineno}:", resolve_full_name(node.func, imported_names), node
 
 
-def no_sentences(source: Source) -> list[str]:
-    """Test names of one or two words, which name a function instead of saying what happens."""
+def find_short_names(source: Source) -> list[str]:
+    """Return test names of one or two words, which name a function instead of behaviour."""
     names = re.finditer(r"^ *(?:async )?def (test_\w*)", source.text, re.MULTILINE)
     return [
-        f"{source.place}:{source.text.count(NEWLINE, 0, match.start()) + 1}: {match[1]}"
+        f"{source.path}:{source.text.count(NEWLINE, 0, match.start()) + 1}: {match[1]}"
         for match in names
         if len(re.findall(r"[a-z0-9]+", match[1])) < 4
     ]
 
 
-def suite() -> list[Source]:
+def list_test_sources() -> list[Source]:
     return python_files("tests")
 
 
 def test_no_test_sleeps() -> None:
-    uphold(
+    assert_rule(
         f"a test does not sleep; only a function named {WAITING}… does, for what its name says",
-        (breach for source in suite() for breach in sleeps(source)),
+        (breach for source in list_test_sources() for breach in find_sleeps(source)),
         "wait for what you mean (an event, a file, a reply), with a deadline, in such a function",
     )
 
 
 def test_no_test_measures_time() -> None:
-    uphold(
+    assert_rule(
         "times are in benchmarks, never in tests",
-        (breach for source in suite() for breach in stopwatches(source)),
+        (breach for source in list_test_sources() for breach in find_stopwatches(source)),
         "move the measurement to bench/, or pass the clock in",
     )
 
 
 def test_no_test_replaces_a_part_of_hardwon() -> None:
-    uphold(
+    assert_rule(
         "no test mocks our own code",
-        (breach for source in suite() for breach in mocks(source)),
+        (breach for source in list_test_sources() for breach in find_mocks(source)),
         "use the real thing (temporary home, real SQLite, real process), or hand the part in as an argument",
     )
 
 
-def test_every_test_is_a_sentence() -> None:
-    uphold(
+def test_every_test_name_is_a_sentence() -> None:
+    assert_rule(
         "the name of a test is a sentence about behaviour",
-        (breach for source in suite() for breach in no_sentences(source)),
+        (breach for source in list_test_sources() for breach in find_short_names(source)),
         "name what happens: test_a_lesson_is_given_once_per_session",
     )
 
 
 def test_the_real_home_is_out_of_reach(tmp_path_factory: pytest.TempPathFactory) -> None:
-    temporary = os.path.realpath(tmp_path_factory.getbasetemp())
+    temporary_root = os.path.realpath(tmp_path_factory.getbasetemp())
     homes = {"~": os.path.expanduser("~"), "HARDWON_HOME": os.environ.get("HARDWON_HOME", "")}
-    uphold(
-        f"in a test, every home is below {temporary}",
+    assert_rule(
+        f"in a test, every home is below {temporary_root}",
         (
-            f"{name} is {place or 'not set'}"
-            for name, place in homes.items()
-            if not os.path.realpath(place).startswith(temporary + os.sep)
+            f"{name} is {folder or 'not set'}"
+            for name, folder in homes.items()
+            if not os.path.realpath(folder).startswith(temporary_root + os.sep)
         ),
         "let a fixture in tests/conftest.py set HOME and HARDWON_HOME for every test (autouse)",
     )
@@ -134,19 +134,19 @@ def test_the_real_home_is_out_of_reach(tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_sleep_is_found_by_any_name() -> None:
     text = "import time\nfrom time import sleep as nap\ntime.sleep(1)\nnap(1)\nasyncio.sleep(0)\n"
-    assert len(sleeps(Source("tests/test_a.py", "test_a", text))) == 2
-    assert sleeps(Source("tests/real/test_a.py", "test_a", text)) == []
-    named = "import time\ndef wait_for(file):\n    time.sleep(0.01)\n"
-    assert sleeps(Source("tests/test_a.py", "test_a", named)) == []
+    assert len(find_sleeps(Source("tests/test_a.py", "test_a", text))) == 2
+    assert find_sleeps(Source("tests/real/test_a.py", "test_a", text)) == []
+    waiting_function = "import time\ndef wait_for(file):\n    time.sleep(0.01)\n"
+    assert find_sleeps(Source("tests/test_a.py", "test_a", waiting_function)) == []
 
 
 def test_a_stopwatch_is_found() -> None:
     text = "from time import monotonic, perf_counter\nstart = perf_counter()\ndeadline = monotonic() + 5\n"
-    assert stopwatches(Source("a.py", "a", text)) == ["a.py:2: measures time with time.perf_counter"]
+    assert find_stopwatches(Source("a.py", "a", text)) == ["a.py:2: measures time with time.perf_counter"]
 
 
 def test_each_way_to_mock_is_found() -> None:
-    bad = [
+    forbidden_texts = [
         "from unittest import mock",
         "import unittest.mock as m",
         "from unittest.mock import patch",
@@ -155,11 +155,11 @@ def test_each_way_to_mock_is_found() -> None:
         "from hardwon import paths as p\nmonkeypatch.setattr(p, 'home', f)",
         "import hardwon.paths\nmonkeypatch.setattr(hardwon.paths, 'home', f)",
     ]
-    good = ["import unittest", "monkeypatch.setattr(sys, 'argv', [])", "monkeypatch.setenv('A', '1')"]
-    assert [text for text in bad if not mocks(Source("a.py", "a", text))] == []
-    assert [text for text in good if mocks(Source("a.py", "a", text))] == []
+    allowed_texts = ["import unittest", "monkeypatch.setattr(sys, 'argv', [])", "monkeypatch.setenv('A', '1')"]
+    assert [text for text in forbidden_texts if not find_mocks(Source("a.py", "a", text))] == []
+    assert [text for text in allowed_texts if find_mocks(Source("a.py", "a", text))] == []
 
 
 def test_a_name_that_is_no_sentence_is_found() -> None:
     text = "def test_match(): ...\ndef test_a_match_is_found(): ...\ndef helper(): ...\n"
-    assert no_sentences(Source("a.py", "a", text)) == ["a.py:1: test_match"]
+    assert find_short_names(Source("a.py", "a", text)) == ["a.py:1: test_match"]

@@ -1,7 +1,7 @@
-"""The source tree as values: which files there are, what each imports and defines.
+"""Read the source tree: its files, and what each of them imports and defines.
 
-Nothing of hardwon is imported here. A rule that read the running package would see only what happened to run;
-the syntax tree shows every import, also the one inside a function that no test calls.
+This module does not import hardwon. The running package shows only the code that ran; the syntax tree shows every
+import, including those inside functions that no test calls.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file: its place in the repository, its dotted name, its text."""
+    """A Python file: its path in the repository, its dotted name and its text."""
 
-    place: str
+    path: str
     module: str
     text: str
 
     @property
     def tree(self) -> ast.Module:
-        return parsed(self.text, self.place)
+        return parse_source(self.text, self.path)
 
     @property
     def nodes(self) -> list[ast.AST]:
-        """Every node of the tree; several rules read the same file, and `ast.walk` is slow."""
-        return walked(self.text, self.place)
+        """Return every node of the tree, cached: several rules read the same file, and `ast.walk` is slow."""
+        return walk_source(self.text, self.path)
 
     @property
     def package(self) -> str:
-        """The package that a relative import starts from."""
-        is_package = os.path.basename(self.place) == "__init__.py"
+        """Return the package that a relative import starts from."""
+        is_package = os.path.basename(self.path) == "__init__.py"
         return self.module if is_package else self.module.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module, with what a rule may ask about it."""
+    """An imported module and the context of its import statement."""
 
     target: str
     line: int
@@ -55,60 +55,60 @@ class Import:
 
 
 @cache
-def parsed(text: str, place: str) -> ast.Module:
-    return ast.parse(text, place)
+def parse_source(text: str, path: str) -> ast.Module:
+    return ast.parse(text, path)
 
 
 @cache
-def walked(text: str, place: str) -> list[ast.AST]:
-    return list(ast.walk(parsed(text, place)))
+def walk_source(text: str, path: str) -> list[ast.AST]:
+    return list(ast.walk(parse_source(text, path)))
 
 
-def uphold(rule: str, breaches: Iterable[str], mend: str) -> None:
-    """Fail with the rule, every place that breaks it, and what to do."""
+def assert_rule(rule: str, breaches: Iterable[str], fix: str) -> None:
+    """Fail with the rule, every breach of it, and how to fix them."""
     __tracebackhide__ = True
-    found = sorted(set(breaches))
-    if found:
-        places = "\n".join(f"  {breach}" for breach in found)
-        raise AssertionError(f"rule: {rule}\n{places}\nto mend: {mend}")
+    sorted_breaches = sorted(set(breaches))
+    if sorted_breaches:
+        breach_lines = "\n".join(f"  {breach}" for breach in sorted_breaches)
+        raise AssertionError(f"rule: {rule}\n{breach_lines}\nto fix: {fix}")
 
 
 def python_files(*folders: str) -> list[Source]:
-    """Every Python file below the folders, which are given relative to the repository."""
+    """Return every Python file below the folders, which are relative to the repository."""
     return [
-        Source(place, dotted(place), read(place))
+        Source(path, get_module_name(path), read_file(path))
         for folder in folders
-        for place in below(folder)
-        if place.endswith(".py")
+        for path in list_files_below(folder)
+        if path.endswith(".py")
     ]
 
 
-def below(folder: str) -> Iterator[str]:
+def list_files_below(folder: str) -> Iterator[str]:
     for base, folders, files in os.walk(os.path.join(ROOT, folder)):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         yield from (os.path.relpath(os.path.join(base, name), ROOT) for name in sorted(files))
 
 
-def read(place: str) -> str:
-    with open(os.path.join(ROOT, place), encoding="utf-8") as file:
+def read_file(path: str) -> str:
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         return file.read()
 
 
-def page(place: str) -> str:
-    """A page that has to exist; a missing one fails here with a sentence instead of a traceback."""
+def page(path: str) -> str:
+    """Return the text of a page that must exist; if it is missing, fail with a message instead of a traceback."""
     __tracebackhide__ = True
-    if not os.path.exists(os.path.join(ROOT, place)):
-        raise AssertionError(f"rule: the repository has {place}\n  {place} does not exist\nto mend: write it")
-    return read(place)
+    if not os.path.exists(os.path.join(ROOT, path)):
+        raise AssertionError(f"rule: the repository has {path}\n  {path} does not exist\nto fix: write it")
+    return read_file(path)
 
 
-def dotted(place: str) -> str:
-    name = place.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
-    return name.replace("/", ".")
+def get_module_name(path: str) -> str:
+    module_path = path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
+    return module_path.replace("/", ".")
 
 
-def tracked() -> list[str]:
-    """Every file that is or would be committed."""
+def list_tracked_files() -> list[str]:
+    """List every file that is committed or would be."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -116,100 +116,100 @@ def tracked() -> list[str]:
         text=True,
     )
     if listing.returncode:  # an unpacked archive has no .git
-        return [place for place in below(".") if not place.startswith(".venv/")]
-    names = [name for name in listing.stdout.split("\0") if name]
-    return [name for name in names if os.path.isfile(os.path.join(ROOT, name))]
+        return [path for path in list_files_below(".") if not path.startswith(".venv/")]
+    paths = [name for name in listing.stdout.split("\0") if name]
+    return [name for name in paths if os.path.isfile(os.path.join(ROOT, name))]
 
 
-def imports(source: Source, modules: Iterable[str]) -> list[Import]:
-    """All the source imports, at any depth; `from a import b` is a.b where that is one of the modules."""
-    known = frozenset(modules)
-    found: list[Import] = []
+def find_imports(source: Source, modules: Iterable[str]) -> list[Import]:
+    """Return all imports of the source, at any depth; `from a import b` is a.b where that is one of the modules."""
+    known_modules = frozenset(modules)
+    found_imports: list[Import] = []
 
     def visit(node: ast.AST, top: bool, at_load: bool, for_types: bool, fallback: bool) -> None:
-        for target in targets(node, source, known):
+        for target in list_import_targets(node, source, known_modules):
             line = getattr(node, "lineno", 0)
-            found.append(Import(target, line, at_load, for_types, fallback, not top))
-        inside = at_load and not isinstance(node, Function | ast.Lambda)
-        for field, child in children(node):
-            types = for_types or (field == "body" and is_type_checking(node))
-            spare = fallback or (isinstance(child, ast.ExceptHandler) and catches_import_error(child))
-            visit(child, isinstance(node, ast.Module), inside, types, spare)
+            found_imports.append(Import(target, line, at_load, for_types, fallback, not top))
+        child_at_load = at_load and not isinstance(node, Function | ast.Lambda)
+        for field, child in iter_children(node):
+            child_for_types = for_types or (field == "body" and is_type_checking(node))
+            child_fallback = fallback or (isinstance(child, ast.ExceptHandler) and catches_import_error(child))
+            visit(child, isinstance(node, ast.Module), child_at_load, child_for_types, child_fallback)
 
     visit(source.tree, True, True, False, False)
-    return found
+    return found_imports
 
 
-def children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+def iter_children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     for field, value in ast.iter_fields(node):
         items = value if isinstance(value, list) else [value]
         yield from ((field, item) for item in items if isinstance(item, ast.AST))
 
 
-def targets(node: ast.AST, source: Source, known: frozenset[str]) -> list[str]:
-    """The modules that this one node imports."""
+def list_import_targets(node: ast.AST, source: Source, known_modules: frozenset[str]) -> list[str]:
+    """Return the modules that this node imports."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        origin = origin_of(node, source)
-        full = [f"{origin}.{alias.name}" for alias in node.names]
-        return [name if name in known else origin for name in full]
-    if isinstance(node, ast.Call) and callee(node) in ("__import__", "import_module") and node.args:
+        origin = resolve_origin(node, source)
+        full_names = [f"{origin}.{alias.name}" for alias in node.names]
+        return [name if name in known_modules else origin for name in full_names]
+    if isinstance(node, ast.Call) and get_callee_name(node) in ("__import__", "import_module") and node.args:
         first = node.args[0]
         return [first.value] if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
     return []
 
 
-def origin_of(node: ast.ImportFrom, source: Source) -> str:
-    """The module after `from`, with the dots of a relative import worked out."""
+def resolve_origin(node: ast.ImportFrom, source: Source) -> str:
+    """Return the module after `from`, with the dots of a relative import resolved."""
     start = source.package.split(".")
     above = start[: len(start) - node.level + 1] if node.level else []
     return ".".join([*above, *([node.module] if node.module else [])])
 
 
-def callee(call: ast.Call) -> str:
-    """The last name of what is called: `execute` in `db.execute(…)`."""
+def get_callee_name(call: ast.Call) -> str:
+    """Return the last name of the called expression: `execute` in `db.execute(…)`."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
 def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and last_name(node.test) == "TYPE_CHECKING"
+    return isinstance(node, ast.If) and get_last_name(node.test) == "TYPE_CHECKING"
 
 
 def catches_import_error(node: ast.ExceptHandler) -> bool:
-    return last_name(node.type) in ("ImportError", "ModuleNotFoundError")
+    return get_last_name(node.type) in ("ImportError", "ModuleNotFoundError")
 
 
-def last_name(node: ast.AST | None) -> str:
+def get_last_name(node: ast.AST | None) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def origins(source: Source) -> dict[str, str]:
-    """What each imported name of a source stands for: `Group` -> `click.Group`."""
-    known: dict[str, str] = {}
+def map_imported_names(source: Source) -> dict[str, str]:
+    """Map each imported name of a source to its full name: `Group` -> `click.Group`."""
+    imported_names: dict[str, str] = {}
     for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                full = alias.name if alias.asname else alias.name.split(".")[0]
-                known[alias.asname or full] = full
+                module = alias.name if alias.asname else alias.name.split(".")[0]
+                imported_names[alias.asname or module] = module
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
-                known[alias.asname or alias.name] = f"{origin_of(node, source)}.{alias.name}"
-    return known
+                imported_names[alias.asname or alias.name] = f"{resolve_origin(node, source)}.{alias.name}"
+    return imported_names
 
 
-def full_name(node: ast.AST, known: dict[str, str]) -> str:
-    """The dotted name of an expression, its first part looked up: `monkeypatch`, `hardwon.paths.home`."""
+def resolve_full_name(node: ast.AST, imported_names: dict[str, str]) -> str:
+    """Return the dotted name of an expression with its first part looked up: `monkeypatch`, `hardwon.paths.home`."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
     if isinstance(node, ast.Subscript):
-        return full_name(node.value, known)
+        return resolve_full_name(node.value, imported_names)
     if isinstance(node, ast.Name):
-        parts.append(known.get(node.id, node.id))
+        parts.append(imported_names.get(node.id, node.id))
     return ".".join(reversed(parts))

@@ -1,4 +1,4 @@
-"""A number that no setting can have is refused with a sentence, whatever kind of number it is."""
+"""A number out of any range is refused for every setting."""
 
 from __future__ import annotations
 

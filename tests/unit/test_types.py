@@ -1,4 +1,4 @@
-"""`word` is the part of `dataclass(frozen=True)` that we use, so the real one is the measure of it."""
+"""`frozen` does what `dataclass(frozen=True)` does, so it is compared with the real one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardwon.types import frozen, replace
 
 
 class Shape:
-    """What both decorators are given: two fields that must be there, two that need not."""
+    """Two required and two optional fields, for both decorators."""
 
     slug: str
     priority: int
@@ -23,13 +23,13 @@ class Shape:
     note: str | None = None
 
 
-def copy_of(cls: type) -> type:
+def copy_class(cls: type) -> type:
     return type(cls.__name__, (), {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")})
 
 
-Ours: Any = frozen(copy_of(Shape))
-Real: Any = dataclasses.dataclass(frozen=True)(copy_of(Shape))
-unhurried = settings(deadline=None)  # a busy machine is no defect
+Frozen: Any = frozen(copy_class(Shape))
+Reference: Any = dataclasses.dataclass(frozen=True)(copy_class(Shape))
+without_deadline = settings(deadline=None)  # a busy machine is no defect
 FIELDS = ("slug", "priority", "tags", "note")
 
 values = st.fixed_dictionaries(
@@ -42,8 +42,8 @@ arguments = st.tuples(
 )
 
 
-def outcome(cls: Any, args: list[int], kwargs: dict[str, int]) -> dict[str, object] | str:
-    """The fields of the value made, or the name of the error."""
+def describe_outcome(cls: Any, args: list[int], kwargs: dict[str, int]) -> dict[str, object] | str:
+    """Return the fields of the created value, or the name of the error."""
     try:
         value = cls(*args, **kwargs)
     except TypeError as error:
@@ -51,13 +51,13 @@ def outcome(cls: Any, args: list[int], kwargs: dict[str, int]) -> dict[str, obje
     return {name: getattr(value, name) for name in FIELDS}
 
 
-@unhurried
+@without_deadline
 @given(arguments)
-def test_a_word_takes_the_arguments_a_dataclass_takes(
+def test_a_frozen_class_takes_the_arguments_a_dataclass_takes(
     given_arguments: tuple[list[int], dict[str, int]],
 ) -> None:
     args, kwargs = given_arguments
-    assert outcome(Ours, args, kwargs) == outcome(Real, args, kwargs)
+    assert describe_outcome(Frozen, args, kwargs) == describe_outcome(Reference, args, kwargs)
 
 
 @pytest.mark.parametrize(
@@ -82,61 +82,67 @@ def test_a_word_takes_the_arguments_a_dataclass_takes(
     ],
 )
 def test_wrong_arguments_are_refused(args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    for cls in (Real, Ours):
+    for cls in (Reference, Frozen):
         with pytest.raises(TypeError):
             cls(*args, **kwargs)
 
 
-@pytest.mark.parametrize(("args", "named"), [((), "slug"), (("a",), "priority")])
-def test_the_error_names_the_word_and_the_missing_field(args: tuple[str, ...], named: str) -> None:
-    with pytest.raises(TypeError, match=rf"Shape.*{named}"):
-        Ours(*args)
+@pytest.mark.parametrize(("args", "missing_field"), [((), "slug"), (("a",), "priority")])
+def test_the_error_names_the_class_and_the_missing_field(args: tuple[str, ...], missing_field: str) -> None:
+    with pytest.raises(TypeError, match=rf"Shape.*{missing_field}"):
+        Frozen(*args)
 
 
 def test_the_error_names_the_unknown_field() -> None:
     with pytest.raises(TypeError, match="colour"):
-        Ours("a", 1, colour="red")
+        Frozen("a", 1, colour="red")
 
 
-@unhurried
+@without_deadline
 @given(values, values)
-def test_words_are_equal_when_dataclasses_are(one: dict[str, object], other: dict[str, object]) -> None:
-    assert (Ours(**one) == Ours(**other)) == (Real(**one) == Real(**other))
-    assert (Ours(**one) != Ours(**other)) == (Real(**one) != Real(**other))
+def test_frozen_values_are_equal_when_dataclasses_are(
+    first_fields: dict[str, object], second_fields: dict[str, object]
+) -> None:
+    assert (Frozen(**first_fields) == Frozen(**second_fields)) == (
+        Reference(**first_fields) == Reference(**second_fields)
+    )
+    assert (Frozen(**first_fields) != Frozen(**second_fields)) == (
+        Reference(**first_fields) != Reference(**second_fields)
+    )
 
 
-@unhurried
+@without_deadline
 @given(values)
-def test_a_word_hashes_as_a_dataclass_does(fields: dict[str, object]) -> None:
-    assert hash(Ours(**fields)) == hash(Real(**fields))
-    assert {Ours(**fields): "found"}[Ours(**fields)] == "found"
+def test_a_frozen_value_hashes_as_a_dataclass_does(fields: dict[str, object]) -> None:
+    assert hash(Frozen(**fields)) == hash(Reference(**fields))
+    assert {Frozen(**fields): "found"}[Frozen(**fields)] == "found"
 
 
-@unhurried
+@without_deadline
 @given(values)
-def test_a_word_is_shown_as_a_dataclass_is_fields_in_their_order(fields: dict[str, object]) -> None:
-    assert repr(Ours(**fields)) == repr(Real(**fields))
+def test_a_frozen_value_has_the_repr_of_a_dataclass(fields: dict[str, object]) -> None:
+    assert repr(Frozen(**fields)) == repr(Reference(**fields))
 
 
-@unhurried
+@without_deadline
 @given(values, values)
 def test_replace_changes_what_dataclasses_replace_changes(
     fields: dict[str, object], changes: dict[str, object]
 ) -> None:
-    before = Ours(**fields)
-    after, real = replace(before, **changes), dataclasses.replace(Real(**fields), **changes)
-    assert {n: getattr(after, n) for n in FIELDS} == {n: getattr(real, n) for n in FIELDS}
-    assert before == Ours(**fields)
+    original = Frozen(**fields)
+    replaced, replaced_dataclass = replace(original, **changes), dataclasses.replace(Reference(**fields), **changes)
+    assert {n: getattr(replaced, n) for n in FIELDS} == {n: getattr(replaced_dataclass, n) for n in FIELDS}
+    assert original == Frozen(**fields)
 
 
 def test_replacing_an_unknown_field_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
-        replace(Ours("a", 1), colour="red")
+        replace(Frozen("a", 1), colour="red")
 
 
 @pytest.mark.parametrize("name", ["slug", "note", "colour"])
-def test_a_word_is_frozen(name: str) -> None:
-    for value in (Real("a", 1), Ours("a", 1)):
+def test_a_frozen_value_cannot_be_changed(name: str) -> None:
+    for value in (Reference("a", 1), Frozen("a", 1)):
         with pytest.raises(AttributeError):
             setattr(value, name, "b")
         with pytest.raises(AttributeError):
@@ -144,14 +150,14 @@ def test_a_word_is_frozen(name: str) -> None:
         assert value.slug == "a"
 
 
-def test_words_of_two_kinds_are_never_equal() -> None:
-    other: Any = frozen(copy_of(Shape))
-    assert Ours("a", 1) != other("a", 1)
-    assert Ours("a", 1) != ("a", 1, (), None)
-    assert Ours("a", 1) != Real("a", 1)
+def test_values_of_two_frozen_classes_are_never_equal() -> None:
+    other: Any = frozen(copy_class(Shape))
+    assert Frozen("a", 1) != other("a", 1)
+    assert Frozen("a", 1) != ("a", 1, (), None)
+    assert Frozen("a", 1) != Reference("a", 1)
 
 
-def test_the_other_side_may_decide_whether_it_equals_a_word() -> None:
+def test_another_class_may_equal_a_frozen_value() -> None:
     class Anything:
         def __eq__(self, other: object) -> bool:
             return True
@@ -159,66 +165,70 @@ def test_the_other_side_may_decide_whether_it_equals_a_word() -> None:
         def __hash__(self) -> int:
             return 0
 
-    assert Real("a", 1) == Anything()
-    assert Ours("a", 1) == Anything()
+    assert Reference("a", 1) == Anything()
+    assert Frozen("a", 1) == Anything()
 
 
-def test_a_word_can_be_matched_by_position() -> None:
-    assert Ours.__match_args__ == Real.__match_args__ == FIELDS
-    match Ours("a", 7):
-        case Ours(slug, priority):
+def test_a_frozen_value_can_be_matched_by_position() -> None:
+    assert Frozen.__match_args__ == Reference.__match_args__ == FIELDS
+    match Frozen("a", 7):
+        case Frozen(slug, priority):
             assert (slug, priority) == ("a", 7)
         case _:
-            pytest.fail("a word matches its own pattern")
+            pytest.fail("a frozen value matches its own pattern")
 
 
 def test_a_default_is_also_on_the_class_and_is_not_shared_state() -> None:
-    assert (Ours.note, Ours.tags) == (Real.note, Real.tags)
-    assert Ours("a", 1, note="here").note == "here"
-    assert Ours("b", 1).note is None
+    assert (Frozen.note, Frozen.tags) == (Reference.note, Reference.tags)
+    assert Frozen("a", 1, note="here").note == "here"
+    assert Frozen("b", 1).note is None
 
 
-def test_a_word_keeps_its_methods_and_its_docstring() -> None:
+def test_a_frozen_class_keeps_its_methods_and_its_docstring() -> None:
     @frozen
-    class Place:
+    class Location:
         """A line of a file."""
 
         file: str
         line: int
 
         @property
-        def said(self) -> str:
+        def position(self) -> str:
             return f"{self.file}:{self.line}"
 
-    assert (Place("a.py", 3).said, Place.__doc__) == ("a.py:3", "A line of a file.")
+    assert (Location("a.py", 3).position, Location.__doc__) == ("a.py:3", "A line of a file.")
 
 
-@unhurried
+@without_deadline
 @given(values)
-def test_a_copy_of_a_word_is_equal_to_it(fields: dict[str, object]) -> None:
-    value = Ours(**fields)
+def test_a_copy_of_a_frozen_value_is_equal_to_it(fields: dict[str, object]) -> None:
+    value = Frozen(**fields)
     assert copy.copy(value) == copy.deepcopy(value) == value
 
 
 @frozen
-class Kept:
-    """A word at module level, where pickle can find it."""
+class Pickled:
+    """A frozen class at module level, where pickle can find it."""
 
     name: str
     count: int = 0
 
 
-def test_a_word_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(Kept("a", 2))) == Kept("a", 2)
+def test_a_frozen_value_survives_pickling() -> None:
+    assert pickle.loads(pickle.dumps(Pickled("a", 2))) == Pickled("a", 2)
 
 
-def test_a_word_with_values_that_cannot_be_hashed_cannot_be_hashed_either() -> None:
-    for cls in (Real, Ours):
+def test_a_frozen_value_with_unhashable_fields_is_unhashable() -> None:
+    for cls in (Reference, Frozen):
         with pytest.raises(TypeError, match="unhashable"):
             hash(cls(["a"], 1))
 
 
-@unhurried
+@without_deadline
 @given(st.floats(), st.floats())
-def test_values_that_differ_from_themselves_are_compared_as_in_a_dataclass(one: float, other: float) -> None:
-    assert (Ours("a", one) == Ours("a", other)) == (Real("a", one) == Real("a", other))
+def test_values_that_differ_from_themselves_are_compared_as_in_a_dataclass(
+    first_value: float, second_value: float
+) -> None:
+    assert (Frozen("a", first_value) == Frozen("a", second_value)) == (
+        Reference("a", first_value) == Reference("a", second_value)
+    )

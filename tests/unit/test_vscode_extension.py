@@ -29,10 +29,10 @@ def find_node() -> str:
     pytest.skip(f"there is no Node {MIN_NODE} or later here; make test-real fetches one")
 
 
-def test_its_own_tests_pass() -> None:
+def test_the_extensions_own_tests_pass() -> None:
     tests = [str(file) for file in sorted((EXTENSION / "test").glob("*.js"))]
-    done = subprocess.run([find_node(), "--test", *tests], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and tests, done.stdout
+    process = subprocess.run([find_node(), "--test", *tests], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0 and tests, process.stdout
 
 
 def test_it_is_packed_with_this_version_and_every_file_that_it_loads(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ def read_table() -> dict[str, dict[str, str]]:
     return {agents[title]: dict(zip(abilities, levels, strict=True)) for title, *levels in rows}
 
 
-def carries(agent: str, kind: str, *, deny: str = "", context: str = "", notice: str = "") -> bool:
-    """Return whether what is said on an event is in the answer."""
+def does_reply_carry(agent: str, kind: str, *, deny: str = "", context: str = "", notice: str = "") -> bool:
+    """Return whether the answer to an event carries these texts."""
     module = load_agent(agent)
     answer = module.render_reply(Event(agent, kind, "s1", "/", tool="Bash"), HookReply(deny, context, notice))
     return kind in module.EVENT_TIMEOUTS and deny + context + notice in json.dumps(json.loads(answer))
@@ -40,17 +40,17 @@ def test_the_table_has_every_agent_and_says_yes_partly_or_no() -> None:
         assert len(row) == 8 and set(row.values()) <= {"yes", "partly", "no"}, agent
 
 
-def test_what_the_table_says_is_what_the_code_does() -> None:
+def test_the_table_agrees_with_the_code() -> None:
     every_event = load_agent("claude-code").EVENT_TIMEOUTS.keys()
     for agent, row in read_table().items():
         can = {ability: level != "no" for ability, level in row.items()}
         noted_event = "PostToolUse" if agent in AGENTS_NOTED_AFTER_CALL else "PreToolUse"
-        assert carries(agent, noted_event, context="remember") == can["note"], agent
-        assert carries(agent, "PreToolUse", deny="stop here") == can["hold"] == can["block"], agent
-        assert carries(agent, "SessionStart", context="remember") == can["start"], agent
-        assert carries(agent, "SubagentStart", context="remember") == (row["start"] == "yes"), agent
-        assert carries(agent, "UserPromptSubmit", notice="taken") or not can["prompt"], agent
-        assert carries(agent, "UserPromptSubmit", context="remember") == can["prompt"], agent
+        assert does_reply_carry(agent, noted_event, context="remember") == can["note"], agent
+        assert does_reply_carry(agent, "PreToolUse", deny="stop here") == can["hold"] == can["block"], agent
+        assert does_reply_carry(agent, "SessionStart", context="remember") == can["start"], agent
+        assert does_reply_carry(agent, "SubagentStart", context="remember") == (row["start"] == "yes"), agent
+        assert does_reply_carry(agent, "UserPromptSubmit", notice="taken") or not can["prompt"], agent
+        assert does_reply_carry(agent, "UserPromptSubmit", context="remember") == can["prompt"], agent
         has_every_event = load_agent(agent).EVENT_TIMEOUTS.keys() == every_event
         assert has_every_event == (row["capture"] == "yes"), agent
         assert (agent in TRANSCRIPT_AGENTS) == can["transcripts"], agent

@@ -26,8 +26,8 @@ def read_recorded(name: str, **changes: Any) -> Event | None:
     return read_event("cline", "", json.dumps({**wire, **changes}).encode())
 
 
-def build_call(name: str, given: object) -> Event | None:
-    return read_recorded("PreToolUse-run_commands", tool_call={"id": "call_1", "name": name, "input": given})
+def build_call(name: str, tool_input: object) -> Event | None:
+    return read_recorded("PreToolUse-run_commands", tool_call={"id": "call_1", "name": name, "input": tool_input})
 
 
 def test_every_command_of_a_call_is_seen() -> None:
@@ -38,7 +38,7 @@ def test_every_command_of_a_call_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "expected"),
+    ("name", "tool_input", "expected"),
     [
         ("read_files", {"files": [{"path": "/p/a.txt"}, {"path": "/p/b.txt"}]}, ("Read", "/p/a.txt", "")),
         ("editor", {"path": "/p/a.txt", "new_text": "x"}, ("Write", "/p/a.txt", "x")),
@@ -48,8 +48,8 @@ def test_every_command_of_a_call_is_seen() -> None:
         ("editor", None, ("Edit", "", "")),
     ],
 )
-def test_a_call_has_claude_codes_names(name: str, given: object, expected: tuple[str, str, str]) -> None:
-    event = build_call(name, given)
+def test_a_call_has_claude_codes_names(name: str, tool_input: object, expected: tuple[str, str, str]) -> None:
+    event = build_call(name, tool_input)
     assert event and (event.tool, event.path, event.content) == expected
 
 
@@ -93,11 +93,11 @@ def test_a_session_is_read_with_its_prompt_its_folder_and_what_was_stopped() -> 
     assert outcomes == [(tool, *state) for tool, state in zip(tools, states, strict=True)]
 
 
-def test_each_hook_is_a_program_of_its_own_beside_a_persons(house: House) -> None:
+def test_each_hook_is_a_separate_program_beside_a_persons_own(house: House) -> None:
     folder = os.path.expanduser("~/.cline/hooks")
     os.makedirs(folder)
-    own_hook = os.path.join(folder, "PreToolUse")
-    with open(own_hook, "w", encoding="utf-8") as file:
+    persons_hook = os.path.join(folder, "PreToolUse")
+    with open(persons_hook, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\n")
     runner = CliRunner()
     assert runner.invoke(hardwon, ["install", "cline", "--yes"]).exit_code == 0

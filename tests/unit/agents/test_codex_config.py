@@ -69,52 +69,54 @@ def is_restored(new_text: str, old_text: str) -> bool:
 def test_a_table_is_added_and_removed_and_the_rest_stays() -> None:
     for text in TEXTS:
         for path in (PATH, STATE):
-            after = append_table(text, path, VALUES)
-            assert get_toml_value(after, path) == VALUES, text
-            assert all(line in after for line in text.splitlines()), text
-            assert is_restored(remove_table(after, path), text), text
+            changed_text = append_table(text, path, VALUES)
+            assert get_toml_value(changed_text, path) == VALUES, text
+            assert all(line in changed_text for line in text.splitlines()), text
+            assert is_restored(remove_table(changed_text, path), text), text
 
 
 def test_several_tables_can_be_removed_in_any_order() -> None:
     other = [*STATE[:2], "other"]
     for text in TEXTS:
-        after = append_table(append_table(append_table(text, PATH, VALUES), STATE, {"h": "1"}), other, {"h": "2"})
+        changed_text = append_table(
+            append_table(append_table(text, PATH, VALUES), STATE, {"h": "1"}), other, {"h": "2"}
+        )
         for order in ([PATH, other, STATE], [STATE, PATH, other]):
-            restored = after
+            restored = changed_text
             for path in order:
                 restored = remove_table(restored, path)
             assert is_restored(restored, text), text
 
 
-def test_what_a_person_put_into_our_table_or_below_it_goes_with_it() -> None:
-    ours = append_table("a = 1\n", PATH, VALUES) + 'startup_timeout_sec = 20\nmore = [\n  "]",\n]\n'
-    ours += '\n[mcp_servers.hardwon.env]\nA = "b"\n\n# theirs\n[mcp_servers.other]\ncommand = "x"\n'
-    assert tomllib.loads(remove_table(ours, PATH)) == {"a": 1, "mcp_servers": {"other": {"command": "x"}}}
+def test_a_persons_keys_in_our_table_are_removed_with_it() -> None:
+    text = append_table("a = 1\n", PATH, VALUES) + 'startup_timeout_sec = 20\nmore = [\n  "]",\n]\n'
+    text += '\n[mcp_servers.hardwon.env]\nA = "b"\n\n# theirs\n[mcp_servers.other]\ncommand = "x"\n'
+    assert tomllib.loads(remove_table(text, PATH)) == {"a": 1, "mcp_servers": {"other": {"command": "x"}}}
 
 
-def test_what_a_person_wrote_behind_our_table_stays_where_it_is() -> None:
+def test_a_persons_text_after_our_table_stays() -> None:
     added = "\n# a last word\n[last]\nx = 1\n"
-    after = append_table(BY_HAND, PATH, VALUES) + added
-    assert remove_table(after, PATH) == BY_HAND + added
+    changed_text = append_table(BY_HAND, PATH, VALUES) + added
+    assert remove_table(changed_text, PATH) == BY_HAND + added
     assert "[last]\nx = 1\n" in remove_table(append_table("", PATH, VALUES) + added, PATH)
 
 
 def test_tables_out_of_order_keep_their_values() -> None:
     text = '[mcp_servers.a]\ncommand = "a"\n\n[other]\nx = 1\n\n[mcp_servers.b]\ncommand = "b"\n'
-    after = append_table(text, PATH, VALUES)
+    changed_text = append_table(text, PATH, VALUES)
     expected = tomllib.loads(text)
     expected["mcp_servers"]["hardwon"] = VALUES
-    assert tomllib.loads(after) == expected
-    assert tomllib.loads(remove_table(after, PATH)) == tomllib.loads(text)
+    assert tomllib.loads(changed_text) == expected
+    assert tomllib.loads(remove_table(changed_text, PATH)) == tomllib.loads(text)
 
 
-def test_what_is_not_there_is_not_taken_out() -> None:
+def test_removing_a_missing_table_changes_nothing() -> None:
     assert remove_table(BY_HAND, PATH) == BY_HAND
     assert get_toml_value(BY_HAND, PATH) is None and get_toml_value(BY_HAND, ["model", "x"]) is None
 
 
 @pytest.mark.parametrize("text", ["a = ", "[a", "a = 1\na = 2", "\ufeffa = 1", '{"a": 1}', "x = " + "[" * 5_000])
-def test_what_is_no_toml_is_refused(text: str) -> None:
+def test_invalid_toml_is_refused(text: str) -> None:
     for act in (
         lambda: append_table(text, PATH, VALUES),
         lambda: remove_table(text, PATH),
@@ -124,7 +126,7 @@ def test_what_is_no_toml_is_refused(text: str) -> None:
             act()
 
 
-def test_the_refusal_says_where() -> None:
+def test_the_refusal_has_line_and_column() -> None:
     with pytest.raises(SettingsError, match="line 2, column 5: invalid value"):
         get_toml_value("a = 1\nb = \n", PATH)
 
@@ -132,7 +134,7 @@ def test_the_refusal_says_where() -> None:
 @pytest.mark.parametrize(
     "text", ["mcp_servers = {}", "mcp_servers = 1", "mcp_servers = []", '[[mcp_servers]]\na = "b"']
 )
-def test_where_no_table_can_be_added_none_is(text: str) -> None:
+def test_a_table_is_not_added_below_another_value(text: str) -> None:
     with pytest.raises(SettingsError, match="mcp_servers"):
         append_table(text, PATH, VALUES)
 
@@ -152,6 +154,6 @@ def test_a_server_in_another_form_is_removed_too() -> None:
 @given(st.text(), st.lists(st.text()), st.lists(st.text(min_size=1), min_size=1, max_size=3), st.sampled_from(TEXTS))
 def test_any_words_can_be_a_key_or_a_value(value: str, words: list[str], path: list[str], text: str) -> None:
     path = ["ours", *path]
-    after = append_table(text, path, {"value": value, "words": words})
-    assert get_toml_value(after, path) == {"value": value, "words": words}
-    assert is_restored(remove_table(after, path), text)
+    changed_text = append_table(text, path, {"value": value, "words": words})
+    assert get_toml_value(changed_text, path) == {"value": value, "words": words}
+    assert is_restored(remove_table(changed_text, path), text)

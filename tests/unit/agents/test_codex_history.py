@@ -1,4 +1,4 @@
-"""Codex's rollouts, made up, recorded and real, become the steps that were taken in them."""
+"""Codex's rollouts (made up, recorded and real) are parsed into steps."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ DENIED = (
 OLD, OWN, NEW = "019d7d08-0000-7000-8000-000000000001", "019d7e30-0000-7000-8000-000000000002", "019d7e31-0000-7000"
 
 
-def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+def parse_steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
     return read_steps(reader or Reader(), lines)
 
 
-def line(kind: str, **payload: object) -> bytes:
+def build_line(kind: str, **payload: object) -> bytes:
     return json.dumps({"timestamp": "2026-11-15T20:00:00Z", "type": kind, "payload": payload}).encode() + b"\n"
 
 
-def item(kind: str, **payload: object) -> bytes:
-    return line("response_item", type=kind, **payload)
+def build_item(kind: str, **payload: object) -> bytes:
+    return build_line("response_item", type=kind, **payload)
 
 
-def event(kind: str, **payload: object) -> bytes:
-    return line("event_msg", type=kind, **payload)
+def build_event(kind: str, **payload: object) -> bytes:
+    return build_line("event_msg", type=kind, **payload)
 
 
-def said(role: str, *texts: str) -> bytes:
-    return item("message", role=role, content=[{"type": "input_text", "text": text} for text in texts])
+def build_message(role: str, *texts: str) -> bytes:
+    return build_item("message", role=role, content=[{"type": "input_text", "text": text} for text in texts])
 
 
-def meta(id: str, source: object = "cli", **more: object) -> bytes:
-    return line("session_meta", id=id, cwd="/home/dev/project", source=source, **more)
+def build_session_meta(session: str, source: object = "cli", **fields: object) -> bytes:
+    return build_line("session_meta", id=session, cwd="/home/dev/project", source=source, **fields)
 
 
-def asked(name: str, given: object, call: str = "c", **more: object) -> bytes:
-    return item("function_call", name=name, arguments=json.dumps(given), call_id=call, **more)
+def build_call(name: str, arguments: object, call: str = "c", **fields: object) -> bytes:
+    return build_item("function_call", name=name, arguments=json.dumps(arguments), call_id=call, **fields)
 
 
-def ended(output: object, call: str = "c") -> bytes:
-    return item("function_call_output", call_id=call, output=output)
+def build_output(output: object, call: str = "c") -> bytes:
+    return build_item("function_call_output", call_id=call, output=output)
 
 
-def outcome(output: object) -> tuple[str, bool, str]:
-    (found,) = steps([ended(output)])
-    return found.text, found.failed, found.refused
+def parse_outcome(output: object) -> tuple[str, bool, str]:
+    (step,) = parse_steps([build_output(output)])
+    return step.text, step.failed, step.refused
 
 
 @pytest.mark.parametrize(
@@ -117,35 +117,39 @@ def outcome(output: object) -> tuple[str, bool, str]:
     ],
 )
 def test_an_exit_status_is_read_in_every_spelling(output: object, text: str, failed: bool) -> None:
-    assert outcome(output) == (text, failed, "")
+    assert parse_outcome(output) == (text, failed, "")
 
 
-def test_a_call_that_a_hook_denied_did_not_run_whosever_hook_it_was() -> None:
-    assert outcome(DENIED) == ("", False, "")
-    another = "Command blocked by PreToolUse hook: not on Fridays"
-    assert outcome(another) == (another, False, "")
-    for output in (DENIED, another):
-        (found,) = steps([ended(output)])
-        assert found.denied, output
-    (ran,) = steps([ended(f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\n{another}")])
-    assert (ran.denied, ran.failed) == (False, True)
+def test_a_call_denied_by_any_hook_did_not_run() -> None:
+    assert parse_outcome(DENIED) == ("", False, "")
+    other_denial = "Command blocked by PreToolUse hook: not on Fridays"
+    assert parse_outcome(other_denial) == (other_denial, False, "")
+    for output in (DENIED, other_denial):
+        (denied_step,) = parse_steps([build_output(output)])
+        assert denied_step.denied, output
+    (failed_step,) = parse_steps(
+        [build_output(f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\n{other_denial}")]
+    )
+    assert (failed_step.denied, failed_step.failed) == (False, True)
 
 
-def test_what_we_said_beside_a_result_is_not_part_of_it() -> None:
+def test_our_note_beside_a_result_is_removed() -> None:
     output = f"Wall time: 0 seconds\nProcess exited with code 1\nOutput:\nno\n{fence_text('use -u')}"
-    assert outcome(output) == ("no", True, "")
+    assert parse_outcome(output) == ("no", True, "")
 
 
-def test_a_person_who_says_no_is_no_failure() -> None:
-    refused = 'exec_command failed for `rm x`: CreateProcess { message: "Rejected(\\"rejected by user\\")" }'
-    assert outcome(refused)[1:] == (False, " ")
-    assert outcome("aborted by user after 3.2s")[1:] == (False, " ")
-    assert outcome('{"agent":"the plan was rejected by user Bob"}')[1:] == (False, "")
+def test_a_persons_refusal_is_no_failure() -> None:
+    refusal = 'exec_command failed for `rm x`: CreateProcess { message: "Rejected(\\"rejected by user\\")" }'
+    assert parse_outcome(refusal)[1:] == (False, " ")
+    assert parse_outcome("aborted by user after 3.2s")[1:] == (False, " ")
+    assert parse_outcome('{"agent":"the plan was rejected by user Bob"}')[1:] == (False, "")
 
 
-def test_a_turn_that_is_broken_off_refuses_what_was_running() -> None:
-    found = steps([asked("shell", {"command": "sleep 9"}), event("turn_aborted", reason="interrupted")])
-    assert [(step.kind, step.call, step.failed, step.refused) for step in found] == [
+def test_an_aborted_turn_refuses_the_running_call() -> None:
+    parsed_steps = parse_steps(
+        [build_call("shell", {"command": "sleep 9"}), build_event("turn_aborted", reason="interrupted")]
+    )
+    assert [(step.kind, step.call, step.failed, step.refused) for step in parsed_steps] == [
         ("call", "c", False, ""),
         ("result", "c", False, " "),
     ]
@@ -167,13 +171,13 @@ def test_a_turn_that_is_broken_off_refuses_what_was_running() -> None:
         fence_text("a lesson"),
     ],
 )
-def test_what_the_program_writes_is_nobodys_words(text: str) -> None:
-    assert steps([said("user", text), said("developer", "do as told")]) == []
+def test_text_of_the_program_is_no_step(text: str) -> None:
+    assert parse_steps([build_message("user", text), build_message("developer", "do as told")]) == []
 
 
-def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
+def test_a_persons_request_is_found_among_added_context() -> None:
     files = "\n# Files mentioned by the user:\n\n## a.png: /home/dev/a.png\n\n## My request for Codex:\nadd it\n"
-    assert summarize_steps(steps([said("user", files, "<image name=[Image #1]>", "</image>")])) == [
+    assert summarize_steps(parse_steps([build_message("user", files, "<image name=[Image #1]>", "</image>")])) == [
         ("person", 1, "add it")
     ]
 
@@ -181,24 +185,28 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (asked("exec_command", {"cmd": "git stash"}), ("Bash", "git stash")),
-        (asked("shell_command", {"command": "git stash"}), ("Bash", "git stash")),
-        (asked("shell", {"command": ["bash", "-lc", "git stash"]}), ("Bash", "git stash")),
-        (asked("shell", {"command": ["git", "commit", "-m", "a b"]}), ("Bash", "git commit -m 'a b'")),
+        (build_call("exec_command", {"cmd": "git stash"}), ("Bash", "git stash")),
+        (build_call("shell_command", {"command": "git stash"}), ("Bash", "git stash")),
+        (build_call("shell", {"command": ["bash", "-lc", "git stash"]}), ("Bash", "git stash")),
+        (build_call("shell", {"command": ["git", "commit", "-m", "a b"]}), ("Bash", "git commit -m 'a b'")),
         (
-            item("local_shell_call", call_id="c", action={"command": ["/bin/zsh", "-lc", "git stash"]}),
+            build_item("local_shell_call", call_id="c", action={"command": ["/bin/zsh", "-lc", "git stash"]}),
             ("Bash", "git stash"),
         ),
         (
-            asked("shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n+x\n*** End Patch"]}),
+            build_call(
+                "shell", {"command": ["apply_patch", "*** Begin Patch\n*** Update File: a.py\n+x\n*** End Patch"]}
+            ),
             ("Edit", "a.py", "x"),
         ),
         (
-            asked("shell", {"command": "apply_patch <<'E'\n*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch\nE"}),
+            build_call(
+                "shell", {"command": "apply_patch <<'E'\n*** Begin Patch\n*** Add File: a.py\n+x\n*** End Patch\nE"}
+            ),
             ("Write", "a.py", "x"),
         ),
         (
-            item(
+            build_item(
                 "custom_tool_call",
                 call_id="c",
                 name="apply_patch",
@@ -207,7 +215,7 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
             ("Edit", "a.py", "y\nz"),
         ),
         (
-            item(
+            build_item(
                 "custom_tool_call",
                 call_id="c",
                 name="exec",
@@ -216,7 +224,7 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
             ("Bash", 'git "a"\nls'),
         ),
         (
-            item(
+            build_item(
                 "custom_tool_call",
                 call_id="c",
                 name="exec",
@@ -224,102 +232,143 @@ def test_a_persons_words_are_found_among_what_was_put_around_them() -> None:
             ),
             ("Edit", "a.py", "y"),
         ),
-        (asked("view_image", {"path": "a.png"}), ("Read", "a.png")),
-        (asked("spawn_agent", {"message": "look"}), ("Task", "look")),
-        (asked("search", {"query": "x"}, namespace="mcp__memory"), ("mcp__memory__search", "x\nparameters: query")),
-        (asked("mcp__memory__search", {"query": "x"}), ("mcp__memory__search", "x\nparameters: query")),
+        (build_call("view_image", {"path": "a.png"}), ("Read", "a.png")),
+        (build_call("spawn_agent", {"message": "look"}), ("Task", "look")),
         (
-            asked("_update", {"title": "x"}, namespace="mcp__apps__github"),
+            build_call("search", {"query": "x"}, namespace="mcp__memory"),
+            ("mcp__memory__search", "x\nparameters: query"),
+        ),
+        (build_call("mcp__memory__search", {"query": "x"}), ("mcp__memory__search", "x\nparameters: query")),
+        (
+            build_call("_update", {"title": "x"}, namespace="mcp__apps__github"),
             ("mcp__apps__github__update", "x\nparameters: title"),
         ),
-        (item("web_search_call", status="completed", action={"type": "search", "query": "x"}), ("WebSearch", "x")),
-        (item("function_call", name="shell", arguments="{broken", call_id="c"), ("Bash",)),
+        (
+            build_item("web_search_call", status="completed", action={"type": "search", "query": "x"}),
+            ("WebSearch", "x"),
+        ),
+        (build_item("function_call", name="shell", arguments="{broken", call_id="c"), ("Bash",)),
     ],
 )
 def test_a_call_is_named_as_in_claude_code(call: bytes, expected: tuple[str, ...]) -> None:
-    assert summarize_steps(steps([call])) == [("call", 1, *expected)]
+    assert summarize_steps(parse_steps([call])) == [("call", 1, *expected)]
 
 
-def test_a_process_that_is_asked_again_keeps_its_command() -> None:
+def test_polling_a_process_keeps_its_command() -> None:
     lines = [
-        asked("exec_command", {"cmd": "make test"}, "c1"),
-        ended("Wall time: 1 seconds\nProcess running with session ID 7\nOutput:\n", "c1"),
-        asked("write_stdin", {"session_id": 7, "chars": ""}, "c2"),
-        ended("Wall time: 1 seconds\nProcess exited with code 2\nOutput:\n1 failed", "c2"),
+        build_call("exec_command", {"cmd": "make test"}, "c1"),
+        build_output("Wall time: 1 seconds\nProcess running with session ID 7\nOutput:\n", "c1"),
+        build_call("write_stdin", {"session_id": 7, "chars": ""}, "c2"),
+        build_output("Wall time: 1 seconds\nProcess exited with code 2\nOutput:\n1 failed", "c2"),
     ]
-    assert summarize_steps(steps(lines))[2:] == [
+    assert summarize_steps(parse_steps(lines))[2:] == [
         ("call", 3, "BashOutput", "make test"),
         ("result", 4, "1 failed", True),
     ]
 
 
-def test_what_is_said_twice_is_counted_once() -> None:
+def test_a_repeated_message_is_one_step() -> None:
     lines = [
-        said("user", "do it"),
-        event("user_message", message="do it"),
-        event("agent_message", message="done"),
-        item("message", role="assistant", content=[{"type": "output_text", "text": "done"}]),
+        build_message("user", "do it"),
+        build_event("user_message", message="do it"),
+        build_event("agent_message", message="done"),
+        build_item("message", role="assistant", content=[{"type": "output_text", "text": "done"}]),
     ]
-    assert summarize_steps(steps(lines)) == [("person", 1, "do it"), ("agent", 4, "done")]
+    assert summarize_steps(parse_steps(lines)) == [("person", 1, "do it"), ("agent", 4, "done")]
 
 
 def test_a_sub_agent_begins_with_a_copy_of_its_parent() -> None:
-    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": OLD}}}
-    parents = [meta(OLD), event("task_started", turn_id=f"{OLD}-1"), said("user", "review it")]
-    own = [event("task_started", turn_id=NEW), said("user", "you review a.py"), asked("shell", {"command": "ls"})]
-    parent, child = steps(parents), steps([meta(OWN, spawned), *parents, *own])
+    spawn_source = {"subagent": {"thread_spawn": {"parent_thread_id": OLD}}}
+    parent_lines = [
+        build_session_meta(OLD),
+        build_event("task_started", turn_id=f"{OLD}-1"),
+        build_message("user", "review it"),
+    ]
+    child_lines = [
+        build_event("task_started", turn_id=NEW),
+        build_message("user", "you review a.py"),
+        build_call("shell", {"command": "ls"}),
+    ]
+    parent, child = (
+        parse_steps(parent_lines),
+        parse_steps([build_session_meta(OWN, spawn_source), *parent_lines, *child_lines]),
+    )
     assert [(step.kind, step.session, step.agent) for step in child] == [("person", OLD, ""), ("call", OLD, OWN)]
     assert child[0].id == parent[0].id
 
 
-def test_a_person_who_forks_a_session_goes_on_talking() -> None:
-    copied = [meta(OLD), event("task_started", turn_id=f"{OLD}-1"), said("user", "first")]
-    found = steps([meta(OWN, forked_from_id=OLD), *copied, event("task_started", turn_id=NEW), said("user", "second")])
-    assert [(step.text, step.session) for step in found] == [("first", OLD), ("second", OWN)]
+def test_a_forked_session_keeps_its_prompts() -> None:
+    copied = [build_session_meta(OLD), build_event("task_started", turn_id=f"{OLD}-1"), build_message("user", "first")]
+    parsed_steps = parse_steps(
+        [
+            build_session_meta(OWN, forked_from_id=OLD),
+            *copied,
+            build_event("task_started", turn_id=NEW),
+            build_message("user", "second"),
+        ]
+    )
+    assert [(step.text, step.session) for step in parsed_steps] == [("first", OLD), ("second", OWN)]
 
 
 def test_the_same_call_id_in_two_turns_is_two_calls() -> None:
-    call = asked("shell", {"command": "ls"}, "call_0_0")
-    found = steps([event("task_started", turn_id="t1"), call, event("task_started", turn_id="t2"), call])
-    assert len({step.id for step in found}) == 2
+    call = build_call("shell", {"command": "ls"}, "call_0_0")
+    parsed_steps = parse_steps(
+        [build_event("task_started", turn_id="t1"), call, build_event("task_started", turn_id="t2"), call]
+    )
+    assert len({step.id for step in parsed_steps}) == 2
 
 
-def test_calls_without_an_id_are_told_apart() -> None:
-    search = item("web_search_call", status="completed", action={"type": "search", "query": "x"})
-    lines = [event("task_started", turn_id="t1"), search, search, event("task_started", turn_id="t2"), search]
-    first, second, other = (step.id for step in steps(lines))
+def test_calls_without_an_id_have_different_step_ids() -> None:
+    search = build_item("web_search_call", status="completed", action={"type": "search", "query": "x"})
+    lines = [
+        build_event("task_started", turn_id="t1"),
+        search,
+        search,
+        build_event("task_started", turn_id="t2"),
+        search,
+    ]
+    first, second, other = (step.id for step in parse_steps(lines))
     assert len({first, second, other}) == 3
-    assert [step.id for step in steps(lines[:3])] == [first, second]
+    assert [step.id for step in parse_steps(lines[:3])] == [first, second]
 
 
-def test_what_a_broken_off_call_still_says_is_no_second_result() -> None:
-    broken = event("turn_aborted", reason="interrupted")
-    found = steps([asked("shell", {"command": "sleep 9"}), broken, ended("aborted by user after 3.2s")])
-    assert [step.kind for step in found] == ["call", "result"]
+def test_output_after_an_abort_is_no_second_result() -> None:
+    abort_line = build_event("turn_aborted", reason="interrupted")
+    parsed_steps = parse_steps(
+        [build_call("shell", {"command": "sleep 9"}), abort_line, build_output("aborted by user after 3.2s")]
+    )
+    assert [step.kind for step in parsed_steps] == ["call", "result"]
 
 
-def ran(kind: str, id: str = "exec-1", **more: object) -> bytes:
-    return event("item_completed", item={"type": kind, "id": id, **more})
+def build_completed_item(kind: str, item_id: str = "exec-1", **fields: object) -> bytes:
+    return build_event("item_completed", item={"type": kind, "id": item_id, **fields})
 
 
-def test_code_mode_shows_what_a_script_ran_and_a_script_that_broke() -> None:
-    script = item("custom_tool_call", call_id="c", name="exec", input='tools.exec_command({cmd:"git stash"})')
-    broke = [{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Script error:\nboom"}]
-    held = [{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": f"Script error:\n{DENIED}"}]
-    fine = [{"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"}, {"text": '{"exit_code":1,"output":"no"}'}]
-    opening = ran("UserMessage", "u", content=[])
-    nested = ran("CommandExecution", command=["/bin/bash", "-lc", "git stash"], exit_code=1, aggregated_output="no\n")
-    mcp = ran("McpToolCall", server="m", tool="t", arguments={"q": "x"}, status="failed", error={"message": "gone"})
-    declined = ran("FileChange", changes={"/a.py": {"type": "add", "content": "x"}}, status="declined")
-    told = [("call", 3, "Bash", "git stash"), ("result", 3, "no", True)]
-    assert summarize_steps(steps([opening, script, nested, ended(fine)])) == told
-    assert summarize_steps(steps([opening, script, nested, ended(broke)])) == told
-    assert summarize_steps(steps([opening, script, ended(broke)])) == [
+def test_code_mode_shows_nested_calls_and_failed_scripts() -> None:
+    script = build_item("custom_tool_call", call_id="c", name="exec", input='tools.exec_command({cmd:"git stash"})')
+    broken_output = [{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": "Script error:\nboom"}]
+    denied_output = [{"text": "Script failed\nWall time 0.1 seconds\nOutput:\n"}, {"text": f"Script error:\n{DENIED}"}]
+    finished_output = [
+        {"text": "Script completed\nWall time 0.1 seconds\nOutput:\n"},
+        {"text": '{"exit_code":1,"output":"no"}'},
+    ]
+    opening = build_completed_item("UserMessage", "u", content=[])
+    nested = build_completed_item(
+        "CommandExecution", command=["/bin/bash", "-lc", "git stash"], exit_code=1, aggregated_output="no\n"
+    )
+    mcp = build_completed_item(
+        "McpToolCall", server="m", tool="t", arguments={"q": "x"}, status="failed", error={"message": "gone"}
+    )
+    declined = build_completed_item("FileChange", changes={"/a.py": {"type": "add", "content": "x"}}, status="declined")
+    nested_steps = [("call", 3, "Bash", "git stash"), ("result", 3, "no", True)]
+    assert summarize_steps(parse_steps([opening, script, nested, build_output(finished_output)])) == nested_steps
+    assert summarize_steps(parse_steps([opening, script, nested, build_output(broken_output)])) == nested_steps
+    assert summarize_steps(parse_steps([opening, script, build_output(broken_output)])) == [
         ("call", 2, "Bash", "git stash"),
         ("result", 3, "Script error:\nboom", True),
     ]
-    assert summarize_steps(steps([opening, script, ended(held)])) == []
-    assert summarize_steps(steps([mcp, declined])) == [
+    assert summarize_steps(parse_steps([opening, script, build_output(denied_output)])) == []
+    assert summarize_steps(parse_steps([mcp, declined])) == [
         ("call", 1, "mcp__m__t", "x\nparameters: q"),
         ("result", 1, "gone", True),
         ("call", 2, "Write", "/a.py", "x"),
@@ -327,9 +376,9 @@ def test_code_mode_shows_what_a_script_ran_and_a_script_that_broke() -> None:
     ]
 
 
-def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
+def test_invalid_lines_are_counted_or_ignored() -> None:
     reader = Reader()
-    odd = [
+    odd_lines = [
         b"",
         b"\r\n",
         b"{half",
@@ -339,21 +388,23 @@ def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
         b'{"payload":null}',
         b"[" * 9999,
     ]
-    odd += [
-        item("message", role="user", content=7),
-        item("function_call", name=3),
-        ended({"content": 5}),
-        line("session_meta", id=4),
+    odd_lines += [
+        build_item("message", role="user", content=7),
+        build_item("function_call", name=3),
+        build_output({"content": 5}),
+        build_line("session_meta", id=4),
     ]
-    found = steps([*odd, said("user", "caf\xe9 \ud83d").replace(b"\\u00e9", b"\xe9") + b"\r\n"], reader)
-    assert (reader.malformed, found[-1].text) == (2, "caf\ufffd ?")
+    parsed_steps = parse_steps(
+        [*odd_lines, build_message("user", "caf\xe9 \ud83d").replace(b"\\u00e9", b"\xe9") + b"\r\n"], reader
+    )
+    assert (reader.malformed, parsed_steps[-1].text) == (2, "caf\ufffd ?")
 
 
 def test_lines_from_before_the_envelope_are_read() -> None:
-    old = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]}
-    assert summarize_steps(steps([b'{"id":"s","timestamp":"t","instructions":null}', json.dumps(old).encode()])) == [
-        ("person", 2, "do it")
-    ]
+    old_line = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "do it"}]}
+    assert summarize_steps(
+        parse_steps([b'{"id":"s","timestamp":"t","instructions":null}', json.dumps(old_line).encode()])
+    ) == [("person", 2, "do it")]
 
 
 NOPE = "ls: cannot access '/nope': No such file or directory"
@@ -406,10 +457,10 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize(("name", "expected"), WRITTEN.items())
-def test_what_the_real_program_wrote(name: str, expected: list[tuple[Any, ...]]) -> None:
-    found = steps(read_lines(find_recording("codex", name)))
-    assert summarize_steps(found) == expected
-    assert {step.cwd for step in found} == {"/home/dev/project"}
+def test_recorded_rollouts_become_the_expected_steps(name: str, expected: list[tuple[Any, ...]]) -> None:
+    parsed_steps = parse_steps(read_lines(find_recording("codex", name)))
+    assert summarize_steps(parsed_steps) == expected
+    assert {step.cwd for step in parsed_steps} == {"/home/dev/project"}
 
 
 def test_where_rollouts_are() -> None:
@@ -422,14 +473,14 @@ def test_where_rollouts_are() -> None:
     assert not is_transcript_path("/c/history.jsonl")
 
 
-# INDEX.tsv counts every line the program showed as a user's; these were written by a program.
+# INDEX.tsv counts every line shown as a user's; these were written by a program.
 NOT_A_PERSON = {
     "the guardian's approval requests, told to a sub-agent": 175,
     "orders of a review, told to a sub-agent": 13,
     "orders of a parent, told to a sub-agent": 1,
     "the program's own request for a review, shown twice for each of two": 4,
 }
-# and takes a zero anywhere in an output for success, and words alone for no failure.
+# INDEX.tsv also takes a zero anywhere in an output for success, and an output without an exit code too.
 ALSO_FAILED = {
     "`write_stdin failed`, which has no exit code": 4,
     "exited with 1, and found `exited with code 0` in the files it searched": 1,
@@ -437,16 +488,16 @@ ALSO_FAILED = {
 
 
 def test_every_real_rollout_is_read_and_the_counts_agree() -> None:
-    ours: Counter[str] = Counter()
-    theirs: Counter[str] = Counter()
+    parsed_counts: Counter[str] = Counter()
+    index_counts: Counter[str] = Counter()
     for row, path in list_corpus_files("codex"):
         reader = Reader()
-        found = steps(read_lines(path), reader)
+        parsed_steps = parse_steps(read_lines(path), reader)
         assert reader.malformed == int(row["bad_lines"]), row["file"]
-        assert sum(step.kind == "call" for step in found) == int(row["tool_calls"]), row["file"]
-        ours.update(step.kind for step in found)
-        ours["failed"] += sum(step.failed for step in found)
-        theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
-    assert ours["call"] == theirs["tool_calls"] == 2011
-    assert ours["failed"] == theirs["tool_errors"] + sum(ALSO_FAILED.values())
-    assert ours["person"] == theirs["user_turns"] - sum(NOT_A_PERSON.values())
+        assert sum(step.kind == "call" for step in parsed_steps) == int(row["tool_calls"]), row["file"]
+        parsed_counts.update(step.kind for step in parsed_steps)
+        parsed_counts["failed"] += sum(step.failed for step in parsed_steps)
+        index_counts.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    assert parsed_counts["call"] == index_counts["tool_calls"] == 2011
+    assert parsed_counts["failed"] == index_counts["tool_errors"] + sum(ALSO_FAILED.values())
+    assert parsed_counts["person"] == index_counts["user_turns"] - sum(NOT_A_PERSON.values())

@@ -1,4 +1,4 @@
-"""Codex gets our hooks, its trust in them and our MCP server by edits that can be undone to the letter."""
+"""Codex gets our hooks, trust in them and our MCP server by edits that can be undone exactly."""
 
 from __future__ import annotations
 
@@ -43,59 +43,59 @@ HASHES = {
 }
 
 
-class Files:
-    """Owns Codex's folder in the test's home."""
+class CodexFolder:
+    """Codex's folder in the test's home."""
 
     def __init__(self, home: str) -> None:
         self.folder = os.path.join(home, ".codex")
         os.makedirs(self.folder)
         self.hooks, self.config = os.path.join(self.folder, "hooks.json"), os.path.join(self.folder, "config.toml")
 
-    def put(self, hooks: str = HOOKS, config: str = CONFIG) -> None:
+    def write_files(self, hooks: str = HOOKS, config: str = CONFIG) -> None:
         for path, text in ((self.hooks, hooks), (self.config, config)):
             write_text(path, text)
 
     @property
-    def both(self) -> tuple[str, str]:
+    def contents(self) -> tuple[str, str]:
         return read_text(self.hooks), read_text(self.config)
 
     @property
-    def trusted(self) -> dict[str, Any]:
-        found: dict[str, Any] = tomllib.loads(read_text(self.config)).get("hooks", {}).get("state", {})
-        return {key: state for key, state in found.items() if key.startswith(self.hooks)}
+    def trusted_hooks(self) -> dict[str, Any]:
+        states: dict[str, Any] = tomllib.loads(read_text(self.config)).get("hooks", {}).get("state", {})
+        return {key: state for key, state in states.items() if key.startswith(self.hooks)}
 
     @property
-    def left_out(self) -> dict[str, list[str]]:
-        wanted = install.list_hooks(self.hooks, read_text(self.hooks))
-        assert len(wanted) == len(EVENT_TIMEOUTS)
-        return install.find_distrusted_hooks(read_text(self.config), wanted)
+    def distrusted_hooks(self) -> dict[str, list[str]]:
+        hooks = install.list_hooks(self.hooks, read_text(self.hooks))
+        assert len(hooks) == len(EVENT_TIMEOUTS)
+        return install.find_distrusted_hooks(read_text(self.config), hooks)
 
 
 @pytest.fixture
-def files(own_home: str) -> Files:
-    return Files(own_home)
+def codex_folder(own_home: str) -> CodexFolder:
+    return CodexFolder(own_home)
 
 
-def checks(house: House, **env: str) -> dict[str, dict[str, Any]]:
+def run_doctor(house: House, **env: str) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(house.cli("doctor", "--json", env=env).out)}
 
 
-def entries(path: str) -> dict[str, dict[str, Any]]:
+def list_last_hooks(path: str) -> dict[str, dict[str, Any]]:
     return {event: groups[-1]["hooks"][0] for event, groups in json.loads(read_text(path))["hooks"].items()}
 
 
-def test_a_hook_is_known_by_the_hash_that_codex_itself_gives_it() -> None:
-    found = install.list_hooks("/c/hooks.json", LISTED)
-    assert {hook.key: hook.trust_hash for hook in found} == {key: f"sha256:{hash}" for key, hash in HASHES.items()}
+def test_a_hook_has_the_trust_hash_that_codex_computes() -> None:
+    hooks = install.list_hooks("/c/hooks.json", LISTED)
+    assert {hook.key: hook.trust_hash for hook in hooks} == {key: f"sha256:{digest}" for key, digest in HASHES.items()}
 
 
-def test_every_hook_says_how_long_it_may_take_and_a_brief_arrives_whole(house: House, files: Files) -> None:
+def test_every_hook_has_a_timeout_and_a_brief_is_not_truncated(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--yes")
-    found = entries(files.hooks)
-    assert {event: hook["timeout"] for event, hook in found.items()} == EVENT_TIMEOUTS
-    assert found["SessionEnd"]["timeout"] <= 3
-    assert found["SessionStart"]["additionalContextLimit"] * 4 >= 9_000 * len("\U0001f600".encode())
-    assert {frozenset(hook) for event, hook in found.items() if event != "SessionStart"} == {
+    hooks = list_last_hooks(codex_folder.hooks)
+    assert {event: hook["timeout"] for event, hook in hooks.items()} == EVENT_TIMEOUTS
+    assert hooks["SessionEnd"]["timeout"] <= 3
+    assert hooks["SessionStart"]["additionalContextLimit"] * 4 >= 9_000 * len("\U0001f600".encode())
+    assert {frozenset(hook) for event, hook in hooks.items() if event != "SessionStart"} == {
         frozenset({"type", "command", "timeout"})
     }
 
@@ -105,160 +105,174 @@ def test_every_hook_says_how_long_it_may_take_and_a_brief_arrives_whole(house: H
     [(HOOKS, CONFIG, ()), (HOOKS, CONFIG, ("--mcp", "--trust")), ("", "", ("--trust", "--mcp"))],
 )
 def test_uninstalling_codex_leaves_every_byte_as_it_was(
-    house: House, files: Files, hooks: str, config: str, options: tuple[str, ...]
+    house: House, codex_folder: CodexFolder, hooks: str, config: str, options: tuple[str, ...]
 ) -> None:
-    files.put(hooks, config)
+    codex_folder.write_files(hooks, config)
     house.ok("install", "codex", *options, "--yes")
-    once = files.both
-    assert once[0] != hooks and (once[1] != config) == bool(options)
+    installed_contents = codex_folder.contents
+    assert installed_contents[0] != hooks and (installed_contents[1] != config) == bool(options)
     assert "already installed" in house.ok("install", "codex", *options, "--yes").out
-    assert files.both == once
+    assert codex_folder.contents == installed_contents
     house.ok("uninstall", "codex", "--yes")
-    assert files.both == (hooks, config)
+    assert codex_folder.contents == (hooks, config)
 
 
 @pytest.mark.parametrize("hooks", [HOOKS, "{}", "{\n}\n", '{"hooks": {}}', '{"a":1}', ""])
 @pytest.mark.parametrize("config", [CONFIG, CONFIG.rstrip("\n"), CONFIG.replace("\n", "\r\n"), 'model = "a"', "\n", ""])
-def test_what_is_put_in_can_be_taken_out_to_the_letter(hooks: str, config: str) -> None:
-    after, made = install.SETTINGS.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
-    wanted = install.list_hooks("/c/hooks.json", after)
+def test_everything_added_can_be_removed_exactly(hooks: str, config: str) -> None:
+    hooks_text, created_paths = install.SETTINGS.add_hooks(hooks, lambda event: f"/opt/hardwon/hook.py {event}")
+    expected_hooks = install.list_hooks("/c/hooks.json", hooks_text)
     registered, _ = install.SETTINGS.add_mcp_server(config, ["python3", "-m", "hardwon"])
-    trusted, ours = install.grant_trust(registered, wanted, [])
-    assert (install.SETTINGS.find_mcp_command(trusted), install.find_distrusted_hooks(trusted, wanted)) == (
+    trusted, trusted_keys = install.grant_trust(registered, expected_hooks, [])
+    assert (install.SETTINGS.find_mcp_command(trusted), install.find_distrusted_hooks(trusted, expected_hooks)) == (
         ["python3", "-m", "hardwon"],
         {},
     )
-    assert install.grant_trust(trusted, wanted, ours) == (trusted, ours)
+    assert install.grant_trust(trusted, expected_hooks, trusted_keys) == (trusted, trusted_keys)
     # A last line without an end gets one.
-    assert install.revoke_trust(install.SETTINGS.remove_mcp_server(trusted, []), ours).rstrip() == config.rstrip()
-    assert install.SETTINGS.remove_mcp_server(install.revoke_trust(trusted, ours), []).rstrip() == config.rstrip()
-    assert install.SETTINGS.remove_hooks(after, made) == hooks
+    assert (
+        install.revoke_trust(install.SETTINGS.remove_mcp_server(trusted, []), trusted_keys).rstrip() == config.rstrip()
+    )
+    assert (
+        install.SETTINGS.remove_mcp_server(install.revoke_trust(trusted, trusted_keys), []).rstrip() == config.rstrip()
+    )
+    assert install.SETTINGS.remove_hooks(hooks_text, created_paths) == hooks
 
 
-def test_without_files_both_are_made_and_taken_away_again(house: House, files: Files) -> None:
+def test_missing_files_are_created_and_removed_again(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--mcp", "--trust", "--yes")
-    assert sorted(os.listdir(files.folder)) == ["config.toml", "hooks.json"]
+    assert sorted(os.listdir(codex_folder.folder)) == ["config.toml", "hooks.json"]
     house.ok("uninstall", "--all", "--yes")
-    assert os.listdir(files.folder) == []
+    assert os.listdir(codex_folder.folder) == []
 
 
-def test_trust_is_a_choice_and_without_it_the_person_is_told_what_is_left_to_do(house: House, files: Files) -> None:
-    said = house.ok("install", "codex", "--yes").out
-    assert ("/hooks" in said, "--trust" in said, os.path.exists(files.config)) == (True, True, False)
-    assert checks(house)["trust"]["well"] is False
-    shown = house.ok("install", "codex", "--trust", "--yes").out
-    assert "trusts these hooks in" in shown and "trusts these hooks now" in shown and "type /hooks" not in shown
-    assert len(files.trusted) == len(EVENT_TIMEOUTS)
-    assert checks(house)["trust"]["well"] is True
+def test_without_trust_the_output_names_the_next_step(house: House, codex_folder: CodexFolder) -> None:
+    output_without_trust = house.ok("install", "codex", "--yes").out
+    assert (
+        "/hooks" in output_without_trust,
+        "--trust" in output_without_trust,
+        os.path.exists(codex_folder.config),
+    ) == (True, True, False)
+    assert run_doctor(house)["trust"]["well"] is False
+    output_with_trust = house.ok("install", "codex", "--trust", "--yes").out
+    assert (
+        "trusts these hooks in" in output_with_trust
+        and "trusts these hooks now" in output_with_trust
+        and "type /hooks" not in output_with_trust
+    )
+    assert len(codex_folder.trusted_hooks) == len(EVENT_TIMEOUTS)
+    assert run_doctor(house)["trust"]["well"] is True
 
 
-def test_an_agent_may_not_trust_hooks_for_the_person(house: House, files: Files) -> None:
-    files.put()
-    refused = house.cli("install", "codex", "--trust", "--yes", env={"CODEX_THREAD_ID": "x"})
-    assert (refused.code, "for a person" in refused.err, files.both) == (1, True, (HOOKS, CONFIG))
+def test_an_agent_may_not_trust_hooks_for_the_person(house: House, codex_folder: CodexFolder) -> None:
+    codex_folder.write_files()
+    result = house.cli("install", "codex", "--trust", "--yes", env={"CODEX_THREAD_ID": "x"})
+    assert (result.code, "for a person" in result.err, codex_folder.contents) == (1, True, (HOOKS, CONFIG))
 
 
-def test_other_agents_have_no_trust_to_give(house: House) -> None:
-    refused = house.cli("install", "claude-code", "--trust", "--yes")
-    assert (refused.code, "error: Claude Code" in refused.err) == (1, True)
+def test_trust_is_refused_for_other_agents(house: House) -> None:
+    result = house.cli("install", "claude-code", "--trust", "--yes")
+    assert (result.code, "error: Claude Code" in result.err) == (1, True)
 
 
-def test_what_a_person_trusted_by_hand_is_left_alone_and_stays(house: House, files: Files) -> None:
+def test_trust_granted_by_hand_survives_uninstalling(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--trust", "--yes")
-    by_hand = read_text(files.config)
+    config_by_hand = read_text(codex_folder.config)
     house.ok("uninstall", "codex", "--yes")
-    with open(files.config, "w") as file:
-        file.write(by_hand)
+    with open(codex_folder.config, "w") as file:
+        file.write(config_by_hand)
     house.ok("install", "codex", "--trust", "--yes")
     house.ok("uninstall", "codex", "--yes")
-    assert read_text(files.config) == by_hand
+    assert read_text(codex_folder.config) == config_by_hand
 
 
-def test_a_hook_that_changed_since_is_named_and_trusted_anew(house: House, files: Files) -> None:
+def test_a_changed_hook_is_reported_and_trusted_again(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--trust", "--yes")
-    with open(files.hooks) as file:
+    with open(codex_folder.hooks) as file:
         changed = file.read().replace('"timeout": 10', '"timeout": 11')
-    with open(files.hooks, "w") as file:
+    with open(codex_folder.hooks, "w") as file:
         file.write(changed)
-    told = checks(house)["trust"]
-    assert (told["well"], told["found"]) == (False, "Codex leaves out modified since: SessionStart")
-    assert "hardwon install codex --trust" in told["fix"]
+    check = run_doctor(house)["trust"]
+    assert (check["well"], check["found"]) == (False, "Codex leaves out modified since: SessionStart")
+    assert "hardwon install codex --trust" in check["fix"]
     house.ok("install", "codex", "--trust", "--yes")
-    assert (files.left_out, len(files.trusted)) == ({}, len(EVENT_TIMEOUTS))
+    assert (codex_folder.distrusted_hooks, len(codex_folder.trusted_hooks)) == ({}, len(EVENT_TIMEOUTS))
 
 
-def test_hooks_beside_somebody_elses_are_trusted_at_their_own_place(house: House, files: Files) -> None:
-    files.put()
+def test_hooks_beside_others_are_trusted_under_their_own_index(house: House, codex_folder: CodexFolder) -> None:
+    codex_folder.write_files()
     house.ok("install", "codex", "--trust", "--yes")
-    assert f"{files.hooks}:pre_tool_use:1:0" in files.trusted
-    assert f"{files.hooks}:pre_tool_use:0:0" not in files.trusted
-    assert files.left_out == {}
+    assert f"{codex_folder.hooks}:pre_tool_use:1:0" in codex_folder.trusted_hooks
+    assert f"{codex_folder.hooks}:pre_tool_use:0:0" not in codex_folder.trusted_hooks
+    assert codex_folder.distrusted_hooks == {}
 
 
 @pytest.mark.parametrize("switch", ["hooks", "codex_hooks"])
-def test_what_else_keeps_codex_from_running_a_hook_is_told(house: House, files: Files, switch: str) -> None:
+def test_doctor_names_what_keeps_codex_from_running_a_hook(
+    house: House, codex_folder: CodexFolder, switch: str
+) -> None:
     house.ok("install", "codex", "--trust", "--yes")
-    with open(files.config, "a") as file:
+    with open(codex_folder.config, "a") as file:
         file.write("enabled = false\n")
-    assert files.left_out == {"switched off": ["SessionEnd"]}
-    with open(files.config, "a") as file:
+    assert codex_folder.distrusted_hooks == {"switched off": ["SessionEnd"]}
+    with open(codex_folder.config, "a") as file:
         file.write(f"\n[features]\n{switch} = false\n")
-    told = checks(house)["trust"]
-    assert (told["well"], "switched off in" in told["found"], "[features]" in told["fix"]) == (False, True, True)
+    check = run_doctor(house)["trust"]
+    assert (check["well"], "switched off in" in check["found"], "[features]" in check["fix"]) == (False, True, True)
 
 
 @pytest.mark.parametrize("option", ["--mcp", "--trust"])
-@pytest.mark.parametrize("broken", ["model = ", "mcp_servers = 1\nhooks = 1\n"])
-def test_a_config_that_cannot_take_it_is_refused_and_left_alone(
-    house: House, files: Files, option: str, broken: str
+@pytest.mark.parametrize("broken_config", ["model = ", "mcp_servers = 1\nhooks = 1\n"])
+def test_a_config_that_cannot_be_edited_is_refused_unchanged(
+    house: House, codex_folder: CodexFolder, option: str, broken_config: str
 ) -> None:
-    files.put(config=broken)
-    refused = house.cli("install", "codex", option, "--yes")
-    assert (refused.code, files.both) == (1, (HOOKS, broken))
-    assert files.config in refused.err and f"fix: repair it, then: hardwon install codex {option}" in refused.err
+    codex_folder.write_files(config=broken_config)
+    result = house.cli("install", "codex", option, "--yes")
+    assert (result.code, codex_folder.contents) == (1, (HOOKS, broken_config))
+    assert codex_folder.config in result.err and f"fix: repair it, then: hardwon install codex {option}" in result.err
 
 
-def test_the_server_is_registered_with_the_home_that_is_meant(house: House, files: Files) -> None:
-    files.put()
+def test_the_mcp_server_is_registered_with_its_home(house: House, codex_folder: CodexFolder) -> None:
+    codex_folder.write_files()
     elsewhere = os.path.join(house.home, "elsewhere")
     house.ok("install", "codex", "--mcp", "--yes", env={"HARDWON_HOME": elsewhere})
-    words = install.SETTINGS.find_mcp_command(read_text(files.config))
-    assert words[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and words[-2:] == ["hardwon", "mcp"]
+    mcp_command = install.SETTINGS.find_mcp_command(read_text(codex_folder.config))
+    assert mcp_command[:2] == ["env", f"HARDWON_HOME={elsewhere}"] and mcp_command[-2:] == ["hardwon", "mcp"]
     house.ok("install", "codex", "--mcp", "--yes")
-    assert read_text(files.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
-    assert install.SETTINGS.find_mcp_command(read_text(files.config))[-3:] == ["-m", "hardwon", "mcp"]
+    assert read_text(codex_folder.config).count("\n[mcp_servers.hardwon]\ncommand") == 1
+    assert install.SETTINGS.find_mcp_command(read_text(codex_folder.config))[-3:] == ["-m", "hardwon", "mcp"]
 
 
-def test_codexs_own_folder_is_named_as_codex_names_it(house: House, files: Files, own_home: str) -> None:
+def test_a_linked_codex_home_is_resolved(house: House, codex_folder: CodexFolder, own_home: str) -> None:
     link = os.path.join(own_home, "link")
-    os.symlink(files.folder, link)
+    os.symlink(codex_folder.folder, link)
     house.ok("install", "codex", "--trust", "--yes", env={"CODEX_HOME": link})
-    assert files.left_out == {}
+    assert codex_folder.distrusted_hooks == {}
 
 
-def test_hooks_of_one_project_are_refused_with_a_sentence(house: House, files: Files) -> None:
-    refused = house.cli("install", "codex", "--project", "--yes")
-    assert (refused.code, "committed" in refused.err, os.listdir(files.folder)) == (1, True, [])
+def test_installing_for_one_project_is_refused(house: House, codex_folder: CodexFolder) -> None:
+    result = house.cli("install", "codex", "--project", "--yes")
+    assert (result.code, "committed" in result.err, os.listdir(codex_folder.folder)) == (1, True, [])
 
 
-def test_a_codex_that_is_too_old_is_named(house: House, files: Files, own_home: str) -> None:
+def test_a_codex_that_is_too_old_is_named(house: House, codex_folder: CodexFolder, own_home: str) -> None:
     program = os.path.join(own_home, "bin", "codex")
     os.makedirs(os.path.dirname(program))
-    for version, well in (("0.125.0", False), ("0.130.0", True)):
+    for version, is_well in (("0.125.0", False), ("0.130.0", True)):
         with open(program, "w") as file:
             file.write(f"#!/bin/sh\necho codex-cli {version}\n")
         os.chmod(program, 0o755)
-        told = checks(house, PATH=f"{os.path.dirname(program)}:/usr/bin:/bin")["codex"]
-        assert (told["well"], version in told["found"], "0.130.0" in told["fix"]) == (well, True, not well)
+        check = run_doctor(house, PATH=f"{os.path.dirname(program)}:/usr/bin:/bin")["codex"]
+        assert (check["well"], version in check["found"], "0.130.0" in check["fix"]) == (is_well, True, not is_well)
 
 
-def test_the_installed_hooks_hold_a_call_and_block_a_file_of_a_patch(house: House, files: Files) -> None:
+def test_the_installed_hooks_hold_a_call_and_block_a_file_of_a_patch(house: House, codex_folder: CodexFolder) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
-    of_a_file = {"toolNames": ["Edit", "Write"], "pathPatterns": ["**/secret.py"]}
-    house.add(lesson(triggers=of_a_file, delivery="block"))
+    path_triggers = {"toolNames": ["Edit", "Write"], "pathPatterns": ["**/secret.py"]}
+    house.add(lesson(triggers=path_triggers, delivery="block"))
     house.stay_cold()
     patch = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: src/secret.py\n@@\n+y\n*** End Patch"
-    for tool, command, why in (("Bash", "git stash", "Held once"), ("apply_patch", patch, "Blocked by hardwon")):
+    for tool, command, reason in (("Bash", "git stash", "Held once"), ("apply_patch", patch, "Blocked by hardwon")):
         wire: dict[str, Any] = {
             "session_id": "s",
             "cwd": "/home/dev/project",
@@ -266,31 +280,29 @@ def test_the_installed_hooks_hold_a_call_and_block_a_file_of_a_patch(house: Hous
             "tool_name": tool,
         }
         wire |= {"tool_input": {"command": command}, "tool_use_id": "call_1", "transcript_path": None}
-        said = json.loads(house.hook("PreToolUse", json.dumps(wire).encode(), host="codex"))
-        assert why in said["hookSpecificOutput"]["permissionDecisionReason"]
+        answer = json.loads(house.hook("PreToolUse", json.dumps(wire).encode(), host="codex"))
+        assert reason in answer["hookSpecificOutput"]["permissionDecisionReason"]
 
 
-def test_an_install_that_ends_halfway_can_be_taken_back_to_the_letter(house: House, files: Files) -> None:
-    os.symlink("/proc/nowhere/config.toml", files.config)
+def test_an_interrupted_install_can_be_undone_exactly(house: House, codex_folder: CodexFolder) -> None:
+    os.symlink("/proc/nowhere/config.toml", codex_folder.config)
     assert house.cli("install", "codex", "--mcp", "--yes").code == 1
-    assert os.path.exists(files.hooks)
-    os.unlink(files.config)
+    assert os.path.exists(codex_folder.hooks)
+    os.unlink(codex_folder.config)
     house.ok("uninstall", "codex", "--yes")
-    assert os.listdir(files.folder) == []
+    assert os.listdir(codex_folder.folder) == []
 
 
-def test_hooks_of_others_behind_ours_keep_their_place_and_the_person_hears_when_they_lose_it(
-    house: House, files: Files
-) -> None:
+def test_other_hooks_after_ours_keep_their_index_or_are_reported(house: House, codex_folder: CodexFolder) -> None:
     house.ok("install", "codex", "--yes")
-    document = json.loads(read_text(files.hooks))
+    document = json.loads(read_text(codex_folder.hooks))
     document["hooks"]["PreToolUse"].append({"hooks": [{"type": "command", "command": "/usr/bin/other"}]})
-    files.put(json.dumps(document))
+    codex_folder.write_files(json.dumps(document))
     assert "already installed" in house.ok("install", "codex", "--yes").out
-    assert read_text(files.hooks) == json.dumps(document)
-    files.put(read_text(files.hooks).replace('"timeout": 10', '"timeout": 11'))
-    moved = "Codex asks you to trust other hooks in PreToolUse again"
-    assert moved in house.ok("install", "codex", "--yes").out
-    assert moved not in house.ok("uninstall", "codex", "--yes").out
-    files.put(json.dumps(document))
-    assert moved in house.ok("uninstall", "codex", "--yes").out
+    assert read_text(codex_folder.hooks) == json.dumps(document)
+    codex_folder.write_files(read_text(codex_folder.hooks).replace('"timeout": 10', '"timeout": 11'))
+    moved_message = "Codex asks you to trust other hooks in PreToolUse again"
+    assert moved_message in house.ok("install", "codex", "--yes").out
+    assert moved_message not in house.ok("uninstall", "codex", "--yes").out
+    codex_folder.write_files(json.dumps(document))
+    assert moved_message in house.ok("uninstall", "codex", "--yes").out

@@ -1,4 +1,4 @@
-"""What every agent has to do, by a row for each in a table: a new agent fills in its row and records its payloads."""
+"""Checks that every agent passes; a new agent adds its row to TABLE and its recorded payloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN_PAYLOADS = "hardwon's plugin"  # what the agent sends is what our plugin han
 
 @dataclass(frozen=True)
 class Row:
-    """An agent's recorded payloads of the same few moments; empty where it reports none."""
+    """The names of an agent's recorded payloads; empty where it reports none."""
 
     folder: str
     shell: str  # `echo hi` and more
@@ -140,23 +140,23 @@ def test_a_prompt_is_what_the_person_typed(agent: str) -> None:
 @EVERY_AGENT
 def test_a_denial_stops_a_call_before_it_and_nothing_after_it(agent: str) -> None:
     module = load_agent(agent)
-    before, after = (Event(agent, kind, "s1", "/", tool="Bash") for kind in ("PreToolUse", "PostToolUse"))
-    denial = module.render_reply(before, HookReply(deny="stop here")).decode()
+    call_event, result_event = (Event(agent, kind, "s1", "/", tool="Bash") for kind in ("PreToolUse", "PostToolUse"))
+    denial = module.render_reply(call_event, HookReply(deny="stop here")).decode()
     assert f'{TABLE[agent].denial_field}:"stop here"' in denial
     if TABLE[agent].folder != OWN_PAYLOADS:
-        assert json.loads(module.render_reply(after, HookReply(deny="stop here"))) == {}
+        assert json.loads(module.render_reply(result_event, HookReply(deny="stop here"))) == {}
 
 
 @EVERY_AGENT
 def test_uninstalling_restores_every_byte(agent: str) -> None:
     settings = load_settings(agent)
     build_command = build_hook_command(agent, "/home/dev/.hardwon")
-    for before in {settings.empty_settings, TABLE[agent].others}:
+    for original_text in {settings.empty_settings, TABLE[agent].others}:
         installed: dict[str, list[str]] = {}
         for file in settings.files:
-            text, created_paths = file.add_hooks(before, build_command)
+            text, created_paths = file.add_hooks(original_text, build_command)
             installed |= settings.find_hooks(text)
-            assert settings.remove_hooks(text, created_paths) == before
+            assert settings.remove_hooks(text, created_paths) == original_text
         assert len(installed) == len(load_agent(agent).EVENT_TIMEOUTS)
 
 
@@ -177,6 +177,6 @@ def test_a_hook_whose_program_is_gone_stops_nothing(agent: str) -> None:
 
 
 @EVERY_AGENT
-def test_what_doctor_sends_is_read_as_a_call(agent: str) -> None:
+def test_the_probe_of_doctor_is_read_as_a_call(agent: str) -> None:
     event = read_event(agent, "PreToolUse", json.dumps(load_settings(agent).probe_payload).encode())
     assert event and (event.tool, event.command, event.session) == ("Bash", "true", "hardwon-doctor")

@@ -1,4 +1,4 @@
-"""Copilot CLI's and VS Code's payloads become events in the words all agents share; a reply serves both."""
+"""Copilot CLI's and VS Code's payloads become events, and a reply has the form of both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_payload(folder: str, name: str, **changes: Any) -> bytes:
     return json.dumps({**wire, **changes}).encode()
 
 
-def parse(folder: str, name: str) -> Event | None:
+def parse_recorded(folder: str, name: str) -> Event | None:
     return parse_payload(name.split("-")[0], read_payload(folder, name))
 
 
@@ -58,20 +58,20 @@ CALLS = [
 
 @pytest.mark.parametrize(("folder", "name", "expected"), CALLS)
 def test_a_payload_becomes_an_event(folder: str, name: str, expected: dict[str, Any]) -> None:
-    event = parse(folder, name)
+    event = parse_recorded(folder, name)
     assert event and event.host == "copilot" and event.cwd == "/home/dev/project"
     assert {field: getattr(event, field) for field in expected} == expected
 
 
-def test_a_subagents_prompt_and_end_are_nobodys_words() -> None:
-    assert parse(CLI, "UserPromptSubmit-2") is None  # the sub-agent's
-    assert parse(CLI, "Stop") is None
-    main_stop = parse(CLI, "Stop-2")
+def test_a_subagents_prompt_and_end_give_no_event() -> None:
+    assert parse_recorded(CLI, "UserPromptSubmit-2") is None  # the sub-agent's
+    assert parse_recorded(CLI, "Stop") is None
+    main_stop = parse_recorded(CLI, "Stop-2")
     assert main_stop and main_stop.kind == "Stop" and not main_stop.agent
 
 
 @pytest.mark.parametrize("name", ["preToolUse-bash", "userPromptSubmitted", "PermissionRequest-bash"])
-def test_hooks_in_camel_case_are_somebody_elses(name: str) -> None:
+def test_payloads_in_camel_case_are_ignored(name: str) -> None:
     assert parse_payload("PreToolUse", read_payload(CLI, name)) is None
 
 
@@ -91,17 +91,17 @@ FAILING = "ls /nonexistent-dir; exit 3"
 
 
 def test_a_calls_id_comes_from_the_transcript(own_home: str) -> None:
-    ended = {"type": "tool.execution_complete", "data": {"toolCallId": "call_1", "success": True}}
-    write_transcript(own_home, start_call("call_1", FAILING), ended, start_call("call_2", FAILING))
-    event = parse(CLI, "PostToolUse-Bash-fail")
+    end_line = {"type": "tool.execution_complete", "data": {"toolCallId": "call_1", "success": True}}
+    write_transcript(own_home, start_call("call_1", FAILING), end_line, start_call("call_2", FAILING))
+    event = parse_recorded(CLI, "PostToolUse-Bash-fail")
     assert event and event.tool_use_id == "call_2" and event.transcript.endswith("events.jsonl")
 
 
 def test_a_result_without_an_id_is_left_to_the_transcript(own_home: str) -> None:
     write_transcript(own_home, start_call("call_1", "another command"))
-    assert parse(CLI, "PostToolUse-Bash-fail") is None
-    before = parse(CLI, "PreToolUse-Bash-fail")
-    assert before and before.command == FAILING  # it is judged all the same
+    assert parse_recorded(CLI, "PostToolUse-Bash-fail") is None
+    call_event = parse_recorded(CLI, "PreToolUse-Bash-fail")
+    assert call_event and call_event.command == FAILING  # it is judged all the same
 
 
 def test_a_denial_has_the_form_of_both_programs() -> None:
@@ -126,19 +126,19 @@ def test_the_installed_command_succeeds_when_hardwon_is_gone(tmp_path: Any) -> N
     text, _ = load_settings("copilot").add_hooks(load_settings("copilot").empty_settings, build_missing_command)
     for commands in load_settings("copilot").find_hooks(text).values():
         for command in (commands[0], commands[0].replace("python", "no-such-python")):
-            done = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True)
-            assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+            process = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True)
+            assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")
 
 
 def test_uninstalling_restores_the_file_and_keeps_the_hooks_of_others() -> None:
     others = '{\n  "version": 1,\n  "hooks": {\n    "PreToolUse": [{"type": "command", "command": "lint"}]\n  }\n}\n'
-    for before in (load_settings("copilot").empty_settings, others):
+    for original_text in (load_settings("copilot").empty_settings, others):
         text, created_paths = load_settings("copilot").add_hooks(
-            before, build_hook_command("copilot", "/home/dev/.hardwon")
+            original_text, build_hook_command("copilot", "/home/dev/.hardwon")
         )
         assert len(load_settings("copilot").find_hooks(text)) == 9
         assert all("matcher" not in line for line in text.splitlines())  # VS Code ignores matchers
-        assert load_settings("copilot").remove_hooks(text, created_paths) == before
+        assert load_settings("copilot").remove_hooks(text, created_paths) == original_text
 
 
 def test_a_transcript_of_the_cli_has_exit_codes_and_no_subagents_prompts() -> None:
@@ -150,7 +150,7 @@ def test_a_transcript_of_the_cli_has_exit_codes_and_no_subagents_prompts() -> No
     assert {step.cwd for step in steps} == {"/home/dev/project"}
 
 
-def test_of_vscode_only_failures_are_taken() -> None:
+def test_only_failures_are_taken_from_a_transcript_of_vscode() -> None:
     steps = read_steps(Reader(), read_lines(find_recording("copilot", "vscode.jsonl")))
     results = [step for step in steps if step.kind == "result"]
     assert len(results) == 1 and results[0].failed and results[0].tool == "Read"

@@ -1,4 +1,4 @@
-"""Gemini CLI's payloads become events in the words all hosts share, and replies take the form it honours."""
+"""Gemini CLI's payloads become events, and replies have the form it honours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS, distort_json, read_steps
 
 RECORDED = os.path.join(TESTS, "payloads", "gemini", "0.61.0")
-BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "gemini")
+NEWER_PAYLOADS = os.path.join(TESTS, "..", "..", "shared", "payloads", "gemini")
 
 NOTES, MISSING = {"file_path": "notes.txt"}, {"file_path": "missing.txt"}
 CHANGE = {**NOTES, "instruction": "patch it", "old_string": "hello from notes", "new_string": "hello patched"}
@@ -62,7 +62,7 @@ RESPONSES = {
     "write_file": "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
 }
 
-# What each payload says; None if it is of no interest.
+# The fields of each payload's event; None if there is no event.
 EXPECTED: dict[str, dict[str, Any] | None] = {
     "AfterAgent": {"kind": "Stop", "message": "Let me look.\nAll done."},
     "AfterModel": None,
@@ -114,40 +114,40 @@ EXPECTED: dict[str, dict[str, Any] | None] = {
 }
 
 
-def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
+def load_payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
     with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+        wire: dict[str, Any] = json.load(file)
+    return wire
 
 
-def event(wire: object) -> Event | None:
+def parse_event(wire: object) -> Event | None:
     return parse_payload("", json.dumps(wire).encode())
 
 
-def happened(name: str, **more: object) -> Event:
-    found = event({**payload(name), **more})
-    assert found is not None
-    return found
+def parse_recorded(name: str, **fields: object) -> Event:
+    event = parse_event({**load_payload(name), **fields})
+    assert event is not None
+    return event
 
 
-def told(found: Event | None) -> dict[str, Any] | None:
-    """What an event says, without what every payload has."""
-    left_out = {"host", "session", "cwd", "transcript"}
+def describe_event(event: Event | None) -> dict[str, Any] | None:
+    """Return the fields of an event, without those that every payload has."""
+    excluded = {"host", "session", "cwd", "transcript"}
     return (
-        None if found is None else {key: value for key, value in vars(found).items() if value and key not in left_out}
+        None if event is None else {key: value for key, value in vars(event).items() if value and key not in excluded}
     )
 
 
-def ended(text: object, **more: object) -> Event:
-    return happened("AfterTool-run_shell_command", tool_response={"llmContent": text, **more})
+def parse_result(text: object, **fields: object) -> Event:
+    return parse_recorded("AfterTool-run_shell_command", tool_response={"llmContent": text, **fields})
 
 
-def test_what_the_real_program_sent_is_told_in_the_words_all_hosts_share() -> None:
-    assert {name: told(event(payload(name))) for name in EXPECTED} == EXPECTED
-    start = happened("SessionStart-startup")
+def test_recorded_payloads_become_the_expected_events() -> None:
+    assert {name: describe_event(parse_event(load_payload(name))) for name in EXPECTED} == EXPECTED
+    start = parse_recorded("SessionStart-startup")
     assert (start.host, start.session, start.cwd) == (
         "gemini",
-        payload("SessionStart-startup")["session_id"],
+        load_payload("SessionStart-startup")["session_id"],
         "/home/dev/project",
     )
 
@@ -156,27 +156,27 @@ def test_every_payload_that_was_recorded_is_in_the_table() -> None:
     assert {name.removesuffix(".json") for name in os.listdir(RECORDED)} == set(EXPECTED)
 
 
-def test_what_was_recorded_since_is_read_too() -> None:
-    if not os.path.isdir(BESIDE):
+def test_newer_recorded_payloads_are_parsed_too() -> None:
+    if not os.path.isdir(NEWER_PAYLOADS):
         pytest.skip("the recorded payloads are not beside this checkout (../shared/payloads)")
-    for folder, _, names in os.walk(BESIDE):
+    for folder, _, names in os.walk(NEWER_PAYLOADS):
         for name in (name.removesuffix(".json") for name in names):
-            found = told(event(payload(name, folder)))
-            assert found == EXPECTED.get(name, found), (folder, name)
+            fields = describe_event(parse_event(load_payload(name, folder)))
+            assert fields == EXPECTED.get(name, fields), (folder, name)
 
 
-def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
-    chance, read_well = Random(7), 0
-    for wire in map(payload, EXPECTED):
+def test_a_distorted_payload_is_an_event_or_none_or_malformed() -> None:
+    generator, event_count = Random(7), 0
+    for wire in map(load_payload, EXPECTED):
         for share in (0.03, 0.1, 0.3):
             try:
-                read_well += parse_payload("PreToolUse", distort_json(wire, chance, share)) is not None
+                event_count += parse_payload("PreToolUse", distort_json(wire, generator, share)) is not None
             except ValueError:
                 pass
-    assert read_well > 50
-    for broken in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
+    assert event_count > 50
+    for invalid_payload in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
         with pytest.raises(ValueError):
-            parse_payload("PreToolUse", broken)
+            parse_payload("PreToolUse", invalid_payload)
 
 
 @pytest.mark.parametrize(
@@ -213,38 +213,41 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
         ([{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}], "", False),
     ],
 )
-def test_a_failure_is_told_by_the_frame_and_not_by_what_a_command_wrote(
+def test_a_failure_is_recognised_from_the_frame_and_not_from_the_output(
     text: object, response: str | None, failed: bool
 ) -> None:
-    found = ended(text)
-    assert (found.response, found.failed) == (text if response is None else response, failed)
-    assert found.kind == ("PostToolUseFailure" if failed else "PostToolUse")
+    event = parse_result(text)
+    assert (event.response, event.failed) == (text if response is None else response, failed)
+    assert event.kind == ("PostToolUseFailure" if failed else "PostToolUse")
 
 
 def test_a_command_that_the_person_stopped_was_interrupted() -> None:
-    found = ended(
+    event = parse_result(
         "Command was cancelled by user before it could complete. There was no output before it was cancelled."
     )
-    assert (found.kind, found.interrupted) == ("PostToolUseFailure", True)
+    assert (event.kind, event.interrupted) == ("PostToolUseFailure", True)
 
 
-def test_a_server_with_an_underscore_in_its_name_is_known_by_its_context() -> None:
+def test_the_context_names_a_server_with_an_underscore() -> None:
     context = {"server_name": "my_notes", "tool_name": "find_all"}
-    named = happened("BeforeTool-read_file", tool_name="mcp_my_notes_find_all", mcp_context=context)
-    assert named.tool == "mcp__my_notes__find_all"
-    assert happened("BeforeTool-read_file", tool_name="mcp_notes_find_all").tool == "mcp__notes__find_all"
+    event = parse_recorded("BeforeTool-read_file", tool_name="mcp_my_notes_find_all", mcp_context=context)
+    assert event.tool == "mcp__my_notes__find_all"
+    assert parse_recorded("BeforeTool-read_file", tool_name="mcp_notes_find_all").tool == "mcp__notes__find_all"
 
 
 def test_arguments_have_the_names_that_all_hosts_share() -> None:
-    sent: dict[str, dict[str, Any]] = {
+    sent_inputs: dict[str, dict[str, Any]] = {
         "read_file": {"absolute_path": "/a.py", "start_line": 3},
         "grep_search": {"pattern": "x", "dir_path": "src", "include_pattern": "*.py"},
         "replace": {"file_path": "a.py", "old_string": "x", "new_string": "y", "allow_multiple": True},
         "write_todos": {"todos": [{"description": "mend it", "status": "pending"}]},
         "activate_skill": {"name": "review"},
     }
-    found = {name: happened("BeforeTool-glob", tool_name=name, tool_input=given).input for name, given in sent.items()}
-    assert found == {
+    parsed_inputs = {
+        name: parse_recorded("BeforeTool-glob", tool_name=name, tool_input=tool_input).input
+        for name, tool_input in sent_inputs.items()
+    }
+    assert parsed_inputs == {
         "read_file": {"file_path": "/a.py", "offset": 3},
         "grep_search": {"pattern": "x", "path": "src", "glob": "*.py"},
         "replace": {"file_path": "a.py", "old_string": "x", "new_string": "y", "replace_all": True},
@@ -253,9 +256,9 @@ def test_arguments_have_the_names_that_all_hosts_share() -> None:
     }
 
 
-def test_a_command_happens_in_the_folder_that_it_names() -> None:
-    found = happened("BeforeTool-run_shell_command", tool_input={"command": "ls", "dir_path": "src/../lib"})
-    assert (found.cwd, found.path) == ("/home/dev/project/lib", "")
+def test_a_command_runs_in_the_folder_that_it_names() -> None:
+    event = parse_recorded("BeforeTool-run_shell_command", tool_input={"command": "ls", "dir_path": "src/../lib"})
+    assert (event.cwd, event.path) == ("/home/dev/project/lib", "")
 
 
 OPENING = "<hook_context>&lt;hardwon-context&gt;\na lesson\n&lt;/hardwon-context&gt;</hook_context>\n\n"
@@ -273,36 +276,38 @@ FILE = "\n--- Content from referenced files ---\nContent from @a.md:\n{}\n--- En
         (f"{fence_text('a lesson')}\n\ngo on", "go on"),
     ],
 )
-def test_of_a_prompt_only_what_the_person_wrote_is_theirs(sent: str, prompt: str) -> None:
-    assert happened("BeforeAgent", prompt=sent).prompt == prompt
+def test_text_added_to_a_prompt_is_removed(sent: str, prompt: str) -> None:
+    assert parse_recorded("BeforeAgent", prompt=sent).prompt == prompt
     line = json.dumps({"id": "m", "timestamp": "t", "type": "user", "content": [{"text": sent}]}).encode()
     assert [step.text for step in read_steps(Reader(), [line])] == [prompt]
 
 
-def test_a_lesson_the_model_reports_has_its_brackets_back() -> None:
-    said = "#lesson\nsolution: make 2&gt;&1\n#/lesson"
-    line = json.dumps({"id": "m", "timestamp": "t", "type": "gemini", "content": said}).encode()
+def test_escaped_brackets_are_restored_in_a_reported_lesson() -> None:
+    escaped_lesson = "#lesson\nsolution: make 2&gt;&1\n#/lesson"
+    line = json.dumps({"id": "m", "timestamp": "t", "type": "gemini", "content": escaped_lesson}).encode()
     assert [step.text for step in read_steps(Reader(), [line])] == ["#lesson\nsolution: make 2>&1\n#/lesson"]
-    assert happened("AfterAgent", prompt_response=said).message == "#lesson\nsolution: make 2>&1\n#/lesson"
-    assert happened("AfterAgent", prompt_response="write &lt;b&gt;").message == "write &lt;b&gt;"
+    assert (
+        parse_recorded("AfterAgent", prompt_response=escaped_lesson).message == "#lesson\nsolution: make 2>&1\n#/lesson"
+    )
+    assert parse_recorded("AfterAgent", prompt_response="write &lt;b&gt;").message == "write &lt;b&gt;"
 
 
-def test_an_answer_without_words_has_none() -> None:
-    assert happened("AfterAgent", prompt_response="[no response text]").message == ""
+def test_an_answer_without_text_has_no_message() -> None:
+    assert parse_recorded("AfterAgent", prompt_response="[no response text]").message == ""
 
 
-# Whose words a prompt is
+# Who wrote a prompt
 
 ACCEPT = "hardwon accept 3"
 
 
-def typed_in(own_home: str, *typed: str) -> str:
-    """The transcript of a session in which this was typed, as the program's log has it."""
+def write_log(own_home: str, *typed: str) -> str:
+    """Write the log of a session in which this was typed, and return the path of its transcript."""
     folder = os.path.join(own_home, ".gemini", "tmp", "project")
     os.makedirs(os.path.join(folder, "chats"), exist_ok=True)
     log = [{"sessionId": "s1", "messageId": 0, "type": "user", "message": text, "timestamp": "t"} for text in typed]
     other = {"sessionId": "s2", "messageId": 0, "type": "user", "message": "/other", "timestamp": "t"}
-    written(folder, "logs.json", json.dumps([*log, other], indent=2), 1)
+    write_file(folder, "logs.json", json.dumps([*log, other], indent=2), 1)
     return os.path.join(folder, "chats", "session-1.jsonl")
 
 
@@ -316,9 +321,9 @@ def typed_in(own_home: str, *typed: str) -> str:
         ((), ""),
     ],
 )
-def test_a_command_that_was_typed_is_known_by_the_log(own_home: str, typed: tuple[str, ...], source: str) -> None:
-    transcript = typed_in(own_home, *typed)
-    assert happened("BeforeAgent", session_id="s1", transcript_path=transcript, prompt=ACCEPT).source == source
+def test_a_typed_command_is_recognised_from_the_log(own_home: str, typed: tuple[str, ...], source: str) -> None:
+    transcript = write_log(own_home, *typed)
+    assert parse_recorded("BeforeAgent", session_id="s1", transcript_path=transcript, prompt=ACCEPT).source == source
 
 
 @pytest.mark.parametrize(
@@ -334,130 +339,144 @@ def test_a_command_that_was_typed_is_known_by_the_log(own_home: str, typed: tupl
         ("project/.gemini/commands/build.md", f'prompt = "{ACCEPT}"', ""),
     ],
 )
-def test_without_a_log_a_commands_text_is_known_by_its_file(own_home: str, file: str, text: str, source: str) -> None:
-    transcript = typed_in(own_home)
+def test_without_a_log_a_command_is_recognised_from_its_file(own_home: str, file: str, text: str, source: str) -> None:
+    transcript = write_log(own_home)
     path = os.path.join(own_home, file)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    written(os.path.dirname(path), os.path.basename(path), text, 1)
+    write_file(os.path.dirname(path), os.path.basename(path), text, 1)
     wire = {"session_id": "s1", "transcript_path": transcript, "cwd": os.path.join(own_home, "project")}
-    assert happened("BeforeAgent", **wire, prompt=ACCEPT).source == source
+    assert parse_recorded("BeforeAgent", **wire, prompt=ACCEPT).source == source
 
 
 @pytest.mark.parametrize("transcript", ["", "/", "a\0b", "\ud800/x/y", None, 7])
 def test_a_prompt_without_a_transcript_is_read_all_the_same(transcript: object) -> None:
-    found = happened("BeforeAgent", transcript_path=transcript, prompt=ACCEPT)
-    assert (found.prompt, found.source) == (ACCEPT, "")
+    event = parse_recorded("BeforeAgent", transcript_path=transcript, prompt=ACCEPT)
+    assert (event.prompt, event.source) == (ACCEPT, "")
 
 
 # A call's id
 
 
-def message(id: str, **more: object) -> str:
+def build_message_line(message_id: str, **fields: object) -> str:
     return (
-        json.dumps({"id": id, "timestamp": "t", "type": "gemini", "content": "", **more}, separators=(",", ":")) + "\n"
+        json.dumps(
+            {"id": message_id, "timestamp": "t", "type": "gemini", "content": "", **fields}, separators=(",", ":")
+        )
+        + "\n"
     )
 
 
 @pytest.fixture
-def chats(own_home: str) -> str:
-    """The folder of a chat whose model has asked for something."""
+def chat_folder(own_home: str) -> str:
+    """Create the folder of a chat whose model asked for a call."""
     folder = os.path.join(own_home, "chats")
     os.makedirs(os.path.join(folder, "s1"))
-    written(
-        folder, "session-1.jsonl", message("m0", toolCalls=[]) + message("m1") + '{"$set":{"lastUpdated":"t"}}\n', 1
+    write_file(
+        folder,
+        "session-1.jsonl",
+        build_message_line("m0", toolCalls=[]) + build_message_line("m1") + '{"$set":{"lastUpdated":"t"}}\n',
+        1,
     )
     return folder
 
 
-def written(folder: str, name: str, text: str, at: int) -> None:
+def write_file(folder: str, name: str, text: str, at: int) -> None:
     with open(os.path.join(folder, name), "w") as file:
         file.write(text)
     os.utime(os.path.join(folder, name), (at, at))
 
 
-def in_chat(chats: str, name: str, **more: object) -> Event:
-    return happened(name, session_id="s1", transcript_path=os.path.join(chats, "session-1.jsonl"), **more)
+def parse_in_chat(chat_folder: str, name: str, **fields: object) -> Event:
+    return parse_recorded(name, session_id="s1", transcript_path=os.path.join(chat_folder, "session-1.jsonl"), **fields)
 
 
-def test_a_call_has_the_same_id_before_it_after_it_and_in_the_transcript(chats: str) -> None:
-    before, after = in_chat(chats, "BeforeTool-run_shell_command"), in_chat(chats, "AfterTool-run_shell_command")
+def test_a_call_has_the_same_id_before_it_after_it_and_in_the_transcript(chat_folder: str) -> None:
+    call_event, result_event = (
+        parse_in_chat(chat_folder, "BeforeTool-run_shell_command"),
+        parse_in_chat(chat_folder, "AfterTool-run_shell_command"),
+    )
     call = {"id": "c", "name": "run_shell_command", "args": ECHO, "status": "success", "result": []}
-    steps = read_steps(Reader(), [message("m1", toolCalls=[call, {**call, "id": "d"}]).encode()])
-    assert before.tool_use_id.startswith("m1:") and after.tool_use_id == before.tool_use_id
-    first, again = before.tool_use_id, f"{before.tool_use_id}:2"
+    steps = read_steps(Reader(), [build_message_line("m1", toolCalls=[call, {**call, "id": "d"}]).encode()])
+    assert call_event.tool_use_id.startswith("m1:") and result_event.tool_use_id == call_event.tool_use_id
+    first, again = call_event.tool_use_id, f"{call_event.tool_use_id}:2"
     assert [step.call for step in steps] == [first, first, again, again]
 
 
-def test_another_call_or_another_message_has_another_id(chats: str) -> None:
-    before = in_chat(chats, "BeforeTool-run_shell_command").tool_use_id
-    assert in_chat(chats, "BeforeTool-read_file").tool_use_id not in ("", before)
-    written(chats, "session-1.jsonl", message("m2"), 2)
-    assert in_chat(chats, "BeforeTool-run_shell_command").tool_use_id not in ("", before)
+def test_another_call_or_another_message_has_another_id(chat_folder: str) -> None:
+    first_id = parse_in_chat(chat_folder, "BeforeTool-run_shell_command").tool_use_id
+    assert parse_in_chat(chat_folder, "BeforeTool-read_file").tool_use_id not in ("", first_id)
+    write_file(chat_folder, "session-1.jsonl", build_message_line("m2"), 2)
+    assert parse_in_chat(chat_folder, "BeforeTool-run_shell_command").tool_use_id not in ("", first_id)
 
 
-def test_a_message_whose_calls_are_over_makes_none(chats: str) -> None:
-    written(chats, "session-1.jsonl", message("m1", toolCalls=[]), 2)
-    assert in_chat(chats, "BeforeTool-run_shell_command").tool_use_id == ""
+def test_a_message_whose_calls_ended_gives_no_call_id(chat_folder: str) -> None:
+    write_file(chat_folder, "session-1.jsonl", build_message_line("m1", toolCalls=[]), 2)
+    assert parse_in_chat(chat_folder, "BeforeTool-run_shell_command").tool_use_id == ""
 
 
 def test_a_transcript_that_is_a_pipe_is_not_waited_for(own_home: str) -> None:
     pipe = os.path.join(own_home, "pipe")
     os.mkfifo(pipe)
-    asked = json.dumps({**payload("BeforeTool-read_file"), "transcript_path": pipe})
+    payload_text = json.dumps({**load_payload("BeforeTool-read_file"), "transcript_path": pipe})
     code = "import sys; from hardwon.agents.gemini import parse_payload; print(parse_payload('', sys.stdin.buffer.read()).tool)"
-    done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, timeout=30)
-    assert done.stdout == "Read\n"
+    process = subprocess.run(
+        [sys.executable, "-c", code], input=payload_text, capture_output=True, text=True, timeout=30
+    )
+    assert process.stdout == "Read\n"
 
 
-def test_a_sub_agents_call_is_told_by_the_transcript_that_was_written_last(chats: str) -> None:
-    written(os.path.join(chats, "s1"), "helper-1.jsonl", message("n1"), 5)
-    inside, errand = in_chat(chats, "BeforeTool-run_shell_command"), in_chat(chats, "AfterTool-invoke_agent")
-    assert (inside.agent, inside.tool_use_id[:3], errand.agent, errand.tool_use_id[:3]) == (
+def test_the_latest_transcript_tells_which_agent_made_a_call(chat_folder: str) -> None:
+    write_file(os.path.join(chat_folder, "s1"), "helper-1.jsonl", build_message_line("n1"), 5)
+    subagent_event, main_event = (
+        parse_in_chat(chat_folder, "BeforeTool-run_shell_command"),
+        parse_in_chat(chat_folder, "AfterTool-invoke_agent"),
+    )
+    assert (subagent_event.agent, subagent_event.tool_use_id[:3], main_event.agent, main_event.tool_use_id[:3]) == (
         "helper-1",
         "n1:",
         "",
         "m1:",
     )
-    os.utime(os.path.join(chats, "session-1.jsonl"), (9, 9))
-    assert in_chat(chats, "BeforeTool-run_shell_command").agent == ""
+    os.utime(os.path.join(chat_folder, "session-1.jsonl"), (9, 9))
+    assert parse_in_chat(chat_folder, "BeforeTool-run_shell_command").agent == ""
 
 
 # Replies
 
 
-def replied(kind: str, **reply: Any) -> Any:
+def render_answer(kind: str, **reply: Any) -> Any:
     return json.loads(render_reply(Event("gemini", kind, "s", "/"), HookReply(**reply)))
 
 
-def test_a_reply_takes_the_form_that_is_honoured() -> None:
+def test_a_reply_has_the_form_that_gemini_honours() -> None:
     context = fence_text("a lesson")
-    assert replied("PreToolUse", deny="no", notice="said") == {
+    assert render_answer("PreToolUse", deny="no", notice="said") == {
         "decision": "deny",
         "reason": "no",
         "systemMessage": "said",
     }
-    for kind, theirs in (
+    for kind, gemini_event in (
         ("SessionStart", "SessionStart"),
         ("UserPromptSubmit", "BeforeAgent"),
         ("PostToolUse", "AfterTool"),
         ("PostToolUseFailure", "AfterTool"),
     ):
-        said = {"hookSpecificOutput": {"hookEventName": theirs, "additionalContext": context}}
-        assert replied(kind, context=context) == said
+        expected_answer = {"hookSpecificOutput": {"hookEventName": gemini_event, "additionalContext": context}}
+        assert render_answer(kind, context=context) == expected_answer
     for kind in ("PreToolUse", "Stop", "SessionEnd"):
-        assert replied(kind, context=context) == {}
+        assert render_answer(kind, context=context) == {}
 
 
 def test_the_model_is_told_where_angle_brackets_were_escaped() -> None:
-    said = replied("PostToolUse", context=fence_text("make 2>&1"))["hookSpecificOutput"]["additionalContext"]
-    assert said == fence_text("(&lt; and &gt; stand for angle brackets here.)\nmake 2>&1")
+    context = render_answer("PostToolUse", context=fence_text("make 2>&1"))["hookSpecificOutput"]["additionalContext"]
+    assert context == fence_text("(&lt; and &gt; stand for angle brackets here.)\nmake 2>&1")
 
 
 # Where it runs hooks
 
 
 @pytest.mark.parametrize(
-    ("settings", "trusted", "why"),
+    ("settings", "trusted", "reason"),
     [
         ({}, {}, "was not told to trust"),
         ({}, {"HOME": "TRUST_FOLDER"}, ""),
@@ -472,9 +491,11 @@ def test_the_model_is_told_where_angle_brackets_were_escaped() -> None:
     ],
 )
 def test_hooks_run_where_the_person_trusts_the_folder(
-    own_home: str, settings: object, trusted: dict[str, str], why: str
+    own_home: str, settings: object, trusted: dict[str, str], reason: str
 ) -> None:
     os.makedirs(os.path.join(own_home, ".gemini"))
-    written(os.path.join(own_home, ".gemini"), "trustedFolders.json", json.dumps(trusted).replace("HOME", own_home), 1)
-    found = install.find_hook_obstacle(json.dumps(settings), os.path.join(own_home, "project"))
-    assert why in found and bool(found) == bool(why)
+    write_file(
+        os.path.join(own_home, ".gemini"), "trustedFolders.json", json.dumps(trusted).replace("HOME", own_home), 1
+    )
+    obstacle = install.find_hook_obstacle(json.dumps(settings), os.path.join(own_home, "project"))
+    assert reason in obstacle and bool(obstacle) == bool(reason)

@@ -1,4 +1,4 @@
-"""Gemini CLI's chats, in lines and in one document, become the steps that were taken in them."""
+"""Gemini CLI's chats, in lines or in one document, are parsed into steps."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ from tests.support.transcript_reading import (
 HEADER = {"sessionId": "s1", "projectHash": "p", "startTime": "t", "kind": "main"}
 
 
-def steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
+def parse_steps(lines: list[bytes], reader: Reader | None = None) -> list[Step]:
     return read_steps(reader or Reader(), lines)
 
 
-def written(*wires: object) -> list[bytes]:
+def encode_lines(*wires: object) -> list[bytes]:
     return [json.dumps(wire).encode() + b"\n" for wire in wires]
 
 
-def message(id: str, kind: str, content: object = "", **more: object) -> dict[str, Any]:
-    return {"id": id, "timestamp": "2026-11-15T20:00:00Z", "type": kind, "content": content, **more}
+def build_message(message_id: str, kind: str, content: object = "", **fields: object) -> dict[str, Any]:
+    return {"id": message_id, "timestamp": "2026-11-15T20:00:00Z", "type": kind, "content": content, **fields}
 
 
-def called(name: str, args: object, status: str = "success", id: str = "c", **response: object) -> dict[str, Any]:
-    result = [{"functionResponse": {"id": id, "name": name, "response": response}}]
-    return {"id": id, "name": name, "args": args, "status": status, "result": result, "timestamp": "t"}
+def build_call(
+    name: str, args: object, status: str = "success", call_id: str = "c", **response: object
+) -> dict[str, Any]:
+    result = [{"functionResponse": {"id": call_id, "name": name, "response": response}}]
+    return {"id": call_id, "name": name, "args": args, "status": status, "result": result, "timestamp": "t"}
 
 
-def outcome(status: str = "success", name: str = "run_shell_command", **response: str) -> tuple[str, bool, str]:
-    call = called(name, {"command": "x"}, status, **response)
-    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
-    return found.text, found.failed, found.refused
+def parse_outcome(status: str = "success", name: str = "run_shell_command", **response: str) -> tuple[str, bool, str]:
+    call = build_call(name, {"command": "x"}, status, **response)
+    _, result_step = parse_steps(encode_lines(build_message("m", "gemini", toolCalls=[call])))
+    return result_step.text, result_step.failed, result_step.refused
 
 
 @pytest.mark.parametrize(
@@ -91,23 +93,25 @@ def outcome(status: str = "success", name: str = "run_shell_command", **response
         ("completed", {"output": "hi"}, ("hi", False, "")),
     ],
 )
-def test_how_a_call_ended(status: str, response: dict[str, str], expected: tuple[str, bool, str]) -> None:
-    assert outcome(status, **response) == expected
+def test_the_outcome_of_a_call_is_read_in_every_form(
+    status: str, response: dict[str, str], expected: tuple[str, bool, str]
+) -> None:
+    assert parse_outcome(status, **response) == expected
 
 
 @pytest.mark.parametrize("reason", ["not on Fridays", fence_text("Blocked by hardwon. No.")])
 def test_a_call_that_a_hook_denied_did_not_run(reason: str) -> None:
-    call = called("run_shell_command", {"command": "x"}, "error", error=f"Tool execution blocked: {reason}")
-    _, found = steps(written(message("m", "gemini", toolCalls=[call])))
-    assert (found.denied, found.failed) == (True, False)
+    call = build_call("run_shell_command", {"command": "x"}, "error", error=f"Tool execution blocked: {reason}")
+    _, result_step = parse_steps(encode_lines(build_message("m", "gemini", toolCalls=[call])))
+    assert (result_step.denied, result_step.failed) == (True, False)
 
 
 def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
-    assert outcome(name="read_file", output="Exit Code: 3") == ("Exit Code: 3", False, "")
+    assert parse_outcome(name="read_file", output="Exit Code: 3") == ("Exit Code: 3", False, "")
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "more", "expected"),
+    ("name", "args", "extra_fields", "expected"),
     [
         ("run_shell_command", {"command": "git stash"}, {}, ("Bash", "git stash")),
         ("replace", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, {}, ("Edit", "a.py", "y")),
@@ -126,23 +130,41 @@ def test_an_exit_code_in_a_file_that_was_read_is_no_failure() -> None:
     ],
 )
 def test_a_call_is_named_as_in_claude_code(
-    name: str, args: object, more: dict[str, str], expected: tuple[str, ...]
+    name: str, args: object, extra_fields: dict[str, str], expected: tuple[str, ...]
 ) -> None:
-    call = {**called(name, args, "executing"), **more}
-    assert summarize_steps(steps(written(message("m", "gemini", toolCalls=[call])))) == [("call", 1, *expected)]
+    call = {**build_call(name, args, "executing"), **extra_fields}
+    assert summarize_steps(parse_steps(encode_lines(build_message("m", "gemini", toolCalls=[call])))) == [
+        ("call", 1, *expected)
+    ]
 
 
-def test_a_message_written_again_is_told_once() -> None:
-    words = message("m", "gemini", "Let me look.")
-    waiting = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, "executing")]}
-    whole = {**words, "toolCalls": [called("read_file", {"file_path": "a"}, output="hi")]}
-    patch = {"$set": {"messages": [whole]}}
-    found = steps(written(HEADER, words, waiting, whole, {"$set": {"lastUpdated": "t"}}, patch, {"$rewindTo": "m"}))
-    assert summarize_steps(found) == [("agent", 2, "Let me look."), ("call", 3, "Read", "a"), ("result", 4, "hi")]
+def test_a_message_written_again_gives_its_steps_once() -> None:
+    text_message = build_message("m", "gemini", "Let me look.")
+    unfinished_message = {**text_message, "toolCalls": [build_call("read_file", {"file_path": "a"}, "executing")]}
+    finished_message = {**text_message, "toolCalls": [build_call("read_file", {"file_path": "a"}, output="hi")]}
+    patch = {"$set": {"messages": [finished_message]}}
+    parsed_steps = parse_steps(
+        encode_lines(
+            HEADER,
+            text_message,
+            unfinished_message,
+            finished_message,
+            {"$set": {"lastUpdated": "t"}},
+            patch,
+            {"$rewindTo": "m"},
+        )
+    )
+    assert summarize_steps(parsed_steps) == [
+        ("agent", 2, "Let me look."),
+        ("call", 3, "Read", "a"),
+        ("result", 4, "hi"),
+    ]
 
 
-def test_words_that_changed_are_told_again_under_the_same_id() -> None:
-    first, last = steps(written(message("m", "gemini", "Let me"), message("m", "gemini", "Let me look.")))
+def test_changed_text_is_a_step_with_the_same_id() -> None:
+    first, last = parse_steps(
+        encode_lines(build_message("m", "gemini", "Let me"), build_message("m", "gemini", "Let me look."))
+    )
     assert (first.id, first.text, last.text) == (last.id, "Let me", "Let me look.")
 
 
@@ -156,62 +178,81 @@ def test_words_that_changed_are_told_again_under_the_same_id() -> None:
         fence_text("a lesson"),
     ],
 )
-def test_what_the_program_writes_is_nobodys_words(content: object) -> None:
-    lines = written(
-        message("m", "user", content), message("i", "info", "Request cancelled."), message("e", "error", "429")
+def test_text_of_the_program_is_no_step(content: object) -> None:
+    lines = encode_lines(
+        build_message("m", "user", content),
+        build_message("i", "info", "Request cancelled."),
+        build_message("e", "error", "429"),
     )
-    assert steps(lines) == []
+    assert parse_steps(lines) == []
 
 
-def test_a_persons_words_are_found_among_what_hooks_added() -> None:
+def test_a_persons_prompt_is_found_among_context_of_hooks() -> None:
     parts = [
         {"text": "<hook_context>&lt;hardwon-context&gt;</hook_context>\n\nDo things"},
         {"text": "<hook_context>x</hook_context>"},
     ]
-    assert summarize_steps(steps(written(message("m", "user", parts)))) == [("person", 1, "Do things")]
+    assert summarize_steps(parse_steps(encode_lines(build_message("m", "user", parts)))) == [("person", 1, "Do things")]
 
 
-def test_a_resumed_session_that_repeats_all_its_messages_tells_nothing_twice() -> None:
-    calls = [called("read_file", {"file_path": "a"}, output="hi")]
-    past = [message(f"m{number}", "gemini", f"look at {number}", toolCalls=calls) for number in range(50)]
-    again = {"$set": {"messages": past}}
-    assert len(steps(written(*past, again, again, message("n", "user", "go on")))) == 50 * 3 + 1
+def test_messages_repeated_by_a_resumed_session_give_no_steps_twice() -> None:
+    calls = [build_call("read_file", {"file_path": "a"}, output="hi")]
+    messages = [build_message(f"m{number}", "gemini", f"look at {number}", toolCalls=calls) for number in range(50)]
+    repeated_messages = {"$set": {"messages": messages}}
+    assert (
+        len(
+            parse_steps(
+                encode_lines(*messages, repeated_messages, repeated_messages, build_message("n", "user", "go on"))
+            )
+        )
+        == 50 * 3 + 1
+    )
 
 
-def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
+def test_a_subagents_prompt_is_no_step() -> None:
     header = {**HEADER, "kind": "subagent"}
-    found = steps(written(header, message("m", "user", "look at a.py"), message("n", "gemini", "done")))
-    assert [(step.kind, step.agent) for step in found] == [("agent", "s1")]
+    parsed_steps = parse_steps(
+        encode_lines(header, build_message("m", "user", "look at a.py"), build_message("n", "gemini", "done"))
+    )
+    assert [(step.kind, step.agent) for step in parsed_steps] == [("agent", "s1")]
 
 
 def test_the_lines_of_a_document_are_found() -> None:
-    calls = [called("run_shell_command", {"command": "ls"}, output="a\nb\nExit Code: 2")]
-    messages = [message("m", "user", "do\nit"), message("n", "gemini", "done", toolCalls=calls)]
+    calls = [build_call("run_shell_command", {"command": "ls"}, output="a\nb\nExit Code: 2")]
+    messages = [build_message("m", "user", "do\nit"), build_message("n", "gemini", "done", toolCalls=calls)]
     document = json.dumps({**HEADER, "messages": messages}, indent=2).encode()
     lines = document.splitlines(keepends=True)
-    found = steps([document])
-    assert steps([b"\xef\xbb\xbf" + document]) == found
-    assert [step.kind for step in found] == ["person", "agent", "call", "result"]
+    parsed_steps = parse_steps([document])
+    assert parse_steps([b"\xef\xbb\xbf" + document]) == parsed_steps
+    assert [step.kind for step in parsed_steps] == ["person", "agent", "call", "result"]
     marks = (b'"content": "do', b'"content": "done"', b'"id": "c"', b'"output": "a')
-    assert [step.line for step in found] == [
+    assert [step.line for step in parsed_steps] == [
         next(n for n, line in enumerate(lines, 1) if mark in line) for mark in marks
     ]
 
 
-def test_lines_that_make_no_sense_are_counted_or_passed_over() -> None:
+def test_invalid_lines_are_counted_or_ignored() -> None:
     reader = Reader()
-    odd = [b"{half", b"", b'"text"', b'{"$set":7}', b'{"id":3}', b"[" * 9999, *written({"messages": [1, {"id": "x"}]})]
-    odd += written(
-        message("m", "gemini", 5, toolCalls=[1, {"status": "success"}, {"id": "c", "args": [], "result": 5}])
+    odd_lines = [
+        b"{half",
+        b"",
+        b'"text"',
+        b'{"$set":7}',
+        b'{"id":3}',
+        b"[" * 9999,
+        *encode_lines({"messages": [1, {"id": "x"}]}),
+    ]
+    odd_lines += encode_lines(
+        build_message("m", "gemini", 5, toolCalls=[1, {"status": "success"}, {"id": "c", "args": [], "result": 5}])
     )
-    found = steps([*odd, *written(message("z", "user", "go on"))], reader)
-    assert (reader.malformed, found[-1].text) == (2, "go on")
+    parsed_steps = parse_steps([*odd_lines, *encode_lines(build_message("z", "user", "go on"))], reader)
+    assert (reader.malformed, parsed_steps[-1].text) == (2, "go on")
 
 
-def test_what_the_real_program_wrote() -> None:
-    found = steps(read_lines(find_recording("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
+def test_a_recorded_chat_becomes_the_expected_steps() -> None:
+    parsed_steps = parse_steps(read_lines(find_recording("gemini", "session-2026-11-15T20-29-49419973.jsonl")))
     missing = "ls: cannot access '/nonexistent-dir': No such file or directory\nExit Code: 3"
-    assert summarize_steps(found)[:10] == [
+    assert summarize_steps(parsed_steps)[:10] == [
         ("person", 3, "Look at notes"),
         ("agent", 5, "Let me look."),
         ("call", 7, "Read", "notes.txt"),
@@ -227,12 +268,12 @@ def test_what_the_real_program_wrote() -> None:
             "Successfully created and wrote to new file: /home/dev/project/new.txt. Here is the updated code:\nhi there",
         ),
     ]
-    assert summarize_steps(found)[-3:] == [
+    assert summarize_steps(parsed_steps)[-3:] == [
         ("call", 47, "Read", "missing.txt"),
         ("result", 47, "File not found: /home/dev/project/missing.txt", True),
         ("agent", 50, "All done."),
     ]
-    assert {(step.cwd, step.session) for step in found} == {
+    assert {(step.cwd, step.session) for step in parsed_steps} == {
         ("/home/dev/project", "49419973-8004-4120-bd9c-21ca2f310941")
     }
 
@@ -241,15 +282,15 @@ RAN = [("call", 7, "Bash", "echo hello-x"), ("result", 7, "hello-x"), ("agent", 
 DENIED = "Tool execution blocked: bash: line 1: nosuchcmd-xyz: command not found"
 SHORT: dict[str, list[tuple[Any, ...]]] = {
     **dict.fromkeys(("32-1730cdf1", "32-5554c8cb", "32-ab826951", "32-b5f5ce75", "32-b9ac8305", "33-6f2b4ca2"), RAN),
-    "32-2705dc84": [RAN[0], ("result", 7, DENIED, True), RAN[2]],  # its hook is not there, which it takes for a no
+    "32-2705dc84": [RAN[0], ("result", 7, DENIED, True), RAN[2]],  # its hook is missing, which it takes for a denial
     "33-5db5f483": [("agent", 5, "hi")],
 }
 
 
 @pytest.mark.parametrize("name", SHORT)
-def test_what_the_real_program_wrote_of_one_call(name: str) -> None:
-    found = steps(read_lines(find_recording("gemini", f"session-2026-11-15T20-{name}.jsonl")))
-    assert summarize_steps(found) == [("person", 3, "x"), *SHORT[name]]
+def test_recorded_chats_of_one_call_become_the_expected_steps(name: str) -> None:
+    parsed_steps = parse_steps(read_lines(find_recording("gemini", f"session-2026-11-15T20-{name}.jsonl")))
+    assert summarize_steps(parsed_steps) == [("person", 3, "x"), *SHORT[name]]
 
 
 def test_where_chats_are() -> None:
@@ -264,14 +305,18 @@ NOT_A_PERSON = 1
 
 
 def test_every_real_chat_is_read_and_the_counts_agree() -> None:
-    ours: Counter[str] = Counter()
-    theirs: Counter[str] = Counter()
+    parsed_counts: Counter[str] = Counter()
+    index_counts: Counter[str] = Counter()
     for row, path in list_corpus_files("gemini"):
         reader = Reader()
-        found = steps(read_history_lines("gemini", path), reader)
+        parsed_steps = parse_steps(read_history_lines("gemini", path), reader)
         assert reader.malformed == int(row["bad_lines"]), row["file"]
-        ours.update(step.kind for step in found)
-        ours["failed"] += sum(step.failed for step in found)
-        theirs.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
-    assert (ours["call"], ours["failed"]) == (theirs["tool_calls"], theirs["tool_errors"]) == (12, 0)
-    assert ours["person"] == theirs["user_turns"] - NOT_A_PERSON
+        parsed_counts.update(step.kind for step in parsed_steps)
+        parsed_counts["failed"] += sum(step.failed for step in parsed_steps)
+        index_counts.update({key: int(row[key]) for key in ("tool_calls", "tool_errors", "user_turns")})
+    assert (
+        (parsed_counts["call"], parsed_counts["failed"])
+        == (index_counts["tool_calls"], index_counts["tool_errors"])
+        == (12, 0)
+    )
+    assert parsed_counts["person"] == index_counts["user_turns"] - NOT_A_PERSON

@@ -1,4 +1,4 @@
-"""What opencode's plugin hands over becomes events in the words all hosts share."""
+"""The payloads of opencode's plugin become events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hardwon.types import Event, HookReply
 from tests.support.transcript_reading import TESTS, distort_json, read_steps
 
 RECORDED = os.path.join(TESTS, "payloads", "opencode", "1.18.33")
-BESIDE = os.path.join(TESTS, "..", "..", "shared", "payloads", "opencode", "1.18.33")
+NEWER_PAYLOADS = os.path.join(TESTS, "..", "..", "shared", "payloads", "opencode", "1.18.33")
 
 NEW, NONE = "/home/dev/project/new.txt", "/home/dev/project/none.txt"
 ECHO = {"command": "echo one", "description": "x"}
@@ -55,12 +55,12 @@ RESPONSES = {
 }
 NOTES = {"tool": "Read", "tool_use_id": "call_0_0"}
 
-# What each payload says. Those with a number are what the program gave a plugin's hooks, as they are.
+# The fields of each payload's event. Names with a number are raw arguments of a plugin's hooks.
 EXPECTED: dict[str, dict[str, Any] | None] = {
     **{f"PreToolUse-{name}": {"kind": "PreToolUse", **call} for name, call in CALLS.items()},
     **{
-        f"PostToolUse-{name}": {"kind": "PostToolUse", **CALLS[name], "response": said}
-        for name, said in RESPONSES.items()
+        f"PostToolUse-{name}": {"kind": "PostToolUse", **CALLS[name], "response": response}
+        for name, response in RESPONSES.items()
     },
     "PreToolUse-bash-elsewhere": {"kind": "PreToolUse", **LS},
     "PreToolUse-bash-of-sub-agent": {"kind": "PreToolUse", **SUB},
@@ -111,63 +111,63 @@ KINDS = {
 }
 
 
-def kind_of(name: str) -> str:
+def get_kind(name: str) -> str:
     return KINDS.get(name.partition("_")[2], name.partition("-")[0])
 
 
-def payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
+def load_payload(name: str, folder: str = RECORDED) -> dict[str, Any]:
     with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+        wire: dict[str, Any] = json.load(file)
+    return wire
 
 
-def event(name: str, **more: object) -> Event | None:
-    return parse_payload(kind_of(name), json.dumps({**payload(name), **more}).encode())
+def parse_recorded(name: str, **fields: object) -> Event | None:
+    return parse_payload(get_kind(name), json.dumps({**load_payload(name), **fields}).encode())
 
 
-def happened(name: str, **more: object) -> Event:
-    found = event(name, **more)
-    assert found is not None
-    return found
+def parse_existing_event(name: str, **fields: object) -> Event:
+    event = parse_recorded(name, **fields)
+    assert event is not None
+    return event
 
 
-def told(found: Event | None) -> dict[str, Any] | None:
-    """What an event says, without what every payload has."""
-    if found is None:
+def describe_event(event: Event | None) -> dict[str, Any] | None:
+    """Return the fields of an event, without those that every payload has."""
+    if event is None:
         return None
-    said = {key: value for key, value in vars(found).items() if value and key not in ("host", "session", "cwd")}
-    return said if found.cwd == "/home/dev/project" else {**said, "cwd": found.cwd}
+    fields = {key: value for key, value in vars(event).items() if value and key not in ("host", "session", "cwd")}
+    return fields if event.cwd == "/home/dev/project" else {**fields, "cwd": event.cwd}
 
 
-def test_what_the_real_program_sent_is_told_in_the_words_all_hosts_share() -> None:
-    assert {name: told(event(name)) for name in EXPECTED} == EXPECTED
-    of_all, of_sub_agent = happened("Stop"), happened("SubagentStop")
-    assert (of_all.host, of_all.session) == ("opencode", "ses_e1c797fceffeJEERjZme7BiYy7")
-    assert of_sub_agent.session == of_all.session
+def test_recorded_payloads_become_the_expected_events() -> None:
+    assert {name: describe_event(parse_recorded(name)) for name in EXPECTED} == EXPECTED
+    main_stop, subagent_stop = parse_existing_event("Stop"), parse_existing_event("SubagentStop")
+    assert (main_stop.host, main_stop.session) == ("opencode", "ses_e1c797fceffeJEERjZme7BiYy7")
+    assert subagent_stop.session == main_stop.session
 
 
 def test_every_payload_that_was_recorded_is_in_the_table() -> None:
-    names = {*os.listdir(RECORDED), *(os.listdir(BESIDE) if os.path.isdir(BESIDE) else ())}
+    names = {*os.listdir(RECORDED), *(os.listdir(NEWER_PAYLOADS) if os.path.isdir(NEWER_PAYLOADS) else ())}
     assert {name.removesuffix(".json") for name in names} == set(EXPECTED)
 
 
-def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
-    chance, read_well = Random(7), 0
+def test_a_distorted_payload_is_an_event_or_none_or_malformed() -> None:
+    generator, event_count = Random(7), 0
     for name in EXPECTED:
         for share in (0.03, 0.1, 0.3):
             for kind in EVENT_TIMEOUTS:
                 try:
-                    read_well += parse_payload(kind, distort_json(payload(name), chance, share)) is not None
+                    event_count += parse_payload(kind, distort_json(load_payload(name), generator, share)) is not None
                 except ValueError:
                     pass
-    assert read_well > 500
-    for broken in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
+    assert event_count > 500
+    for invalid_payload in (b"", b"{", b"[]", b"7", b"\xff\xfe", b'"text"'):
         with pytest.raises(ValueError):
-            parse_payload("PreToolUse", broken)
+            parse_payload("PreToolUse", invalid_payload)
 
 
 @pytest.mark.parametrize(
-    ("more", "expected"),
+    ("fields", "expected"),
     [
         ({"output": f"hi\n{fence_text('a note')}"}, ("PostToolUse", "hi\n", False)),
         ({"output": "killed", "exit": 137}, ("PostToolUseFailure", "killed", False)),
@@ -185,10 +185,10 @@ def test_whatever_comes_it_is_an_event_or_none_or_malformed() -> None:
         ({"error": "Tool execution aborted"}, ("PostToolUseFailure", "Tool execution aborted", True)),
     ],
 )
-def test_how_a_call_ended(more: dict[str, Any], expected: tuple[str, str, bool]) -> None:
-    found = happened("PostToolUse-bash", **more)
-    assert (found.kind, found.response, found.interrupted) == expected
-    assert found.failed is (found.kind == "PostToolUseFailure")
+def test_the_outcome_of_a_call_is_read_in_every_form(fields: dict[str, Any], expected: tuple[str, str, bool]) -> None:
+    event = parse_existing_event("PostToolUse-bash", **fields)
+    assert (event.kind, event.response, event.interrupted) == expected
+    assert event.failed is (event.kind == "PostToolUseFailure")
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_how_a_call_ended(more: dict[str, Any], expected: tuple[str, str, bool])
     [fence_text("Held once by hardwon: read why"), "The user rejected permission to use this specific tool call."],
 )
 def test_a_call_that_we_or_the_person_refused_did_not_fail(error: str) -> None:
-    assert event("PostToolUseFailure-read", error=error) is None
+    assert parse_recorded("PostToolUseFailure-read", error=error) is None
 
 
 PATCH = "*** Begin Patch\n*** Add File: a.py\n+one\n*** Update File: b.py\n@@\n-two\n+three\n*** End Patch"
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("name", "tool_input"),
     [
         ("bash", {"command": "git stash", "workdir": "src"}),
         ("edit", {"filePath": "a.py", "oldString": "x", "newString": "y", "replaceAll": True}),
@@ -215,20 +215,20 @@ PATCH = "*** Begin Patch\n*** Add File: a.py\n+one\n*** Update File: b.py\n@@\n-
         ("plan_exit", {}),
     ],
 )
-def test_a_hook_and_an_export_tell_of_a_call_in_the_same_words(name: str, given: dict[str, Any]) -> None:
-    part = {"type": "tool", "tool": name, "callID": "call_0_0", "state": {"status": "running", "input": given}}
+def test_a_hook_and_an_export_describe_a_call_alike(name: str, tool_input: dict[str, Any]) -> None:
+    part = {"type": "tool", "tool": name, "callID": "call_0_0", "state": {"status": "running", "input": tool_input}}
     info = {"id": "ses_e1c797fceffeJEERjZme7BiYy7", "directory": "/home/dev/project"}
     document = {"info": info, "messages": [{"info": {"role": "assistant"}, "parts": [part]}]}
     [step] = read_steps(Reader(), [json.dumps(document).encode()])
-    live = happened("PreToolUse-bash", tool=name, args=given)
+    live = parse_existing_event("PreToolUse-bash", tool=name, args=tool_input)
     assert (step.tool, step.command, step.path, step.content) == (live.tool, live.command, live.path, live.content)
     assert (step.session, step.cwd, step.call) == (live.session, live.cwd, live.tool_use_id)
 
 
 def test_a_patch_is_one_call_with_a_part_for_each_file() -> None:
-    found = happened("PreToolUse-bash", tool="apply_patch", args={"patchText": PATCH})
-    assert (found.tool, found.path, found.content) == ("Write", "a.py", "one\nthree")
-    assert [(part.tool, part.path, part.content) for part in found.parts] == [
+    event = parse_existing_event("PreToolUse-bash", tool="apply_patch", args={"patchText": PATCH})
+    assert (event.tool, event.path, event.content) == ("Write", "a.py", "one\nthree")
+    assert [(part.tool, part.path, part.content) for part in event.parts] == [
         ("Write", "a.py", "one"),
         ("Edit", "b.py", "three"),
     ]
@@ -245,16 +245,16 @@ def test_a_patch_is_one_call_with_a_part_for_each_file() -> None:
     ],
 )
 def test_the_quotes_that_the_program_puts_around_an_argument_are_not_the_persons(sent: str, prompt: str) -> None:
-    assert happened("UserPromptSubmit", prompt=sent).prompt == prompt
+    assert parse_existing_event("UserPromptSubmit", prompt=sent).prompt == prompt
 
 
-def test_an_answer_has_what_there_is_to_say() -> None:
-    asked = happened("PreToolUse-bash")
-    assert render_reply(asked, HookReply()) == b"{}"
-    assert json.loads(render_reply(asked, HookReply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
-    assert json.loads(render_reply(asked, HookReply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
+def test_an_answer_has_only_the_parts_of_the_reply() -> None:
+    event = parse_existing_event("PreToolUse-bash")
+    assert render_reply(event, HookReply()) == b"{}"
+    assert json.loads(render_reply(event, HookReply(deny="why", notice="held"))) == {"deny": "why", "notice": "held"}
+    assert json.loads(render_reply(event, HookReply(context="caf\u00e9"))) == {"context": "caf\u00e9"}
 
 
 def test_the_model_is_told_that_hardwon_answered_a_prompt() -> None:
-    said = json.loads(render_reply(Event("opencode", "UserPromptSubmit", "s", "/"), HookReply(deny="in force")))
-    assert said == {"context": fence_text(HANDLED_MESSAGE), "notice": "in force"}
+    answer = json.loads(render_reply(Event("opencode", "UserPromptSubmit", "s", "/"), HookReply(deny="in force")))
+    assert answer == {"context": fence_text(HANDLED_MESSAGE), "notice": "in force"}

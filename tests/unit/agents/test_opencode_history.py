@@ -1,4 +1,4 @@
-"""opencode's exports become the steps that were taken in them."""
+"""opencode's exports are parsed into steps."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from hardwon.text.fence import fence_text
 from tests.support.transcript_reading import find_recording, read_lines, summarize_steps
 
 
-def exported(name: str) -> bytes:
+def read_export(name: str) -> bytes:
     return b"".join(read_lines(find_recording("opencode", name)))
 
 
-def export(*messages: object, **info: object) -> bytes:
-    about = {"id": "ses_1", "directory": "/home/dev/project", **info}
-    return json.dumps({"info": about, "messages": messages}).encode()
+def build_export(*messages: object, **info: object) -> bytes:
+    session_info = {"id": "ses_1", "directory": "/home/dev/project", **info}
+    return json.dumps({"info": session_info, "messages": messages}).encode()
 
 
-def message(role: str, *parts: dict[str, Any], **more: object) -> dict[str, Any]:
+def build_message(role: str, *parts: dict[str, Any], **fields: object) -> dict[str, Any]:
     numbered = [{"id": f"prt_{number}", **part} for number, part in enumerate(parts)]
-    return {"info": {"id": "msg_1", "role": role, "time": {"created": 1794774953155}, **more}, "parts": numbered}
+    return {"info": {"id": "msg_1", "role": role, "time": {"created": 1794774953155}, **fields}, "parts": numbered}
 
 
-def text(words: str, **more: object) -> dict[str, Any]:
-    return {"type": "text", "text": words, **more}
+def build_text_part(words: str, **fields: object) -> dict[str, Any]:
+    return {"type": "text", "text": words, **fields}
 
 
-def tool(name: str, given: object, **state: object) -> dict[str, Any]:
-    return {"type": "tool", "tool": name, "callID": "call_1", "state": {"input": given, **state}}
+def build_tool_part(name: str, tool_input: object, **state: object) -> dict[str, Any]:
+    return {"type": "tool", "tool": name, "callID": "call_1", "state": {"input": tool_input, **state}}
 
 
-def steps(document: bytes) -> list[Step]:
+def parse_steps(document: bytes) -> list[Step]:
     return list(Reader().read_line(1, document))
 
 
-def test_what_the_real_program_exported() -> None:
-    found = steps(exported("export.json"))
-    assert summarize_steps(found)[4:12] == [
+def test_a_recorded_export_becomes_the_expected_steps() -> None:
+    parsed_steps = parse_steps(read_export("export.json"))
+    assert summarize_steps(parsed_steps)[4:12] == [
         ("call", 251, "Bash", "ls /nope; exit 3"),
         ("result", 258, "ls: cannot access '/nope': No such file or directory", True),
         ("call", 337, "Bash", "rm -rf build"),
@@ -51,21 +51,23 @@ def test_what_the_real_program_exported() -> None:
         ("call", 503, "Write", "/home/dev/project/new.txt", "hi\n"),
         ("result", 510, "Wrote file successfully."),
     ]
-    assert [step.text for step in found if step.kind in ("person", "agent")] == [
+    assert [step.text for step in parsed_steps if step.kind in ("person", "agent")] == [
         "Look at notes",
         "Looking.",
         "All done.",
     ]
-    assert {(step.session, step.cwd) for step in found} == {("ses_e1f1394eaffeDBVpn6wTvHyEma", "/home/dev/project")}
-    assert found[0].at == "2026-11-15T20:35:53.155Z"
+    assert {(step.session, step.cwd) for step in parsed_steps} == {
+        ("ses_e1f1394eaffeDBVpn6wTvHyEma", "/home/dev/project")
+    }
+    assert parsed_steps[0].at == "2026-11-15T20:35:53.155Z"
 
 
-def test_every_line_named_is_where_the_words_are() -> None:
-    document = exported("export.json")
+def test_the_line_of_a_step_contains_its_text() -> None:
+    document = read_export("export.json")
     lines = document.decode().splitlines()
-    for step in steps(document):
-        shown = lines[step.line - 1]
-        assert "callID" in shown if step.kind == "call" else json.dumps(step.text[:40])[1:-1] in shown
+    for step in parse_steps(document):
+        source_line = lines[step.line - 1]
+        assert "callID" in source_line if step.kind == "call" else json.dumps(step.text[:40])[1:-1] in source_line
 
 
 @pytest.mark.parametrize(
@@ -98,14 +100,16 @@ def test_every_line_named_is_where_the_words_are() -> None:
         ),
     ],
 )
-def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]) -> None:
-    _, found = steps(export(message("assistant", tool("bash", {"command": "x"}, **state))))
-    assert (found.text, found.failed, found.refused) == expected
-    assert found.denied is ("Held once by hardwon" in state.get("error", ""))
+def test_the_outcome_of_a_call_is_read_in_every_form(state: dict[str, Any], expected: tuple[str, bool, str]) -> None:
+    _, result_step = parse_steps(
+        build_export(build_message("assistant", build_tool_part("bash", {"command": "x"}, **state)))
+    )
+    assert (result_step.text, result_step.failed, result_step.refused) == expected
+    assert result_step.denied is ("Held once by hardwon" in state.get("error", ""))
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "expected"),
+    ("name", "tool_input", "expected"),
     [
         ("bash", {"command": "git stash"}, ("Bash", "git stash")),
         ("edit", {"filePath": "a.py", "oldString": "x", "newString": "y"}, ("Edit", "a.py", "y")),
@@ -115,36 +119,44 @@ def test_how_a_call_ended(state: dict[str, Any], expected: tuple[str, bool, str]
         ("invalid", {"tool": "x"}, ("invalid",)),
     ],
 )
-def test_a_call_is_named_as_in_claude_code(name: str, given: object, expected: tuple[str, ...]) -> None:
-    assert summarize_steps(steps(export(message("assistant", tool(name, given, status="running"))))) == [
-        ("call", 1, *expected)
-    ]
+def test_a_call_is_named_as_in_claude_code(name: str, tool_input: object, expected: tuple[str, ...]) -> None:
+    assert summarize_steps(
+        parse_steps(build_export(build_message("assistant", build_tool_part(name, tool_input, status="running"))))
+    ) == [("call", 1, *expected)]
 
 
-def test_parts_without_an_id_are_told_apart() -> None:
-    document = export({"info": {"id": "msg_1"}, "parts": [tool("bash", {}), tool("bash", {})]})
-    assert [step.id for step in steps(document)] == ["call:msg_1.0", "call:msg_1.1"]
+def test_parts_without_an_id_have_different_step_ids() -> None:
+    document = build_export(
+        {"info": {"id": "msg_1"}, "parts": [build_tool_part("bash", {}), build_tool_part("bash", {})]}
+    )
+    assert [step.id for step in parse_steps(document)] == ["call:msg_1.0", "call:msg_1.1"]
 
 
-def test_what_the_program_writes_is_nobodys_words() -> None:
+def test_text_of_the_program_is_no_step() -> None:
     parts = [
-        text("a note", synthetic=True),
-        text("hidden", ignored=True),
-        text(fence_text("a lesson")),
+        build_text_part("a note", synthetic=True),
+        build_text_part("hidden", ignored=True),
+        build_text_part(fence_text("a lesson")),
         {"type": "compaction"},
     ]
-    assert summarize_steps(steps(export(message("user", *parts)))) == [("compacted", 1)]
-    assert steps(export(message("assistant", text("a summary"), summary=True))) == []
+    assert summarize_steps(parse_steps(build_export(build_message("user", *parts)))) == [("compacted", 1)]
+    assert parse_steps(build_export(build_message("assistant", build_text_part("a summary"), summary=True))) == []
 
 
-def test_what_a_sub_agent_is_told_is_nobodys_words() -> None:
-    found = steps(export(message("user", text("look")), message("assistant", text("done")), parentID="ses_0"))
-    assert [(step.kind, step.session, step.agent) for step in found] == [("agent", "ses_0", "ses_1")]
+def test_a_subagents_prompt_is_no_step() -> None:
+    parsed_steps = parse_steps(
+        build_export(
+            build_message("user", build_text_part("look")),
+            build_message("assistant", build_text_part("done")),
+            parentID="ses_0",
+        )
+    )
+    assert [(step.kind, step.session, step.agent) for step in parsed_steps] == [("agent", "ses_0", "ses_1")]
 
 
-def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
+def test_invalid_documents_are_counted_or_ignored() -> None:
     reader = Reader()
-    odd = [
+    odd_documents = [
         b"",
         b"{half",
         b"[]",
@@ -152,12 +164,12 @@ def test_documents_that_make_no_sense_are_counted_or_passed_over() -> None:
         b'{"messages":7}',
         b'{"messages":[{"parts":[1,{"type":"tool"},{"type":"text"}]}]}',
     ]
-    found = [step for document in odd for step in reader.read_line(1, document)]
-    assert (reader.malformed, [step.kind for step in found]) == (1, ["call"])
+    parsed_steps = [step for document in odd_documents for step in reader.read_line(1, document)]
+    assert (reader.malformed, [step.kind for step in parsed_steps]) == (1, ["call"])
     assert Reader(json.loads(json.dumps(vars(reader)))).malformed == 1
 
 
-def test_where_exports_are_and_what_is_left_alone() -> None:
+def test_exports_are_found_and_other_files_are_ignored() -> None:
     assert find_transcript_folders({}, "/home/dev") == ["/home/dev/.local/share/opencode"]
     assert find_transcript_folders({"XDG_DATA_HOME": "/d"}, "/home/dev") == ["/d/opencode"]
     assert is_transcript_path("/d/opencode/ses_e1f1394eaffe.json") and is_transcript_path("/d/opencode/export.json")

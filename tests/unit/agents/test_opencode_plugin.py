@@ -1,4 +1,4 @@
-"""opencode's plugin does as the answer says and nothing else, with node in opencode's place; and how it is installed."""
+"""opencode's plugin follows hardwon's answers (node stands in for opencode), and is installed and removed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from tests.support.transcript_reading import TESTS
 OPENCODE = os.path.join(TESTS, "unit", "agents", "opencode_host.mjs")
 
 
-def play(folder: Path, answer: str, *steps: tuple[Any, ...]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    """What became of each step, and what was handed over for which event; `answer` is a command that answers."""
+def run_plugin(
+    folder: Path, answer: str, *steps: tuple[Any, ...]
+) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    """Return the outcome of each step and the payload of each event; `answer` is the command that answers."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no node on this machine")
@@ -34,19 +36,19 @@ def play(folder: Path, answer: str, *steps: tuple[Any, ...]) -> tuple[dict[str, 
             "", lambda name: f"cat > {log}.new; (echo {name}; cat {log}.new; echo) >> {log}; {answer}"
         )[0]
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [node, OPENCODE, str(plugin)], input=json.dumps(steps), capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     lines = log.read_text().splitlines()
-    return json.loads(done.stdout), [
+    return json.loads(process.stdout), [
         (name, json.loads(sent)) for name, sent in zip(lines[::2], lines[1::2], strict=True)
     ]
 
 
-ABOUT = {"tool": "bash", "sessionID": "ses_1", "callID": "call_1"}
-BEFORE = ("tool.execute.before", ABOUT, {"args": {"command": "x"}})
-AFTER = ("tool.execute.after", {**ABOUT, "args": {"command": "x"}}, {"output": "y", "metadata": {"exit": 0}})
+CALL = {"tool": "bash", "sessionID": "ses_1", "callID": "call_1"}
+CALL_STEP = ("tool.execute.before", CALL, {"args": {"command": "x"}})
+RESULT_STEP = ("tool.execute.after", {**CALL, "args": {"command": "x"}}, {"output": "y", "metadata": {"exit": 0}})
 MESSAGE = (
     "chat.message",
     {"sessionID": "ses_1"},
@@ -54,13 +56,13 @@ MESSAGE = (
 )
 
 
-def failure(call: str = "call_1", session: str = "ses_1") -> tuple[str, Any]:
+def build_failure(call: str = "call_1", session: str = "ses_1") -> tuple[str, Any]:
     state = {"status": "error", "input": {"filePath": "a"}, "error": "no such file"}
     part = {"type": "tool", "tool": "read", "callID": call, "sessionID": session, "state": state}
     return "event", {"event": {"type": "message.part.updated", "properties": {"part": part}}}
 
 
-def occurred(name: str, **properties: object) -> tuple[str, Any]:
+def build_bus_event(name: str, **properties: object) -> tuple[str, Any]:
     return "event", {"event": {"type": name, "properties": properties}}
 
 
@@ -77,35 +79,43 @@ def occurred(name: str, **properties: object) -> tuple[str, Any]:
         "sleep 30",
     ],
 )
-def test_without_a_sound_answer_the_tool_runs_and_the_prompt_passes(tmp_path: Path, answer: str) -> None:
-    found, _ = (
-        play(tmp_path, answer, MESSAGE, BEFORE, AFTER) if answer != "sleep 30" else play(tmp_path, answer, BEFORE)
+def test_without_a_valid_answer_the_tool_runs_and_the_prompt_passes(tmp_path: Path, answer: str) -> None:
+    outcome, _ = (
+        run_plugin(tmp_path, answer, MESSAGE, CALL_STEP, RESULT_STEP)
+        if answer != "sleep 30"
+        else run_plugin(tmp_path, answer, CALL_STEP)
     )
-    assert [result["thrown"] for result in found["results"]] == [""] * len(found["results"])
-    assert [result["output"].get("output", "y") for result in found["results"]] == ["y"] * len(found["results"])
+    assert [result["thrown"] for result in outcome["results"]] == [""] * len(outcome["results"])
+    assert [result["output"].get("output", "y") for result in outcome["results"]] == ["y"] * len(outcome["results"])
 
 
-def test_a_command_that_is_gone_while_its_output_is_held_open_does_no_harm(tmp_path: Path) -> None:
-    elsewhere = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(3)' &"
-    found, _ = play(tmp_path, elsewhere, BEFORE)
-    assert [result["thrown"] for result in found["results"]] == [""]
+def test_an_ended_command_whose_output_stays_open_does_no_harm(tmp_path: Path) -> None:
+    detached_command = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(3)' &"
+    outcome, _ = run_plugin(tmp_path, detached_command, CALL_STEP)
+    assert [result["thrown"] for result in outcome["results"]] == [""]
 
 
-def test_a_tool_without_output_gets_the_words_alone(tmp_path: Path) -> None:
-    after: Any = (*AFTER[:2], {"metadata": {}})
-    found, _ = play(tmp_path, """echo '{"context": "a note"}'""", after)
-    assert found["results"][0]["output"]["output"] == "\n\na note"
+def test_a_note_becomes_the_output_of_a_tool_without_output(tmp_path: Path) -> None:
+    result_step: Any = (*RESULT_STEP[:2], {"metadata": {}})
+    outcome, _ = run_plugin(tmp_path, """echo '{"context": "a note"}'""", result_step)
+    assert outcome["results"][0]["output"]["output"] == "\n\na note"
 
 
-def test_a_denial_is_thrown_and_not_told_as_a_failure(tmp_path: Path) -> None:
-    found, sent = play(tmp_path, """echo '{"deny": "why", "notice": "held"}'""", BEFORE, failure())
-    assert ([result["thrown"] for result in found["results"]], found["toasts"]) == (["why", ""], ["held"])
+def test_a_denial_is_thrown_and_not_reported_as_a_failure(tmp_path: Path) -> None:
+    outcome, sent = run_plugin(tmp_path, """echo '{"deny": "why", "notice": "held"}'""", CALL_STEP, build_failure())
+    assert ([result["thrown"] for result in outcome["results"]], outcome["toasts"]) == (["why", ""], ["held"])
     assert [name for name, _ in sent] == ["PreToolUse"]
 
 
-def test_each_call_is_told_once_whichever_way_it_ended(tmp_path: Path) -> None:
-    _, sent = play(
-        tmp_path, "echo '{}'", AFTER, failure(), failure("call_2"), failure("call_2"), failure("call_1", "ses_2")
+def test_each_call_is_reported_once_however_it_ended(tmp_path: Path) -> None:
+    _, sent = run_plugin(
+        tmp_path,
+        "echo '{}'",
+        RESULT_STEP,
+        build_failure(),
+        build_failure("call_2"),
+        build_failure("call_2"),
+        build_failure("call_1", "ses_2"),
     )
     assert [(name, wire["sessionID"], wire["callID"]) for name, wire in sent] == [
         ("PostToolUse", "ses_1", "call_1"),
@@ -114,58 +124,61 @@ def test_each_call_is_told_once_whichever_way_it_ended(tmp_path: Path) -> None:
     ]
 
 
-def test_words_for_the_model_come_behind_a_result_and_as_a_part_of_the_prompt(tmp_path: Path) -> None:
-    of_server = (
+def test_a_note_is_appended_to_a_result_and_added_to_the_prompt(tmp_path: Path) -> None:
+    mcp_result = (
         "tool.execute.after",
-        {**ABOUT, "callID": "call_2", "args": {}},
+        {**CALL, "callID": "call_2", "args": {}},
         {"content": [{"type": "text", "text": "y"}]},
     )
-    found, sent = play(tmp_path, """echo '{"context": "a note"}'""", MESSAGE, MESSAGE, AFTER, of_server)
-    opened, again, ended, served = (result["output"] for result in found["results"])
-    added = {"id": "prt_1h", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "synthetic": True}
-    assert opened["parts"][1:] == [{**added, "text": "a note\n\na note"}]
-    assert again["parts"][1:] == [{**added, "text": "a note"}], "a session opens once"
-    assert (ended["output"], [row["text"] for row in served["content"]]) == ("y\n\na note", ["y", "a note"])
+    outcome, sent = run_plugin(tmp_path, """echo '{"context": "a note"}'""", MESSAGE, MESSAGE, RESULT_STEP, mcp_result)
+    first_message, second_message, shell_result, server_result = (result["output"] for result in outcome["results"])
+    added_part = {"id": "prt_1h", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "synthetic": True}
+    assert first_message["parts"][1:] == [{**added_part, "text": "a note\n\na note"}]
+    assert second_message["parts"][1:] == [{**added_part, "text": "a note"}], "a session opens once"
+    assert (shell_result["output"], [row["text"] for row in server_result["content"]]) == (
+        "y\n\na note",
+        ["y", "a note"],
+    )
     assert [name for name, _ in sent][:3] == ["SessionStart", "UserPromptSubmit", "UserPromptSubmit"]
     assert sent[0][1]["source"] == "resume", "it was not created here"
 
 
-def test_what_is_typed_is_told_and_not_what_the_program_adds_or_a_commands_text(tmp_path: Path) -> None:
+def test_a_typed_prompt_is_reported_without_added_text_or_command_templates(tmp_path: Path) -> None:
     parts = [{"id": "prt_1", "type": "text", "text": "a file", "synthetic": True}]
-    added = ("chat.message", {"sessionID": "ses_1"}, {"message": {"id": "msg_1"}, "parts": parts})
+    synthetic_message = ("chat.message", {"sessionID": "ses_1"}, {"message": {"id": "msg_1"}, "parts": parts})
     command = (
         "command.execute.before",
         {"command": "tidy", "sessionID": "ses_1", "arguments": "the shed"},
         {"parts": [{"type": "text", "text": "hi"}]},
     )
-    _, sent = play(tmp_path, "echo '{}'", added, command, MESSAGE)
+    _, sent = run_plugin(tmp_path, "echo '{}'", synthetic_message, command, MESSAGE)
     assert [wire.get("prompt") for _, wire in sent] == [None, "/tidy the shed"]
 
 
-def test_what_was_kept_of_a_session_goes_with_it(tmp_path: Path) -> None:
+def test_the_state_of_a_deleted_session_is_dropped(tmp_path: Path) -> None:
     command = (
         "command.execute.before",
         {"command": "tidy", "sessionID": "ses_1", "arguments": ""},
         {"parts": [{"type": "text", "text": "hi"}]},
     )
-    _, sent = play(
+    _, sent = run_plugin(
         tmp_path,
         "echo '{}'",
         command,
         MESSAGE,
-        AFTER,
-        occurred("session.deleted", info={"id": "ses_1"}),
+        RESULT_STEP,
+        build_bus_event("session.deleted", info={"id": "ses_1"}),
         MESSAGE,
-        failure(),
+        build_failure(),
     )
     assert [wire.get("prompt") for name, wire in sent if name == "UserPromptSubmit"] == ["/tidy", "hi"]
     assert [name for name, _ in sent].count("PostToolUseFailure") == 1, "the call is known no more"
 
 
-def test_a_sub_agent_has_its_parents_session_and_nobodys_prompt(tmp_path: Path) -> None:
-    asked = ("chat.message", {"sessionID": "ses_child", "agent": "general"}, MESSAGE[2])
-    idle = occurred("session.idle", sessionID="ses_child")
-    _, sent = play(tmp_path, "echo '{}'", asked, idle, ("dispose", {}, {}))
+def test_a_subagent_has_its_parents_session_and_no_prompt(tmp_path: Path) -> None:
+    prompt_step = ("chat.message", {"sessionID": "ses_child", "agent": "general"}, MESSAGE[2])
+    idle = build_bus_event("session.idle", sessionID="ses_child")
+    _, sent = run_plugin(tmp_path, "echo '{}'", prompt_step, idle, ("dispose", {}, {}))
     assert [(name, wire["sessionID"], wire["parentID"]) for name, wire in sent] == [
         ("SubagentStart", "ses_child", "ses_1"),
         ("SubagentStop", "ses_child", "ses_1"),
@@ -173,10 +186,10 @@ def test_a_sub_agent_has_its_parents_session_and_nobodys_prompt(tmp_path: Path) 
 
 
 def test_a_sub_agent_of_a_sub_agent_belongs_to_the_session_in_which_a_person_types(tmp_path: Path) -> None:
-    asked = ("chat.message", {"sessionID": "ses_grandchild"}, MESSAGE[2])
-    before = (BEFORE[0], {**ABOUT, "sessionID": "ses_grandchild"}, BEFORE[2])
-    idle = occurred("session.idle", sessionID="ses_grandchild")
-    _, sent = play(tmp_path, "echo '{}'", asked, before, idle)
+    prompt_step = ("chat.message", {"sessionID": "ses_grandchild"}, MESSAGE[2])
+    call_step = (CALL_STEP[0], {**CALL, "sessionID": "ses_grandchild"}, CALL_STEP[2])
+    idle = build_bus_event("session.idle", sessionID="ses_grandchild")
+    _, sent = run_plugin(tmp_path, "echo '{}'", prompt_step, call_step, idle)
     assert [(name, wire["sessionID"], wire["parentID"]) for name, wire in sent] == [
         ("SubagentStart", "ses_grandchild", "ses_1"),
         ("PreToolUse", "ses_grandchild", "ses_1"),
@@ -184,35 +197,39 @@ def test_a_sub_agent_of_a_sub_agent_belongs_to_the_session_in_which_a_person_typ
     ]
 
 
-def test_in_a_session_nobody_can_tell_the_parent_of_calls_are_guarded_and_no_words_are_a_persons(
+def test_with_an_unknown_parent_calls_are_guarded_and_prompts_are_not_reported(
     tmp_path: Path,
 ) -> None:
-    asked = ("chat.message", {"sessionID": "ses_lost"}, MESSAGE[2])
-    before, after = ((step[0], {**step[1], "sessionID": "ses_lost"}, step[2]) for step in (BEFORE, AFTER))
-    idle = occurred("session.idle", sessionID="ses_lost")
-    found, sent = play(tmp_path, """echo '{"deny": "why", "context": "a note"}'""", asked, before, after, idle)
+    prompt_step = ("chat.message", {"sessionID": "ses_lost"}, MESSAGE[2])
+    call_step, result_step = (
+        (step[0], {**step[1], "sessionID": "ses_lost"}, step[2]) for step in (CALL_STEP, RESULT_STEP)
+    )
+    idle = build_bus_event("session.idle", sessionID="ses_lost")
+    outcome, sent = run_plugin(
+        tmp_path, """echo '{"deny": "why", "context": "a note"}'""", prompt_step, call_step, result_step, idle
+    )
     assert [name for name, _ in sent] == ["PreToolUse"]
-    assert [result["thrown"] for result in found["results"]] == ["", "why", "", ""]
+    assert [result["thrown"] for result in outcome["results"]] == ["", "why", "", ""]
 
 
-def test_a_parent_that_could_not_be_told_is_asked_for_again(tmp_path: Path) -> None:
-    asked = ("chat.message", {"sessionID": "ses_late"}, MESSAGE[2])
-    _, sent = play(tmp_path, "echo '{}'", asked, asked)
+def test_an_unknown_parent_is_looked_up_again(tmp_path: Path) -> None:
+    prompt_step = ("chat.message", {"sessionID": "ses_late"}, MESSAGE[2])
+    _, sent = run_plugin(tmp_path, "echo '{}'", prompt_step, prompt_step)
     assert [(name, wire["parentID"]) for name, wire in sent] == [("SubagentStart", "ses_1")]
 
 
-def test_a_session_from_its_beginning_through_a_compaction_to_its_end(tmp_path: Path) -> None:
-    said = {"type": "text", "sessionID": "ses_1", "text": "all done", "time": {"start": 1, "end": 2}}
-    found, sent = play(
+def test_a_session_is_reported_from_start_through_compaction_to_end(tmp_path: Path) -> None:
+    text_part = {"type": "text", "sessionID": "ses_1", "text": "all done", "time": {"start": 1, "end": 2}}
+    outcome, sent = run_plugin(
         tmp_path,
         """echo '{"context": "a brief"}'""",
-        occurred("session.created", info={"id": "ses_1"}),
+        build_bus_event("session.created", info={"id": "ses_1"}),
         MESSAGE,
         ("experimental.session.compacting", {"sessionID": "ses_1"}, {}),
-        occurred("session.compacted", sessionID="ses_1"),
+        build_bus_event("session.compacted", sessionID="ses_1"),
         MESSAGE,
-        occurred("message.part.updated", part=said),
-        occurred("session.idle", sessionID="ses_1"),
+        build_bus_event("message.part.updated", part=text_part),
+        build_bus_event("session.idle", sessionID="ses_1"),
         ("dispose", {}, {}),
     )
     assert [(name, wire.get("source") or wire.get("said") or wire.get("reason")) for name, wire in sent] == [
@@ -224,32 +241,32 @@ def test_a_session_from_its_beginning_through_a_compaction_to_its_end(tmp_path: 
         ("Stop", "all done"),
         ("SessionEnd", "exit"),
     ]
-    assert found["results"][4]["output"]["parts"][1]["text"] == "a brief\n\na brief"
+    assert outcome["results"][4]["output"]["parts"][1]["text"] == "a brief\n\na brief"
 
 
-def test_a_shell_of_the_agent_is_marked_and_the_persons_is_not(tmp_path: Path) -> None:
-    found, _ = play(
+def test_only_a_shell_of_the_agent_is_marked(tmp_path: Path) -> None:
+    outcome, _ = run_plugin(
         tmp_path, "echo '{}'", ("shell.env", {"callID": "call_1"}, {"env": {}}), ("shell.env", {}, {"env": {}})
     )
-    assert [result["output"]["env"] for result in found["results"]] == [{"AI_AGENT": "opencode_agent"}, {}]
+    assert [result["output"]["env"] for result in outcome["results"]] == [{"AI_AGENT": "opencode_agent"}, {}]
 
 
 # Installing
 
 
-def test_the_handoff_command_is_there_and_a_shell_knows_its_session(tmp_path: Path) -> None:
-    seen, _ = play(
+def test_the_handoff_command_is_added_and_a_shell_has_its_session(tmp_path: Path) -> None:
+    outcome, _ = run_plugin(
         tmp_path,
         'echo \'{"context": "keep the decisions"}\'',
         ("config", {"command": {"mine": {"template": "x"}}}, None),
         ("shell.env", {"callID": "call_1", "sessionID": "ses_child"}, {"env": {}}),
         ("experimental.session.compacting", {"sessionID": "ses_1"}, {"context": ["theirs"]}),
     )
-    assert all(step["thrown"] == "" for step in seen["results"])
-    commands = seen["results"][0]["input"]["command"]
+    assert all(step["thrown"] == "" for step in outcome["results"])
+    commands = outcome["results"][0]["input"]["command"]
     assert commands["mine"] == {"template": "x"} and commands["handoff"]["template"] == HANDOFF_REQUEST
-    assert seen["results"][1]["output"]["env"]["HARDWON_SESSION"] == "ses_1"
-    assert seen["results"][2]["output"]["context"] == ["theirs", "keep the decisions"]
+    assert outcome["results"][1]["output"]["env"]["HARDWON_SESSION"] == "ses_1"
+    assert outcome["results"][2]["output"]["context"] == ["theirs", "keep the decisions"]
 
 
 @pytest.fixture
@@ -257,7 +274,7 @@ def plugin(own_home: str) -> Path:
     return Path(own_home, ".config", "opencode", "plugin", "hardwon.js")
 
 
-def test_the_plugin_is_written_and_taken_away_again_with_the_program_absent(house: House, plugin: Path) -> None:
+def test_the_plugin_is_written_and_removed_without_opencode(house: House, plugin: Path) -> None:
     assert "not on the PATH" in house.ok("install", "opencode", "--yes").out
     assert f"hook.py opencode PreToolUse {house.home} || :" in plugin.read_text()
     assert "already installed" in house.ok("install", "opencode", "--yes").out
@@ -270,12 +287,12 @@ def test_the_installed_command_holds_a_call(house: House, plugin: Path) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("install", "opencode", "--yes")
     [command] = install.SETTINGS.find_hooks(plugin.read_text())["PreToolUse"]
-    asked = {**install.SETTINGS.probe_payload, "args": {"command": "git stash"}}
-    done = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(asked).encode(), capture_output=True)
-    assert "git stash -u" in json.loads(done.stdout)["deny"]
+    payload = {**install.SETTINGS.probe_payload, "args": {"command": "git stash"}}
+    process = subprocess.run(["/bin/sh", "-c", command], input=json.dumps(payload).encode(), capture_output=True)
+    assert "git stash -u" in json.loads(process.stdout)["deny"]
 
 
-def test_somebody_elses_file_of_that_name_stays(house: House, plugin: Path) -> None:
+def test_a_foreign_file_of_that_name_stays(house: House, plugin: Path) -> None:
     plugin.parent.mkdir(parents=True)
     plugin.write_text("export const Other = async () => ({})\n")
     assert "did not write" in house.cli("install", "opencode", "--yes").err
@@ -283,40 +300,40 @@ def test_somebody_elses_file_of_that_name_stays(house: House, plugin: Path) -> N
     assert plugin.read_text() == "export const Other = async () => ({})\n"
 
 
-def test_a_plugin_of_another_version_is_known_and_replaced(house: House, plugin: Path) -> None:
+def test_a_plugin_of_another_version_is_recognised_and_replaced(house: House, plugin: Path) -> None:
     house.ok("install", "opencode", "--yes")
-    now = plugin.read_text()
-    plugin.write_text(now.replace("const parsed", "const understood"))
+    current_text = plugin.read_text()
+    plugin.write_text(current_text.replace("const parsed", "const understood"))
     assert list(install.SETTINGS.find_hooks(plugin.read_text())) == [install.OTHER_VERSION]
     house.ok("install", "opencode", "--yes")
-    assert plugin.read_text() == now
+    assert plugin.read_text() == current_text
 
 
 SETTINGS = '{\n\t"mcp": { "other": {"type":"remote", "url": "https://example.invalid"} }, "note": "caf\\u00e9"}\n\n'
 
 
 @pytest.mark.parametrize(
-    "before", [SETTINGS, "{}", "{} // mine\n", '{"$schema": "https://opencode.ai/config.json"}', "", None]
+    "original_settings", [SETTINGS, "{}", "{} // mine\n", '{"$schema": "https://opencode.ai/config.json"}', "", None]
 )
-def test_the_mcp_server_comes_and_goes_and_leaves_every_byte(house: House, plugin: Path, before: str | None) -> None:
+def test_removing_the_mcp_server_restores_every_byte(house: House, plugin: Path, original_settings: str | None) -> None:
     settings = plugin.parent.parent / "opencode.json"
     plugin.parent.mkdir(parents=True)
-    if before is not None:
-        settings.write_text(before)
+    if original_settings is not None:
+        settings.write_text(original_settings)
     house.ok("install", "opencode", "--mcp", "--yes")
-    served = get_value(settings.read_text(), ["mcp", "hardwon"])
-    assert (served["type"], served["enabled"], served["command"][-1]) == ("local", True, "mcp")
+    server = get_value(settings.read_text(), ["mcp", "hardwon"])
+    assert (server["type"], server["enabled"], server["command"][-1]) == ("local", True, "mcp")
     assert "already installed" in house.ok("install", "opencode", "--mcp", "--yes").out
     house.ok("uninstall", "opencode", "--yes")
-    assert (settings.read_text() if settings.exists() else None) == before
+    assert (settings.read_text() if settings.exists() else None) == original_settings
 
 
-def test_settings_that_are_no_json_are_left_alone_and_the_way_out_is_said(house: House, plugin: Path) -> None:
+def test_invalid_settings_are_left_alone_and_the_error_names_the_fix(house: House, plugin: Path) -> None:
     settings = plugin.parent.parent / "opencode.json"
     plugin.parent.mkdir(parents=True)
     settings.write_text('{"a": 1,} // mine\n')
-    said = house.cli("install", "opencode", "--mcp", "--yes").err
-    assert "line 1, column 9" in said and "opencode.jsonc" in said
+    error_output = house.cli("install", "opencode", "--mcp", "--yes").err
+    assert "line 1, column 9" in error_output and "opencode.jsonc" in error_output
     assert (settings.read_text(), plugin.exists()) == ('{"a": 1,} // mine\n', False)
     settings.rename(settings.with_suffix(".jsonc"))
     house.ok("install", "opencode", "--mcp", "--yes")

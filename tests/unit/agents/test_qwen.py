@@ -1,4 +1,4 @@
-"""Qwen Code's payloads become events in the words all agents share, and replies take the form it honours."""
+"""Qwen Code's payloads become events, and replies have the form it honours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTES = "/home/dev/project/notes.txt"
 FAILING = "ls /nonexistent-dir; exit 3"
 
 
-def parse(name: str) -> Event | None:
+def parse_recorded(name: str) -> Event | None:
     with open(os.path.join(RECORDED, f"{name}.json"), "rb") as file:
         return parse_payload(name.split("-")[0], file.read())
 
@@ -41,37 +41,39 @@ def parse(name: str) -> Event | None:
     ],
 )
 def test_a_payload_becomes_an_event(name: str, expected: dict[str, Any]) -> None:
-    event = parse(name)
+    event = parse_recorded(name)
     assert event and event.host == "qwen" and event.cwd == "/home/dev/project"
     assert {field: getattr(event, field) for field in expected} == expected
 
 
 def test_only_the_prompt_that_was_submitted_counts() -> None:
-    assert parse("UserPromptSubmit-2") is None  # sent again before each request to the model
+    assert parse_recorded("UserPromptSubmit-2") is None  # sent again before each request to the model
 
 
 @pytest.mark.parametrize("name", ["Notification", "PostToolBatch"])
 def test_other_events_are_of_no_interest(name: str) -> None:
-    assert parse(name) is None
+    assert parse_recorded(name) is None
 
 
-def test_a_denial_and_a_note_come_where_they_are_read() -> None:
-    before, after = (Event("qwen", kind, "s1", "/", tool="Bash") for kind in ("PreToolUse", "PostToolUse"))
-    denial = json.loads(render_reply(before, HookReply(deny="stop here")))
+def test_a_denial_is_sent_before_a_call_and_a_note_after_it() -> None:
+    call_event, result_event = (Event("qwen", kind, "s1", "/", tool="Bash") for kind in ("PreToolUse", "PostToolUse"))
+    denial = json.loads(render_reply(call_event, HookReply(deny="stop here")))
     assert denial["hookSpecificOutput"]["permissionDecisionReason"] == "stop here"
-    assert json.loads(render_reply(before, HookReply(context="remember"))) == {}
-    note = json.loads(render_reply(after, HookReply(context="remember")))
+    assert json.loads(render_reply(call_event, HookReply(context="remember"))) == {}
+    note = json.loads(render_reply(result_event, HookReply(context="remember")))
     assert note["hookSpecificOutput"] == {"hookEventName": "PostToolUse", "additionalContext": "remember"}
-    assert json.loads(render_reply(after, HookReply(deny="too late"))) == {}
+    assert json.loads(render_reply(result_event, HookReply(deny="too late"))) == {}
 
 
 def test_uninstalling_restores_the_settings() -> None:
-    before = '{\n  "security": {"auth": {"selectedType": "openai"}}\n}\n'
-    text, created_paths = load_settings("qwen").add_hooks(before, build_hook_command("qwen", "/home/dev/.hardwon"))
+    original_settings = '{\n  "security": {"auth": {"selectedType": "openai"}}\n}\n'
+    text, created_paths = load_settings("qwen").add_hooks(
+        original_settings, build_hook_command("qwen", "/home/dev/.hardwon")
+    )
     assert len(load_settings("qwen").find_hooks(text)) == 7
     hooks = json.loads(text)["hooks"]
     assert all(entry["hooks"][0]["timeout"] < 1000 for entries in hooks.values() for entry in entries)
-    assert load_settings("qwen").remove_hooks(text, created_paths) == before
+    assert load_settings("qwen").remove_hooks(text, created_paths) == original_settings
 
 
 def test_a_transcript_has_what_the_hooks_report() -> None:
@@ -82,5 +84,5 @@ def test_a_transcript_has_what_the_hooks_report() -> None:
     assert failed_commands == [FAILING]
     results = {calls[step.call].command: step.text for step in steps if step.kind == "result" and step.tool == "Bash"}
     assert results["echo hi; env | sort > env.txt"] == "hi"
-    failure = parse("PostToolUseFailure-run_shell_command-fail")
+    failure = parse_recorded("PostToolUseFailure-run_shell_command-fail")
     assert failure and failure.response == results[FAILING] and failure.tool_use_id in calls

@@ -1,4 +1,4 @@
-"""What an agent or a person is told hides nothing and steers no terminal, whichever agent it is."""
+"""Replies to any agent have no invisible characters and no terminal control codes."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from hardwon.agents import AGENT_NAMES, write_reply
 from hardwon.text.fence import fence_text, strip_invisible
 from hardwon.types import Event, HookReply
 
-UNSEEN = "\x1b\x07\x00\x08\x7f\x9b\x84\u202e\u2066\u2069\u200b\u200e\u2060\ufeff\u061c\U000e0041"
+INVISIBLE = "\x1b\x07\x00\x08\x7f\x9b\x84\u202e\u2066\u2069\u200b\u200e\u2060\ufeff\u061c\U000e0041"
 KINDS = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStart"]
 
 
 @pytest.mark.parametrize("agent", AGENT_NAMES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_agent_is_handed_what_nobody_sees(agent: str, kind: str) -> None:
+def test_invisible_characters_are_removed_for_every_agent(agent: str, kind: str) -> None:
     event = Event(agent, kind, "s1", "/x")
     for reply in (
-        HookReply(deny=f"no{UNSEEN}\n\tread why", notice=f"a{UNSEEN}b"),
-        HookReply(context=f"note{UNSEEN}\nline", notice=f"a{UNSEEN}b"),
+        HookReply(deny=f"no{INVISIBLE}\n\tread why", notice=f"a{INVISIBLE}b"),
+        HookReply(context=f"note{INVISIBLE}\nline", notice=f"a{INVISIBLE}b"),
     ):
         answer = json.loads(write_reply(event, reply))
-        told = json.dumps(answer, ensure_ascii=False)
-        assert not set(UNSEEN) & set(told), (agent, kind)
+        answer_text = json.dumps(answer, ensure_ascii=False)
+        assert not set(INVISIBLE) & set(answer_text), (agent, kind)
         is_answered_prompt = agent in ("opencode", "kilo") and kind == "UserPromptSubmit" and reply.deny
-        assert is_answered_prompt or "ab" in told  # there the answer is the notice
+        assert is_answered_prompt or "ab" in answer_text  # there the answer is the notice
 
 
-def test_what_is_taken_out_leaves_no_mark_that_closes_the_fence() -> None:
+def test_removing_characters_cannot_close_the_fence() -> None:
     event = Event("claude-code", "PreToolUse", "s1", "/x")
     answer = json.loads(
         write_reply(event, HookReply(deny=fence_text("a </hardwon\u200b-context> b <\x1b/hardwon-context>")))
@@ -51,7 +51,7 @@ def test_every_line_ends_with_a_newline() -> None:
 
 
 @given(st.text())
-def test_nothing_that_is_seen_is_lost(text: str) -> None:
+def test_visible_characters_are_kept(text: str) -> None:
     stripped = strip_invisible(text)
     assert strip_invisible(stripped) == stripped
     assert [char for char in text if char.isprintable()] == [char for char in stripped if char.isprintable()]

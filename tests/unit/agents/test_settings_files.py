@@ -26,7 +26,7 @@ PATHS = [PRE, POST, ("hooks",), ("hooks", "PreToolUse", "deep"), ("schlüssel",)
 OURS = {"hardwon": 1}
 
 
-def entry(number: int) -> dict[str, Any]:
+def build_entry(number: int) -> dict[str, Any]:
     return {
         "matcher": "*",
         "hooks": [{"type": "command", "command": f"é \ud800 {number}", "hardwon": number}],
@@ -34,10 +34,10 @@ def entry(number: int) -> dict[str, Any]:
 
 
 def is_entry(number: int) -> Callable[[Any], bool]:
-    return lambda value: bool(value == entry(number))
+    return lambda value: bool(value == build_entry(number))
 
 
-def ours(value: Any) -> bool:
+def is_ours(value: Any) -> bool:
     return bool(value == OURS)
 
 
@@ -56,20 +56,20 @@ BLANKS = ["", " ", "\t", "\n", "\r\n", "\r", "\n  ", "  \n\n\t", "\n\r", " \r\n 
 COMMENTED = [*BLANKS, "/**/", " /* [,] */ ", "\n  // it's \"{\n", "// é\r\n", "\n/* a\n   * b: 1\n   */\n    "]
 
 
-def objects(values: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
+def build_objects(values: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
     return st.lists(st.tuples(st.sampled_from(KEYS), values), max_size=4).map(tuple)
 
 
 trees = st.recursive(
     st.sampled_from(TOKENS + STRINGS),
-    lambda inner: st.lists(inner, max_size=3) | objects(inner),
+    lambda inner: st.lists(inner, max_size=3) | build_objects(inner),
     max_leaves=8,
 )
 
 
 @st.composite
 def documents(draw: st.DrawFn, orderly: bool = False, blanks: list[str] = BLANKS) -> str:
-    """A settings file, often with something at our paths, in one of the ways that JSON is written."""
+    """Draw a settings file, often with values at our paths, in one of the usual layouts of JSON."""
     arrays = st.lists(trees, max_size=3)
     hooks = st.lists(st.tuples(st.sampled_from(['"PreToolUse"', '"PostToolUse"', '"Stop"']), arrays), max_size=4).map(
         tuple
@@ -82,127 +82,125 @@ def documents(draw: st.DrawFn, orderly: bool = False, blanks: list[str] = BLANKS
     kind = draw(st.sampled_from(usual + ["chaos"] * (not orderly)))
     space = "" if kind == "tight" else " "
 
-    def blank(*usual: str) -> str:
+    def draw_blank(*usual: str) -> str:
         return draw(st.sampled_from(blanks if kind == "chaos" else usual))
 
-    def show(tree: Tree, depth: int) -> str:
+    def render_tree(tree: Tree, depth: int) -> str:
         if isinstance(tree, str):
             return tree
         first, last = ("[", "]") if isinstance(tree, list) else ("{", "}")
         line = newline + unit * depth if kind == "lines" else space
         if not tree:
-            return first + blank("", " ", line) + last
+            return first + draw_blank("", " ", line) + last
         parts = []
-        for each in tree:
-            key, value = each if isinstance(tree, tuple) else ("", each)
-            colon = blank("") + ":" + blank(space) if key else ""
-            indent = blank(line + unit if kind == "lines" else space)
-            parts.append(indent + key + colon + show(value, depth + 1) + blank(""))
-        return first + ",".join(parts) + blank(line) + last
+        for item in tree:
+            key, value = item if isinstance(tree, tuple) else ("", item)
+            colon = draw_blank("") + ":" + draw_blank(space) if key else ""
+            indent = draw_blank(line + unit if kind == "lines" else space)
+            parts.append(indent + key + colon + render_tree(value, depth + 1) + draw_blank(""))
+        return first + ",".join(parts) + draw_blank(line) + last
 
-    bom, head = draw(st.sampled_from(["", "\ufeff"])), blank("", newline)
-    return bom + head + show(tree, 0) + blank("", newline, "\n\n")
+    bom, head = draw(st.sampled_from(["", "\ufeff"])), draw_blank("", newline)
+    return bom + head + render_tree(tree, 0) + draw_blank("", newline, "\n\n")
 
 
 blanks = st.tuples(st.sampled_from(["", "\ufeff"]), st.sampled_from(BLANKS)).map("".join)
 texts = documents() | documents() | documents() | blanks
 
 
-def loaded(text: str) -> Any:
+def load_text(text: str) -> Any:
     body = text.removeprefix("\ufeff")
     return json.loads(body) if body.strip() else {}
 
 
-def edited(document: Any, path: KeyPath, value: object) -> Any:
-    """What an append should come to, on the decoded document; None where it does not fit."""
-    here = document
+def apply_append(document: Any, path: KeyPath, value: object) -> Any:
+    """Append to the decoded document, for comparison; return None where the path does not fit."""
+    parent = document
     for key in path[:-1]:
-        if not isinstance(here, dict):
+        if not isinstance(parent, dict):
             return None
-        here = here.setdefault(key, {})
-    if not isinstance(here, dict) or not isinstance(here.setdefault(path[-1], []), list):
+        parent = parent.setdefault(key, {})
+    if not isinstance(parent, dict) or not isinstance(parent.setdefault(path[-1], []), list):
         return None
-    here[path[-1]].append(value)
+    parent[path[-1]].append(value)
     return document
 
 
-def fitting(text: str, path: KeyPath, number: int) -> tuple[str, list[list[str]]]:
+def append_or_reject(text: str, path: KeyPath, number: int) -> tuple[str, list[list[str]]]:
     try:
-        return append_value(text, path, entry(number))
+        return append_value(text, path, build_entry(number))
     except SettingsError:
         reject()
 
 
 @given(texts, st.sampled_from(PATHS))
-def test_append_puts_one_stretch_of_text_in_and_remove_takes_it_out(text: str, path: KeyPath) -> None:
-    expected = edited(loaded(text), path, entry(1))
+def test_append_inserts_one_piece_of_text_and_remove_deletes_it(text: str, path: KeyPath) -> None:
+    expected = apply_append(load_text(text), path, build_entry(1))
     if expected is None:
         with pytest.raises(SettingsError):
-            append_value(text, path, entry(1))
+            append_value(text, path, build_entry(1))
         return
-    longer, made = append_value(text, path, entry(1))
-    assert loaded(longer) == expected
-    assert get_value(longer, path)[-1] == entry(1)
+    longer, created_paths = append_value(text, path, build_entry(1))
+    assert load_text(longer) == expected
+    assert get_value(longer, path)[-1] == build_entry(1)
     assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
     longer.encode()
-    assert remove_elements(longer, path, is_entry(1), created_paths=made) == text
+    assert remove_elements(longer, path, is_entry(1), created_paths=created_paths) == text
 
 
 @given(documents(blanks=COMMENTED), st.sampled_from(PATHS))
-def test_comments_stay_where_they_are_and_stand_in_nobodys_way(text: str, path: KeyPath) -> None:
-    expected = edited(get_value(text), path, entry(1))
+def test_comments_stay_where_they_are(text: str, path: KeyPath) -> None:
+    expected = apply_append(get_value(text), path, build_entry(1))
     assume(expected is not None)
-    longer, made = append_value(text, path, entry(1))
+    longer, created_paths = append_value(text, path, build_entry(1))
     assert get_value(longer) == expected
     assert any(longer[:i] == text[:i] and longer.endswith(text[i:]) for i in range(len(text) + 1))
-    assert remove_elements(longer, path, is_entry(1), created_paths=made) == text
-    longer, made = insert_value(text, ("mcp", "us"), OURS)
-    assert remove_value(longer, ("mcp", "us"), created_paths=made) == text
+    assert remove_elements(longer, path, is_entry(1), created_paths=created_paths) == text
+    longer, created_paths = insert_value(text, ("mcp", "us"), OURS)
+    assert remove_value(longer, ("mcp", "us"), created_paths=created_paths) == text
 
 
 @given(texts, st.lists(st.sampled_from(PATHS), min_size=2, max_size=4), st.randoms())
 def test_several_appends_are_undone_in_any_order(text: str, paths: list[KeyPath], random: Any) -> None:
-    longer, done = text, []
-    made: list[list[str]] = []
+    longer, appended = text, []
+    created_paths: list[list[str]] = []
     for number, path in enumerate(paths):
         try:
-            longer, more = append_value(longer, path, entry(number))
+            longer, new_paths = append_value(longer, path, build_entry(number))
         except SettingsError:
             continue
-        made += more
-        done.append((number, path))
-    random.shuffle(done)
-    stored = json.loads(json.dumps(made))
-    for number, path in done:
+        created_paths += new_paths
+        appended.append((number, path))
+    random.shuffle(appended)
+    stored = json.loads(json.dumps(created_paths))
+    for number, path in appended:
         longer = remove_elements(longer, path, is_entry(number), created_paths=stored)
     assert longer == text
 
 
 @given(documents(orderly=True), st.sampled_from([PRE, POST]), st.sampled_from([PRE, POST, ("a",)]))
-def test_what_somebody_else_added_meanwhile_stays_as_it_would_without_us(
-    text: str, our_path: KeyPath, their_path: KeyPath
-) -> None:
-    alone, _ = fitting(text, their_path, 2)
-    longer, made = fitting(text, our_path, 1)
-    both, _ = append_value(longer, their_path, entry(2))
-    assert remove_elements(both, our_path, is_entry(1), created_paths=made) == alone
+def test_what_another_tool_added_meanwhile_is_unchanged(text: str, our_path: KeyPath, their_path: KeyPath) -> None:
+    text_without_us, _ = append_or_reject(text, their_path, 2)
+    longer, created_paths = append_or_reject(text, our_path, 1)
+    text_with_both, _ = append_value(longer, their_path, build_entry(2))
+    assert remove_elements(text_with_both, our_path, is_entry(1), created_paths=created_paths) == text_without_us
 
 
 @given(documents(), st.sampled_from([PRE, POST]), st.sampled_from(BLANKS))
 def test_what_a_person_changed_meanwhile_stays(text: str, path: KeyPath, blank: str) -> None:
-    def change(text: str) -> str:
+    def edit_by_hand(text: str) -> str:
         return text.replace("{", f'{{{blank}"mine": 1.50,', 1).rstrip() + blank
 
-    longer, made = fitting(text, path, 1)
-    assume(loaded(text))
-    assert remove_elements(change(longer), path, is_entry(1), created_paths=made) == change(text)
+    longer, created_paths = append_or_reject(text, path, 1)
+    assume(load_text(text))
+    assert remove_elements(edit_by_hand(longer), path, is_entry(1), created_paths=created_paths) == edit_by_hand(text)
 
 
 @given(texts, st.sampled_from([PRE, POST]))
-def test_ours_still_comes_out_of_a_file_that_a_tool_wrote_anew(text: str, path: KeyPath) -> None:
-    longer, made = fitting(text, path, 1)
-    anew = json.dumps(loaded(longer), indent=4)
-    assert loaded(remove_elements(anew, path, is_entry(1), created_paths=made)) == loaded(text)
+def test_our_entry_is_removed_from_a_reformatted_file(text: str, path: KeyPath) -> None:
+    longer, created_paths = append_or_reject(text, path, 1)
+    rewritten_text = json.dumps(load_text(longer), indent=4)
+    assert load_text(remove_elements(rewritten_text, path, is_entry(1), created_paths=created_paths)) == load_text(text)
 
 
 PRETTY = """\
@@ -268,24 +266,26 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("before", "after"), SHAPES.values(), ids=SHAPES)
-def test_a_settings_file_keeps_its_shape_and_is_restored(before: str, after: str) -> None:
-    text, made = append_value(before, PRE, OURS)
-    assert text == after
-    assert remove_elements(text, PRE, ours, created_paths=made) == before
+@pytest.mark.parametrize(("original", "expected_text"), SHAPES.values(), ids=SHAPES)
+def test_a_settings_file_keeps_its_shape_and_is_restored(original: str, expected_text: str) -> None:
+    text, created_paths = append_value(original, PRE, OURS)
+    assert text == expected_text
+    assert remove_elements(text, PRE, is_ours, created_paths=created_paths) == original
 
 
 def test_a_container_that_was_empty_before_us_survives() -> None:
-    for before in [
+    for original in [
         '{"hooks": {}}',
         '{"hooks": {"PreToolUse": []}}',
         "{}",
         '{\n  "hooks": {\n\n  }\n}',
         "{ }",
     ]:
-        text, made = append_value(before, PRE, OURS)
-        assert remove_elements(text, PRE, ours, created_paths=made) == before
-    assert remove_elements('{"hooks": {"PreToolUse": [{"hardwon": 1}]}}', PRE, ours) == '{"hooks": {"PreToolUse": []}}'
+        text, created_paths = append_value(original, PRE, OURS)
+        assert remove_elements(text, PRE, is_ours, created_paths=created_paths) == original
+    assert (
+        remove_elements('{"hooks": {"PreToolUse": [{"hardwon": 1}]}}', PRE, is_ours) == '{"hooks": {"PreToolUse": []}}'
+    )
 
 
 def test_append_names_the_containers_it_made() -> None:
@@ -296,34 +296,36 @@ def test_append_names_the_containers_it_made() -> None:
 
 
 def test_a_container_we_made_stays_when_a_person_put_something_in() -> None:
-    text, made = append_value("{}", PRE, OURS)
+    text, created_paths = append_value("{}", PRE, OURS)
     text = text.replace('"PreToolUse"', '"Stop": [7],\n    "PreToolUse"')
-    assert remove_elements(text, PRE, ours, created_paths=made) == '{\n  "hooks": {\n    "Stop": [7]\n  }\n}'
+    assert (
+        remove_elements(text, PRE, is_ours, created_paths=created_paths) == '{\n  "hooks": {\n    "Stop": [7]\n  }\n}'
+    )
 
 
-def test_only_our_elements_go_wherever_they_stand() -> None:
-    def without(array: str) -> str:
-        return remove_elements(f'{{"a": {array}}}', ["a"], ours).removeprefix('{"a": ').removesuffix("}")
+def test_only_our_elements_are_removed() -> None:
+    def remove_ours(array: str) -> str:
+        return remove_elements(f'{{"a": {array}}}', ["a"], is_ours).removeprefix('{"a": ').removesuffix("}")
 
-    it = '{"hardwon":1}'
-    assert without(f"[1, {it}, 2]") == "[1, 2]"
-    assert without(f"[ {it} , 1 , 2 ]") == "[ 1 , 2 ]"
-    assert without(f"[{it},{it}, 1,{it},{it} ,2,{it}]") == "[1 ,2]"
-    assert without(f"[ {it},{it} ]") == "[ ]"
-    assert without("[1.0, 2]") == "[1.0, 2]"
+    our_element = '{"hardwon":1}'
+    assert remove_ours(f"[1, {our_element}, 2]") == "[1, 2]"
+    assert remove_ours(f"[ {our_element} , 1 , 2 ]") == "[ 1 , 2 ]"
+    assert remove_ours(f"[{our_element},{our_element}, 1,{our_element},{our_element} ,2,{our_element}]") == "[1 ,2]"
+    assert remove_ours(f"[ {our_element},{our_element} ]") == "[ ]"
+    assert remove_ours("[1.0, 2]") == "[1.0, 2]"
 
 
 def test_of_duplicate_keys_the_last_counts() -> None:
-    before = '{"hooks": {"PreToolUse": [1]}, "h\\u006foks": {"PreToolUse": 5, "PreToolUse": [2]}}'
-    text, made = append_value(before, PRE, OURS)
-    assert text == before.replace("[2]", '[2, {"hardwon": 1}]')
-    assert get_value(before, PRE) == [2]
-    assert remove_elements(text, PRE, ours, created_paths=made) == before
+    original = '{"hooks": {"PreToolUse": [1]}, "h\\u006foks": {"PreToolUse": 5, "PreToolUse": [2]}}'
+    text, created_paths = append_value(original, PRE, OURS)
+    assert text == original.replace("[2]", '[2, {"hardwon": 1}]')
+    assert get_value(original, PRE) == [2]
+    assert remove_elements(text, PRE, is_ours, created_paths=created_paths) == original
     with pytest.raises(SettingsError):
         append_value('{"hooks": {}, "hooks": null}', PRE, OURS)
 
 
-def test_something_else_on_the_path_is_named_and_left_alone() -> None:
+def test_a_value_of_another_type_on_the_path_is_refused() -> None:
     rows = {
         "[]": "the file is not an object",
         '"hooks"': "the file is not an object",
@@ -338,14 +340,14 @@ def test_something_else_on_the_path_is_named_and_left_alone() -> None:
         assert remove_elements(text, PRE, lambda _: True, created_paths=[(), ("hooks",), PRE]) == text
 
 
-def test_where_there_is_nothing_get_says_none_and_remove_changes_nothing() -> None:
+def test_a_missing_path_gives_none_and_removing_it_changes_nothing() -> None:
     for text in ["", "\ufeff", " \n", "{}", "[]", '{"hooks": {}}', '{"hooks": {"PreToolUse": []}}']:
         assert get_value(text, [*PRE, "deeper"]) is None
         assert remove_elements(text, PRE, lambda _: True, created_paths=[(), ("hooks",), PRE]) == text
     assert get_value('\ufeff{"a": {"b": 1.5}}', ["a", "b"]) == 1.5
 
 
-def test_what_is_not_json_is_refused_with_line_and_column() -> None:
+def test_invalid_json_is_refused_with_line_and_column() -> None:
     rows = {
         "{}\n# end": "line 2, column 1: extra data",
         '{"a": 1\n "b": 2}': "line 2, column 2: expecting ',' delimiter",
@@ -358,14 +360,14 @@ def test_what_is_not_json_is_refused_with_line_and_column() -> None:
         for edit in (
             get_value,
             lambda text: append_value(text, PRE, OURS),
-            lambda text: remove_elements(text, PRE, ours),
+            lambda text: remove_elements(text, PRE, is_ours),
         ):
             with pytest.raises(SettingsError, match=message):
                 edit(text)
 
 
 @pytest.mark.parametrize(
-    "before",
+    "original",
     [
         "",
         "{}\n",
@@ -375,20 +377,20 @@ def test_what_is_not_json_is_refused_with_line_and_column() -> None:
         '{"mcpServers": {"x": {"command": "y"}}, "z": [ ]}\n\n',
     ],
 )
-def test_a_value_is_put_under_a_key_and_taken_out_to_the_letter(before: str) -> None:
+def test_a_value_is_inserted_under_a_key_and_removed_exactly(original: str) -> None:
     path = ["mcpServers", "hardwon"]
-    after, made = insert_value(before, path, {"command": "hardwon", "args": ["mcp"]})
-    assert get_value(after, path) == {"command": "hardwon", "args": ["mcp"]}
-    assert remove_value(after, path, created_paths=made) == before
+    changed_text, created_paths = insert_value(original, path, {"command": "hardwon", "args": ["mcp"]})
+    assert get_value(changed_text, path) == {"command": "hardwon", "args": ["mcp"]}
+    assert remove_value(changed_text, path, created_paths=created_paths) == original
 
 
-def test_nothing_is_put_where_something_stands_or_where_no_object_is() -> None:
+def test_inserting_over_a_value_or_into_no_object_is_refused() -> None:
     with pytest.raises(SettingsError):
         insert_value('{"a": {"b": 1}}', ["a", "b"], 2)
     with pytest.raises(SettingsError):
         insert_value('{"a": [1]}', ["a", "b"], 2)
 
 
-def test_taking_what_is_not_there_changes_nothing() -> None:
+def test_removing_a_missing_value_changes_nothing() -> None:
     assert remove_value('{"a": {"b": 1}}', ["a", "c"], created_paths=[["a"]]) == '{"a": {"b": 1}}'
     assert remove_value("", ["a"]) == ""

@@ -64,7 +64,7 @@ def test_a_result_of_any_shape_is_text(result: Any, text: str) -> None:
 
 
 @given(JSON)
-def test_no_shape_is_too_odd(result: Any) -> None:
+def test_any_json_value_gives_text_and_an_exit_code(result: Any) -> None:
     assert isinstance(get_result_text(result), str)
     assert isinstance(get_stored_result_text(json.dumps(result)), str)
     assert isinstance(get_result_exit_code(result), int)
@@ -87,8 +87,8 @@ def test_json_that_a_program_printed_stays_as_it_was_printed(stored: str) -> Non
 
 
 def test_a_row_that_holds_the_json_of_a_hook_is_read_as_text() -> None:
-    told = {"stdout": "one\nDB_PASSWORD", "stderr": "", "interrupted": False}
-    assert get_stored_result_text(json.dumps(told)) == "one\nDB_PASSWORD"
+    hook_result = {"stdout": "one\nDB_PASSWORD", "stderr": "", "interrupted": False}
+    assert get_stored_result_text(json.dumps(hook_result)) == "one\nDB_PASSWORD"
     assert get_stored_result_text(json.dumps([{"type": "text", "text": "a\nb"}])) == "a\nb"
     assert get_stored_result_text(json.dumps("a\nb")) == "a\nb"
 
@@ -97,5 +97,5 @@ def test_a_row_that_holds_the_json_of_a_hook_is_read_as_text() -> None:
     ("result", "code"),
     [({"exitCode": 2}, 2), ({"code": 404, "result": "x"}, 0), ({"stdout": "", "code": 1}, 1), ([], 0)],
 )
-def test_an_exit_code_is_told_from_a_pages_status(result: Any, code: int) -> None:
+def test_an_exit_code_is_distinguished_from_a_pages_status(result: Any, code: int) -> None:
     assert get_result_exit_code(result) == code

@@ -1,4 +1,4 @@
-"""Where agents that copied each other's hooks differ, and an answer or a setting of one would harm the next."""
+"""Agents that copied each other's hooks differ; a reply or setting for one would harm another."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_qwen_takes_a_timeout_of_1000_for_milliseconds_and_cursors_unit_is_unkno
     assert "timeout" not in install_hooks("cursor")
 
 
-def test_vibe_wants_a_name_of_its_own_for_each_hook() -> None:
+def test_vibe_needs_a_unique_name_for_each_hook() -> None:
     names = [line for line in install_hooks("vibe").splitlines() if line.startswith("name = ")]
     assert len(names) == len(set(names)) == 3
 

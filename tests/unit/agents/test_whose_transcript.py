@@ -1,4 +1,4 @@
-"""A file is a host's transcript if its name and its first bytes both say so."""
+"""A file is an agent's transcript if both its name and its first bytes match."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ HEAD = 4096
 BOM = b"\xef\xbb\xbf"
 
 
-def head_of(path: str) -> bytes:
+def read_head(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(HEAD)
 
 
-def has_head_of(host: str, head: bytes) -> bool:
+def has_opening_object(host: str, head: bytes) -> bool:
     return any(map(load_transcript_module(host).is_opening_object, parse_opening_objects(head)))
 
 
-def claimed(path: str, head: bytes) -> list[str]:
-    """Every host whose transcript this is."""
+def list_claiming_agents(path: str, head: bytes) -> list[str]:
+    """List every agent whose transcript this is."""
     return [
         host
         for host in TRANSCRIPT_AGENTS
-        if load_transcript_module(host).is_transcript_path(path) and has_head_of(host, head)
+        if load_transcript_module(host).is_transcript_path(path) and has_opening_object(host, head)
     ]
 
 
-# Kilo's sessions are known by the database that has them; saved ones look like opencode's.
+# Kilo's sessions are identified by their database; exported ones look like opencode's.
 @pytest.mark.parametrize(("host", "name"), [row for row in RECORDED if row[0] != "kilo"])
-def test_a_recorded_transcript_is_its_own_hosts_and_no_others(host: str, name: str) -> None:
+def test_a_recorded_transcript_belongs_to_one_agent_only(host: str, name: str) -> None:
     path = find_recording(host, name)
-    head = head_of(path)
-    assert claimed(path, head) == [host] == [identify_agent(path, head)]
+    head = read_head(path)
+    assert list_claiming_agents(path, head) == [host] == [identify_agent(path, head)]
     for damaged in (BOM + head, b"\n \n" + head, b"{half\n" + head, b"// kept\n" + head, head.replace(b"\n", b"\r\n")):
-        assert claimed(path, damaged[:HEAD]) == [host]
-        assert has_head_of(host, damaged[:1000])
+        assert list_claiming_agents(path, damaged[:HEAD]) == [host]
+        assert has_opening_object(host, damaged[:1000])
 
 
-def test_every_real_transcript_is_its_own_hosts_and_no_others() -> None:
+def test_every_real_transcript_belongs_to_one_agent_only() -> None:
     for row, path in list_corpus_files():
-        assert claimed(path, head_of(path)) == [FORMATS[row["format"]]], row["file"]
+        assert list_claiming_agents(path, read_head(path)) == [FORMATS[row["format"]]], row["file"]
 
 
-def test_a_host_nobody_knows_is_an_error() -> None:
+def test_an_unknown_agent_is_an_error() -> None:
     with pytest.raises(KeyError):
         load_transcript_module("emacs")
 
@@ -102,7 +102,7 @@ def test_a_host_nobody_knows_is_an_error() -> None:
         ("notes.txt", {"type": "user", "sessionId": "s"}, ""),
     ],
 )
-def test_a_file_is_known_by_how_it_opens(path: str, wire: object, host: str) -> None:
+def test_a_file_is_identified_by_its_first_object(path: str, wire: object, host: str) -> None:
     line = json.dumps(wire).encode()
     cut = line.removesuffix(b"}") + b', "more": {"words": "' + b"a" * HEAD
     indented = json.dumps(wire, indent=2).encode()
@@ -111,12 +111,12 @@ def test_a_file_is_known_by_how_it_opens(path: str, wire: object, host: str) -> 
 
 
 @pytest.mark.parametrize("head", [b"", b"\n", b"{", b"[]", b"7", b"\0" * HEAD, b"SQLite format 3\0", b"{" * HEAD])
-def test_what_is_no_transcript_is_nobodys(head: bytes) -> None:
+def test_a_file_that_is_no_transcript_belongs_to_no_agent(head: bytes) -> None:
     for path in ("s.jsonl", "rollout-1.jsonl", "session-1.json", "ses_1.json"):
         assert identify_agent(path, head) == ""
 
 
 @given(st.binary(max_size=HEAD) | st.text('{"type:[],\\\n', max_size=HEAD).map(str.encode))
-def test_no_bytes_stop_the_looking(head: bytes) -> None:
+def test_any_bytes_can_be_checked(head: bytes) -> None:
     for host in TRANSCRIPT_AGENTS:
-        assert has_head_of(host, head) in (True, False)
+        assert has_opening_object(host, head) in (True, False)

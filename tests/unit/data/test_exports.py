@@ -1,4 +1,4 @@
-"""Lines of JSON go out in one order and come in once, whatever database they come from."""
+"""Records are exported in a fixed order and imported once."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ SESSION: dict[str, Any] = {
     "last_at": 50.0,
     "ended_at": 50.5,
 }
-OF = {"host": "codex", "session": "s1"}
+SESSION_KEY = {"host": "codex", "session": "s1"}
 
 
-def prompt(key: str, number: int, at: float, text: str) -> dict[str, Any]:
-    return {"what": "prompt", **OF, "key": key, "number": number, "at": at, "prompt": text, "name": ""}
+def build_prompt(key: str, number: int, at: float, text: str) -> dict[str, Any]:
+    return {"what": "prompt", **SESSION_KEY, "key": key, "number": number, "at": at, "prompt": text, "name": ""}
 
 
-def event(key: str, at: float, **more: Any) -> dict[str, Any]:
+def build_event(key: str, at: float, **fields: Any) -> dict[str, Any]:
     return {
         "what": "event",
-        **OF,
+        **SESSION_KEY,
         "key": key,
         "kind": "tool",
         "at": at,
@@ -54,13 +54,13 @@ def event(key: str, at: float, **more: Any) -> dict[str, Any]:
         "signature": "",
         "duration": None,
         "origin": "hook",
-        **more,
+        **fields,
     }
 
 
 OBSERVATION = {
     "what": "observation",
-    **OF,
+    **SESSION_KEY,
     "key": "o1",
     "at": 20.0,
     "prompt": 1,
@@ -79,7 +79,7 @@ OBSERVATION = {
 }
 SUMMARY = {
     "what": "summary",
-    **OF,
+    **SESSION_KEY,
     "key": "z1",
     "at": 50.0,
     "request": "fly",
@@ -93,7 +93,7 @@ DELIVERY = {
     "what": "delivery",
     "event": "h1",
     "at": 12.0,
-    **OF,
+    **SESSION_KEY,
     "agent": "",
     "kind": "PreToolUse",
     "tool": "Bash",
@@ -104,7 +104,7 @@ DELIVERY = {
 }
 
 
-def signal(key: str, signature: str) -> dict[str, Any]:
+def build_episode(key: str, signature: str) -> dict[str, Any]:
     return {
         "key": key,
         "tier": 2,
@@ -137,22 +137,22 @@ CANDIDATE = {
     "lesson": "",
     "found_at": 5.0,
     "decided_at": 6.0,
-    "signals": [signal("k1", "bash kite")],
+    "signals": [build_episode("k1", "bash kite")],
     "judgements": [{"at": 5.5, "reader": "model", "verdict": "none", "body": {"why": "trivial"}, "void": ""}],
 }
-LOOSE = {"what": "signal", **signal("k2", "bash boat")}
+LOOSE_EPISODE = {"what": "signal", **build_episode("k2", "bash boat")}
 ALL: list[dict[str, Any]] = [
     PROJECT,
     SESSION,
-    prompt("p1", 1, 10.0, "fly"),
-    prompt("p2", 2, 30.0, "land ✓ \u2028 it"),
-    event("e1", 11.0),
-    event("e2", 31.0, prompt=2, duration=4.5),
+    build_prompt("p1", 1, 10.0, "fly"),
+    build_prompt("p2", 2, 30.0, "land ✓ \u2028 it"),
+    build_event("e1", 11.0),
+    build_event("e2", 31.0, prompt=2, duration=4.5),
     OBSERVATION,
     SUMMARY,
     DELIVERY,
     CANDIDATE,
-    LOOSE,
+    LOOSE_EPISODE,
 ]
 
 
@@ -161,7 +161,7 @@ def home(own_home: str) -> str:
     return os.path.join(own_home, ".hardwon")
 
 
-def take(home: str, records: list[dict[str, Any]]) -> ImportResult:
+def import_lines(home: str, records: list[dict[str, Any]]) -> ImportResult:
     connection = db.connect(home)
     try:
         return imports.import_records(connection, enumerate(records, 2), [], is_approved=True)
@@ -169,10 +169,10 @@ def take(home: str, records: list[dict[str, Any]]) -> ImportResult:
         connection.close()
 
 
-def given(home: str, **narrowed: Any) -> list[dict[str, Any]]:
+def export_records(home: str, **filters: Any) -> list[dict[str, Any]]:
     connection = db.connect(home)
     try:
-        lines = list(exports.export_lines(connection, home, exported_at=0.0, **narrowed))
+        lines = list(exports.export_lines(connection, home, exported_at=0.0, **filters))
     finally:
         connection.close()
     assert all(line.count("\n") == 1 for line in lines)
@@ -180,8 +180,8 @@ def given(home: str, **narrowed: Any) -> list[dict[str, Any]]:
 
 
 def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
-    outcome = take(home, ALL)
-    assert (outcome.faults, given(home)) == ((), ALL)
+    outcome = import_lines(home, ALL)
+    assert (outcome.faults, export_records(home)) == ((), ALL)
     assert outcome.imported_counts == {
         "project": 1,
         "session": 1,
@@ -196,16 +196,16 @@ def test_every_kind_comes_out_as_it_went_in(home: str) -> None:
     }
 
 
-def test_the_same_again_is_not_taken(home: str) -> None:
-    take(home, ALL)
-    assert sum(take(home, ALL).imported_counts.values()) == 0
-    assert given(home) == ALL
+def test_importing_again_adds_nothing(home: str) -> None:
+    import_lines(home, ALL)
+    assert sum(import_lines(home, ALL).imported_counts.values()) == 0
+    assert export_records(home) == ALL
 
 
 def test_the_order_does_not_depend_on_the_order_of_arrival(home: str) -> None:
     inner = ALL[2:8]
-    take(home, [PROJECT, SESSION, *reversed(inner), *ALL[8:]])
-    assert given(home) == ALL
+    import_lines(home, [PROJECT, SESSION, *reversed(inner), *ALL[8:]])
+    assert export_records(home) == ALL
 
 
 def test_the_header_says_the_format_and_the_schema(home: str) -> None:
@@ -233,58 +233,77 @@ def test_the_header_says_the_format_and_the_schema(home: str) -> None:
         {**SESSION, "project": "/nowhere"},
         {**SESSION, "host": ""},
         {**SESSION, "prompts": 2**70},
-        {**prompt("p1", 1, 1.0, "x"), "session": "unheard of"},
+        {**build_prompt("p1", 1, 1.0, "x"), "session": "unheard of"},
         {**CANDIDATE, "signals": ["no signal"]},
         {"what": "lesson", "lesson": "no record"},
     ],
 )
-def test_a_record_that_is_not_sound_is_named_and_changes_nothing(home: str, record: dict[str, Any]) -> None:
-    outcome = take(home, [PROJECT, record, DELIVERY])
+def test_an_invalid_record_is_reported_and_changes_nothing(home: str, record: dict[str, Any]) -> None:
+    outcome = import_lines(home, [PROJECT, record, DELIVERY])
     assert [number for number, _ in outcome.faults] == [3]
-    assert given(home) == [PROJECT, DELIVERY]
+    assert export_records(home) == [PROJECT, DELIVERY]
 
 
 def test_lone_surrogates_do_not_stop_an_import(home: str) -> None:
-    outcome = take(home, [PROJECT, SESSION, prompt("p1", 1, 10.0, "half \ud83d a sign")])
+    outcome = import_lines(home, [PROJECT, SESSION, build_prompt("p1", 1, 10.0, "half \ud83d a sign")])
     assert outcome.faults == ()
-    assert given(home)[2]["prompt"] == "half ? a sign"
+    assert export_records(home)[2]["prompt"] == "half ? a sign"
 
 
-def test_a_wholly_private_prompt_takes_its_turn_with_it(home: str) -> None:
-    secret = prompt("p2", 2, 30.0, "<private>my diary</private>")
-    hidden = event("e2", 31.0, prompt=2)
-    take(
+def test_a_private_prompt_is_dropped_with_its_turn(home: str) -> None:
+    secret = build_prompt("p2", 2, 30.0, "<private>my diary</private>")
+    hidden = build_event("e2", 31.0, prompt=2)
+    import_lines(
         home,
-        [PROJECT, {**SESSION, "first_prompt": "<private>x</private>"}, prompt("p1", 1, 10.0, "fly"), secret, hidden],
+        [
+            PROJECT,
+            {**SESSION, "first_prompt": "<private>x</private>"},
+            build_prompt("p1", 1, 10.0, "fly"),
+            secret,
+            hidden,
+        ],
     )
-    left = given(home)
-    assert [one["what"] for one in left] == ["project", "session", "prompt"]
-    assert (left[1]["prompts"], left[1]["first_prompt"]) == (1, "fly")
+    records = export_records(home)
+    assert [record["what"] for record in records] == ["project", "session", "prompt"]
+    assert (records[1]["prompts"], records[1]["first_prompt"]) == (1, "fly")
 
 
-def test_a_session_that_is_here_gets_what_it_lacks(home: str) -> None:
-    here = {**SESSION, "prompts": 1, "started_at": 30.0, "opened_at": 30.0, "first_prompt": "land"}
-    take(home, [PROJECT, here, prompt("hook", 1, 30.0, "land")])
-    take(home, [PROJECT, SESSION, prompt("p1", 1, 10.0, "fly"), prompt("p2", 2, 31.0, "land"), event("e1", 40.0)])
-    session, *rest = given(home)[1:]
+def test_an_existing_session_gets_missing_records(home: str) -> None:
+    stored_session = {**SESSION, "prompts": 1, "started_at": 30.0, "opened_at": 30.0, "first_prompt": "land"}
+    import_lines(home, [PROJECT, stored_session, build_prompt("hook", 1, 30.0, "land")])
+    import_lines(
+        home,
+        [
+            PROJECT,
+            SESSION,
+            build_prompt("p1", 1, 10.0, "fly"),
+            build_prompt("p2", 2, 31.0, "land"),
+            build_event("e1", 40.0),
+        ],
+    )
+    session, *rest = export_records(home)[1:]
     assert (session["started_at"], session["prompts"], session["first_prompt"]) == (10.0, 2, "fly")
-    assert [(one["key"], one.get("number", one["prompt"])) for one in rest] == [("p1", 1), ("hook", 2), ("e1", 2)]
+    assert [(record["key"], record.get("number", record["prompt"])) for record in rest] == [
+        ("p1", 1),
+        ("hook", 2),
+        ("e1", 2),
+    ]
 
 
-def test_credentials_do_not_come_in_with_a_remote(home: str) -> None:
-    take(home, [{**PROJECT, "remote": "https://ada:secret@git.example/kite.git"}])
-    assert given(home)[0]["remote"] == "https://git.example/kite.git"
+def test_credentials_of_a_remote_are_not_imported(home: str) -> None:
+    import_lines(home, [{**PROJECT, "remote": "https://ada:secret@git.example/kite.git"}])
+    assert export_records(home)[0]["remote"] == "https://git.example/kite.git"
 
 
 def test_a_candidate_whose_slug_is_taken_gets_another(home: str) -> None:
-    take(home, [CANDIDATE])
+    import_lines(home, [CANDIDATE])
     other = {**CANDIDATE, "id": "01D", "signature": "bash boat", "signals": [], "judgements": []}
-    take(home, [other])
-    slugs = [one["slug"] for one in given(home)]
+    import_lines(home, [other])
+    slugs = [record["slug"] for record in export_records(home)]
     assert (slugs[0], len(set(slugs))) == ("kites-fall-ab12", 2)
 
 
-def test_what_is_narrowed_to_a_project_has_nothing_of_others(home: str) -> None:
+def test_an_export_of_one_project_has_nothing_of_others(home: str) -> None:
     boat = {**PROJECT, "path": "/home/dev/boat", "name": "boat"}
     shared = {
         **CANDIDATE,
@@ -294,9 +313,9 @@ def test_what_is_narrowed_to_a_project_has_nothing_of_others(home: str) -> None:
         "projects": ["/home/dev/boat", "/home/dev/kite"],
         "signals": [],
     }
-    take(home, [boat, *ALL, shared, {**DELIVERY, "event": "h2", "session": "of the boat"}])
-    assert given(home, project="/home/dev/kite") == ALL
-    assert given(home, project="/home/dev/boat") == [boat]
+    import_lines(home, [boat, *ALL, shared, {**DELIVERY, "event": "h2", "session": "of the boat"}])
+    assert export_records(home, project="/home/dev/kite") == ALL
+    assert export_records(home, project="/home/dev/boat") == [boat]
 
 
 def test_every_kind_of_line_is_documented_with_its_columns() -> None:

@@ -1,4 +1,4 @@
-"""Real sessions, imported and distilled without a model: what must be told of them is told, in a tenth at most."""
+"""Real sessions distilled without a model: observations and summary name what matters, in a tenth of the size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.session_steps import CORPUS
 
 
 class Expected(NamedTuple):
-    """Where the session is, and what must be in its observations and in its summary."""
+    """A session's file, and what its observations and summary must contain."""
 
     file: str
     changed: tuple[str, ...]
@@ -76,65 +76,86 @@ EXPECTED = (
 
 
 @pytest.fixture(scope="module", params=EXPECTED, ids=lambda expected: os.path.basename(expected.file)[:20])
-def distilled(
+def distilled_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Expected, list[Turn], list[Observation], Summary]:
-    """A session as `hardwon import` takes it in, and what plain code makes of it."""
+    """Import a session as `hardwon import` does, and distil it without a model."""
     path = os.path.join(CORPUS, request.param.file)
     if not os.path.exists(path):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
     home = str(tmp_path_factory.mktemp("home"))
     connection = db.connect(home)
     with open(path, "rb") as file:
-        host = identify_agent(path, file.read(65536))
-    transcript_import.import_transcript(home, connection, host, path, settings.resolve_settings({}))
+        agent = identify_agent(path, file.read(65536))
+    transcript_import.import_transcript(home, connection, agent, path, settings.resolve_settings({}))
     (session,) = sessions.list_sessions(connection, limit=5)
-    every = turns.list_turns(connection, session["id"])
-    made = [one for turn in every for one in observe_turn(turn)]
-    return request.param, every, made, summarise_session(every, made)
+    session_turns = turns.list_turns(connection, session["id"])
+    observations = [observation for turn in session_turns for observation in observe_turn(turn)]
+    return request.param, session_turns, observations, summarise_session(session_turns, observations)
 
 
-def observed(made: list[Observation]) -> str:
-    lines = [(one.title, one.subtitle, one.narrative, *one.facts, *one.files_modified, *one.files_read) for one in made]
-    return "\n".join(line for each in lines for line in each)
+def join_observations(observations: list[Observation]) -> str:
+    lines = [
+        (
+            observation.title,
+            observation.subtitle,
+            observation.narrative,
+            *observation.facts,
+            *observation.files_modified,
+            *observation.files_read,
+        )
+        for observation in observations
+    ]
+    return "\n".join(line for observation_lines in lines for line in observation_lines)
 
 
-def summed_up(summary: Summary) -> str:
+def join_summary(summary: Summary) -> str:
     parts = (summary.request, summary.investigated, summary.learned, summary.completed, summary.next_steps)
     return "\n".join(parts)
 
 
-def test_changes_failures_fixes_and_outcomes_are_told(
-    distilled: tuple[Expected, list[Turn], list[Observation], Summary],
+def test_changes_failures_fixes_and_outcomes_are_named(
+    distilled_session: tuple[Expected, list[Turn], list[Observation], Summary],
 ) -> None:
-    expected, _, made, summary = distilled
-    text = observed(made)
-    wanted = (*expected.changed, *expected.failing, *expected.fixed, *expected.outcome)
-    assert [fact for fact in wanted if fact not in text] == []
-    assert {path for one in made for path in one.files_modified} >= set(expected.changed)
+    expected, _, observations, summary = distilled_session
+    text = join_observations(observations)
+    expected_facts = (*expected.changed, *expected.failing, *expected.fixed, *expected.outcome)
+    assert [fact for fact in expected_facts if fact not in text] == []
+    assert {path for observation in observations for path in observation.files_modified} >= set(expected.changed)
     assert [
-        fact for fact in expected.outcome[:1] if fact.strip("`").split(" passed")[0] not in summed_up(summary)
+        fact for fact in expected.outcome[:1] if fact.strip("`").split(" passed")[0] not in join_summary(summary)
     ] == []
 
 
-def test_it_is_a_tenth_of_the_events_at_most(
-    distilled: tuple[Expected, list[Turn], list[Observation], Summary],
+def test_the_distilled_text_is_at_most_a_tenth_of_the_events(
+    distilled_session: tuple[Expected, list[Turn], list[Observation], Summary],
 ) -> None:
-    _, every, made, summary = distilled
+    _, session_turns, observations, summary = distilled_session
     raw = sum(
         estimate_tokens(json.dumps(call.input)) + estimate_tokens(call.response)
-        for turn in every
+        for turn in session_turns
         for call in turn.calls
     )
-    concepts = "".join(name for one in made for name in one.concepts)
-    assert estimate_tokens(observed(made)) + estimate_tokens(summed_up(summary)) + estimate_tokens(concepts) <= raw / 10
+    concepts = "".join(name for observation in observations for name in observation.concepts)
+    assert (
+        estimate_tokens(join_observations(observations))
+        + estimate_tokens(join_summary(summary))
+        + estimate_tokens(concepts)
+        <= raw / 10
+    )
 
 
-def test_every_line_can_be_shown(distilled: tuple[Expected, list[Turn], list[Observation], Summary]) -> None:
-    _, every, made, summary = distilled
-    lines = (observed(made) + "\n" + summed_up(summary)).split("\n")
+def test_every_line_is_printable_and_leads_to_its_events(
+    distilled_session: tuple[Expected, list[Turn], list[Observation], Summary],
+) -> None:
+    _, session_turns, observations, summary = distilled_session
+    lines = (join_observations(observations) + "\n" + join_summary(summary)).split("\n")
     assert [line for line in lines if not line.isprintable()] == []
-    assert [one.title for one in made if len(one.title) > MAX_TITLE_CHARS or not (one.title or one.facts)] == []
-    assert len({one.key for one in made}) == len(made)
-    known = {call.key for turn in every for call in turn.calls}
-    assert {key for one in made for key in one.events} <= known
+    assert [
+        observation.title
+        for observation in observations
+        if len(observation.title) > MAX_TITLE_CHARS or not (observation.title or observation.facts)
+    ] == []
+    assert len({observation.key for observation in observations}) == len(observations)
+    call_keys = {call.key for turn in session_turns for call in turn.calls}
+    assert {key for observation in observations for key in observation.events} <= call_keys

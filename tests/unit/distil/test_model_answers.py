@@ -1,4 +1,4 @@
-"""What of a model's answer counts: all that can be read of it, and nothing that it was not asked for."""
+"""A model's answer is parsed leniently, and nothing it was not asked for is kept."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SUMMARY = (
 )
 
 
-def read(text: str) -> tuple[model_answers.ModelObservation, ...]:
+def parse_answer(text: str) -> tuple[model_answers.ModelObservation, ...]:
     return model_answers.parse_observations(text, TYPES, CONCEPTS)
 
 
-def test_an_answer_in_the_right_form_is_read_whole() -> None:
-    assert read(GOOD) == (
+def test_a_valid_answer_is_parsed_completely() -> None:
+    assert parse_answer(GOOD) == (
         model_answers.ModelObservation(
             type="bugfix",
             title="kite launch has no --height & needs --string",
@@ -49,26 +49,26 @@ def test_an_answer_in_the_right_form_is_read_whole() -> None:
     )
 
 
-def test_several_observations_stand_beside_each_other() -> None:
-    assert len(read(GOOD * 4)) == 4
+def test_an_answer_may_have_several_observations() -> None:
+    assert len(parse_answer(GOOD * 4)) == 4
 
 
-def test_a_skip_gives_nothing_and_is_no_fault() -> None:
-    assert read(" <skip/>\n") == ()
+def test_a_skip_gives_nothing_and_is_no_error() -> None:
+    assert parse_answer(" <skip/>\n") == ()
     assert model_answers.parse_summary("<skip></skip>") is None
 
 
 def test_a_summary_needs_its_request_and_a_quote() -> None:
-    told = model_answers.parse_summary(SUMMARY)
-    assert told == model_answers.ModelSummary("Fly", learned="Wind helps", quotes=("3 passed",))
-    for broken in (
+    summary = model_answers.parse_summary(SUMMARY)
+    assert summary == model_answers.ModelSummary("Fly", learned="Wind helps", quotes=("3 passed",))
+    for broken_text in (
         SUMMARY.replace("<request>Fly</request>", ""),
         SUMMARY.replace("<quotes><quote>3 passed</quote></quotes>", ""),
         GOOD,
         SUMMARY.replace("summary", "report"),
     ):
         with pytest.raises(Broken):
-            model_answers.parse_summary(broken)
+            model_answers.parse_summary(broken_text)
 
 
 WRAPPED = {
@@ -97,29 +97,29 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_what_stands_around_an_answer_or_is_broken_beside_it_does_not_spoil_it(name: str) -> None:
-    assert read(WRAPPED[name]) == read(GOOD)
+def test_text_around_an_observation_and_broken_neighbours_are_ignored(name: str) -> None:
+    assert parse_answer(WRAPPED[name]) == parse_answer(GOOD)
 
 
 def test_markup_that_is_not_ours_is_text() -> None:
     for text in ("Tried <b>twice</b> & List<String> won", "&b; stays", "a < b > c", "<script>alert(1)</script>"):
-        assert read(GOOD.replace("Tried twice.", text))[0].narrative == text
+        assert parse_answer(GOOD.replace("Tried twice.", text))[0].narrative == text
 
 
-def test_what_is_too_long_is_cut_and_what_is_looked_up_is_not_changed() -> None:
-    long = "word " * 500
-    cut = read(GOOD.replace("Tried twice.", long).replace("unknown option", long).replace("docs/kites.md", "k" * 401))[
-        0
-    ]
-    assert 1_900 < len(cut.narrative) <= 2_000 and cut.narrative.endswith("…")
-    assert cut.quotes == (long[:400].strip(),) and cut.files_read == ()
-    many = "".join(f"<fact>fact {number}</fact>" for number in range(30))
-    assert len(read(GOOD.replace("<fact>two</fact>", many))[0].facts) == 15
-    assert len(read(GOOD * 5)) == 4
+def test_long_text_is_cut_and_long_paths_are_dropped() -> None:
+    long_text = "word " * 500
+    observation = parse_answer(
+        GOOD.replace("Tried twice.", long_text).replace("unknown option", long_text).replace("docs/kites.md", "k" * 401)
+    )[0]
+    assert 1_900 < len(observation.narrative) <= 2_000 and observation.narrative.endswith("…")
+    assert observation.quotes == (long_text[:400].strip(),) and observation.files_read == ()
+    many_facts = "".join(f"<fact>fact {number}</fact>" for number in range(30))
+    assert len(parse_answer(GOOD.replace("<fact>two</fact>", many_facts))[0].facts) == 15
+    assert len(parse_answer(GOOD * 5)) == 4
 
 
 def test_an_unknown_type_is_a_discovery() -> None:
-    assert [read(GOOD.replace(">bugfix<", text))[0].type for text in (">miracle<", "><")] == ["discovery"] * 2
+    assert [parse_answer(GOOD.replace(">bugfix<", text))[0].type for text in (">miracle<", "><")] == ["discovery"] * 2
 
 
 @pytest.mark.parametrize("wrap", ["```xml\n{}\n```", "Sure:\n{}\nDone.", "\ufeff{}", "<?xml version='1.0'?>{}"])
@@ -146,26 +146,26 @@ def test_a_wrapped_summary_is_read(wrap: str) -> None:
         SUMMARY,
     ],
 )
-def test_an_answer_that_holds_nothing_is_refused(text: str) -> None:
+def test_an_answer_without_an_observation_is_refused(text: str) -> None:
     with pytest.raises(Broken) as refused:
-        read(text)
+        parse_answer(text)
     assert refused.value.outcome == "malformed"
 
 
 @given(some.text(max_size=200))
-def test_no_text_makes_the_reading_fall_over(text: str) -> None:
-    for made in (text, f"<observation>{text}</observation>", GOOD.replace("Tried twice.", text)):
+def test_any_text_parses_or_is_refused(text: str) -> None:
+    for answer_text in (text, f"<observation>{text}</observation>", GOOD.replace("Tried twice.", text)):
         try:
-            read(made)
+            parse_answer(answer_text)
         except Broken:
             continue
 
 
-def test_half_a_character_is_read_as_a_mark_for_it() -> None:
-    assert read(GOOD.replace("Tried", "\ud83d Tried"))[0].narrative == "? Tried twice."
+def test_a_lone_surrogate_is_replaced() -> None:
+    assert parse_answer(GOOD.replace("Tried", "\ud83d Tried"))[0].narrative == "? Tried twice."
 
 
 def test_a_secret_in_an_answer_is_not_kept() -> None:
     secret = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
-    told = read(GOOD.replace("Tried twice.", f"It used {secret} twice."))[0]
-    assert secret not in told.narrative and "redacted" in told.narrative
+    observation = parse_answer(GOOD.replace("Tried twice.", f"It used {secret} twice."))[0]
+    assert secret not in observation.narrative and "redacted" in observation.narrative

@@ -1,10 +1,10 @@
-"""What a message says is still to be done, in the forms that agents use, and what only sounds like it."""
+"""Next steps are found in the forms that agents use, and not in sentences that only resemble them."""
 
 from __future__ import annotations
 
 from hardwon.distil.next_steps import find_next_steps
 
-# A message, and the steps it states, those told first in front.
+# A message and the steps it states, in order.
 STATED = (
     ("It works.\n\nNext: change the landing.", ["change the landing."]),
     ("TODO: write the changelog", ["write the changelog"]),
@@ -62,12 +62,12 @@ def test_a_stated_step_is_found_in_every_form() -> None:
         assert [step.text for step in find_next_steps(message)] == steps, message
 
 
-def test_what_only_sounds_like_a_step_is_passed_over() -> None:
+def test_a_sentence_that_only_resembles_a_step_is_ignored() -> None:
     for message in NOT_STATED:
         assert find_next_steps(message) == [], message
 
 
-def test_what_is_to_be_done_comes_before_offers_and_where_things_stand() -> None:
+def test_firm_steps_come_before_offers_and_states() -> None:
     message = "Nothing is pushed. Want me to push the branch? You should run the wind tests first."
     steps = find_next_steps(message)
     assert steps[0].is_firm and steps[-1].is_state

@@ -9,7 +9,7 @@ import pytest
 from hardwon.efficacy.staleness import EXISTS, GONE, find_anchors, hash_symbol
 
 
-def write(folder: str, name: str, text: str) -> str:
+def write_file(folder: str, name: str, text: str) -> str:
     path = os.path.join(folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
@@ -19,8 +19,8 @@ def write(folder: str, name: str, text: str) -> str:
 
 @pytest.fixture
 def root(own_home: str) -> str:
-    write(own_home, "src/kite.py", "class Kite:\n    def lift(self):\n        return 1\n\n\nLIMIT = 3\n")
-    write(own_home, "web/kite.ts", "export const lift = (wind: number) => {\n  return wind + 1;\n};\n")
+    write_file(own_home, "src/kite.py", "class Kite:\n    def lift(self):\n        return 1\n\n\nLIMIT = 3\n")
+    write_file(own_home, "web/kite.ts", "export const lift = (wind: number) => {\n  return wind + 1;\n};\n")
     return own_home
 
 
@@ -37,9 +37,9 @@ def root(own_home: str) -> str:
     ],
 )
 def test_files_and_symbols_that_a_text_names_are_found(root: str, text: str, expected: list[tuple[str, str]]) -> None:
-    found = {(os.path.relpath(anchor.path, root), anchor.symbol) for anchor in find_anchors(text, root)}
-    assert found >= set(expected)
-    assert {path for path, _ in found} == {path for path, _ in expected}
+    anchors = {(os.path.relpath(anchor.path, root), anchor.symbol) for anchor in find_anchors(text, root)}
+    assert anchors >= set(expected)
+    assert {path for path, _ in anchors} == {path for path, _ in expected}
 
 
 def test_a_file_without_a_symbol_is_only_watched_for_its_disappearance(root: str) -> None:
@@ -50,19 +50,19 @@ def test_a_file_without_a_symbol_is_only_watched_for_its_disappearance(root: str
 
 
 def test_python_that_does_not_parse_is_compared_by_its_tokens(root: str) -> None:
-    path = write(root, "old.py", "def lift():\n    print 'up'\n")
-    before = hash_symbol(path, "lift")
-    write(root, "old.py", "# old\ndef lift( ):\n    print 'up'  # now\n")
-    assert hash_symbol(path, "lift") == before != GONE
+    path = write_file(root, "old.py", "def lift():\n    print 'up'\n")
+    first_hash = hash_symbol(path, "lift")
+    write_file(root, "old.py", "# old\ndef lift( ):\n    print 'up'  # now\n")
+    assert hash_symbol(path, "lift") == first_hash != GONE
 
 
 def test_a_use_is_not_taken_for_the_definition(root: str) -> None:
-    path = write(root, "use.ts", "run(lift(1));\nif (lift(2)) {\n  go();\n}\n")
+    path = write_file(root, "use.ts", "run(lift(1));\nif (lift(2)) {\n  go();\n}\n")
     assert hash_symbol(path, "lift") == GONE
 
 
 @pytest.mark.parametrize("text", ["{" * 50_000, "(" * 50_000, "class " * 20_000, "\0\udcff"])
 def test_odd_files_are_read_without_an_error(root: str, text: str) -> None:
-    path = write(root, "odd.ts", text.encode("utf-8", "replace").decode())
+    path = write_file(root, "odd.ts", text.encode("utf-8", "replace").decode())
     assert hash_symbol(path, "lift") == GONE
-    assert hash_symbol(write(root, "odd.py", text.encode("utf-8", "replace").decode()), "lift") == GONE
+    assert hash_symbol(write_file(root, "odd.py", text.encode("utf-8", "replace").decode()), "lift") == GONE

@@ -1,4 +1,4 @@
-"""The test and the interval hold whatever the base rate does, and however often one looks."""
+"""The test and the interval are valid for any base rate and any number of looks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hardwon.efficacy.statistics import (
 
 
 def draw_trials(
-    count: int, untold: float, told: float, *, seed: int = 1, drift: float = 0.0, silent: float = 0.5
+    count: int, rate_without: float, rate_with: float, *, seed: int = 1, drift: float = 0.0, silent: float = 0.5
 ) -> list[Trial]:
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     trials = []
     for number in range(count):
-        is_live = chance.random() >= silent
-        rate = (told if is_live else untold) * (1 - drift * number / count)
-        trials.append(Trial(is_live, 1 - silent, chance.random() < rate))
+        is_live = generator.random() >= silent
+        rate = (rate_with if is_live else rate_without) * (1 - drift * number / count)
+        trials.append(Trial(is_live, 1 - silent, generator.random() < rate))
     return trials
 
 
@@ -46,16 +46,18 @@ def test_a_drifting_rate_without_an_effect_is_no_evidence() -> None:
     assert sum(value >= PROOF_THRESHOLD for value in values) <= 2
 
 
-@pytest.mark.parametrize(("untold", "told"), [(0.9, 0.1), (0.8, 0.4), (0.6, 0.6)])
-def test_the_interval_has_the_true_share_and_narrows(untold: float, told: float) -> None:
-    few, many = (compute_prevented_share(draw_trials(count, untold, told, drift=0.5)) for count in (30, 600))
-    assert few and many
-    assert many.low <= 100 * (1 - told / untold) <= many.high
-    assert many.high - many.low < few.high - few.low
+@pytest.mark.parametrize(("rate_without", "rate_with"), [(0.9, 0.1), (0.8, 0.4), (0.6, 0.6)])
+def test_the_interval_has_the_true_share_and_narrows(rate_without: float, rate_with: float) -> None:
+    wide_interval, narrow_interval = (
+        compute_prevented_share(draw_trials(count, rate_without, rate_with, drift=0.5)) for count in (30, 600)
+    )
+    assert wide_interval and narrow_interval
+    assert narrow_interval.low <= 100 * (1 - rate_with / rate_without) <= narrow_interval.high
+    assert narrow_interval.high - narrow_interval.low < wide_interval.high - wide_interval.low
 
 
 def test_lessons_that_do_nothing_are_not_made_to_help_by_pooling_them() -> None:
-    """A frequent mistake with many silent sessions beside a rare one with few: the rates of the arms differ by that."""
+    """Pool a frequent mistake with many silent sessions and a rare one with few, whose arms differ in rate."""
     claims = 0
     for seed in range(100):
         frequent = draw_trials(80, 0.9, 0.9, seed=seed)

@@ -1,4 +1,4 @@
-"""Which firings are compared, and what each counts as."""
+"""Firings are compared as trials, each with its outcome."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def build_firing(number: int, arm: str, verdict: str, ended: str = "") -> Firing
         ("live", "ignored", "fine", False),
     ],
 )
-def test_what_is_not_known_counts_against_the_lesson(arm: str, verdict: str, ended: str, has_failed: bool) -> None:
+def test_an_unknown_outcome_counts_against_the_lesson(arm: str, verdict: str, ended: str, has_failed: bool) -> None:
     [trial] = build_trials([build_firing(1, arm, verdict, ended)])
     assert (trial.is_live, trial.has_failed) == (arm == "live", has_failed)
 

@@ -1,4 +1,4 @@
-"""Twenty real sessions: a draft each without a model, short, and everything it says is really there."""
+"""Drafts of twenty real sessions, built without a model, are short and quote what they state."""
 
 from __future__ import annotations
 
@@ -16,57 +16,60 @@ from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.session_steps import CORPUS
 
 SESSIONS = 20
-_LEAST, _LARGEST = 20_000, 3_000_000  # bytes
-_EVERY, _LEAST_CALLS = 4, 5
-_LONGEST = 120  # lines of a page
+_MIN_BYTES, _MAX_BYTES = 20_000, 3_000_000
+_SAMPLE_STEP, _MIN_CALLS = 4, 5
+_MAX_PAGE_LINES = 120
 
 
 @lru_cache(maxsize=1)
-def told() -> list[Story]:
-    """Sessions from everywhere in the corpus in which somebody asked for something and something was done."""
+def read_sampled_stories() -> list[Story]:
+    """Read sessions from all over the corpus that have a request and several calls."""
     if not os.path.isdir(CORPUS):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
-    every = sorted(
+    paths = sorted(
         path
         for folder, _, names in os.walk(CORPUS)
         for name in names
         if name.endswith((".jsonl", ".json")) and "subagents" not in folder and name != "gold.jsonl"
-        if _LEAST <= os.path.getsize(path := os.path.join(folder, name)) <= _LARGEST
+        if _MIN_BYTES <= os.path.getsize(path := os.path.join(folder, name)) <= _MAX_BYTES
     )
-    found = [one for path in every[::_EVERY] if _is_work(one := transcript_story.read_story(path))]
-    return [found[place * len(found) // SESSIONS] for place in range(SESSIONS)]
+    working_stories = [story for path in paths[::_SAMPLE_STEP] if _is_work(story := transcript_story.read_story(path))]
+    return [working_stories[index * len(working_stories) // SESSIONS] for index in range(SESSIONS)]
 
 
-def _is_work(one: Story) -> bool:
-    kinds = [step.kind for step in one.steps]
-    return "person" in kinds and kinds.count("call") >= _LEAST_CALLS
+def _is_work(story: Story) -> bool:
+    kinds = [step.kind for step in story.steps]
+    return "person" in kinds and kinds.count("call") >= _MIN_CALLS
 
 
 @lru_cache(maxsize=SESSIONS)
-def drafted(number: int) -> Draft:
-    one = told()[number]
-    return build_draft(one, detect_findings(one, EMPTY_CONTEXT), [*find_stated_memories(one)])
+def build_sampled_draft(number: int) -> Draft:
+    story = read_sampled_stories()[number]
+    return build_draft(story, detect_findings(story, EMPTY_CONTEXT), [*find_stated_memories(story)])
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))
-def test_everything_said_of_a_real_session_is_where_it_says(number: int) -> None:
-    said = list_statements(drafted(number))
-    assert [one.text for one in said if not one.evidence] == []
+def test_every_statement_about_a_real_session_quotes_its_source(number: int) -> None:
+    statements = list_statements(build_sampled_draft(number))
+    assert [statement.text for statement in statements if not statement.evidence] == []
     assert [
-        evidence_item for one in said for evidence_item in one.evidence if not is_quote_in_source(evidence_item)
+        evidence_item
+        for statement in statements
+        for evidence_item in statement.evidence
+        if not is_quote_in_source(evidence_item)
     ] == []
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))
-def test_the_draft_of_a_real_session_is_short_and_can_be_shown(number: int) -> None:
-    made = drafted(number)
-    lines = render_draft(made).splitlines()
+def test_the_draft_of_a_real_session_is_short_and_printable(number: int) -> None:
+    draft = build_sampled_draft(number)
+    lines = render_draft(draft).splitlines()
     assert [line for line in lines if not line.isprintable()] == []
-    assert len(lines) <= _LONGEST and len(made.findings) <= MAX_FINDINGS
-    assert made.topic and lines[0] == "---"
-    assert made.confidence in "HML"
+    assert len(lines) <= _MAX_PAGE_LINES and len(draft.findings) <= MAX_FINDINGS
+    assert draft.topic and lines[0] == "---"
+    assert draft.confidence in "HML"
 
 
-def test_most_real_sessions_say_what_was_asked_and_what_it_came_to() -> None:
-    made = [drafted(number) for number in range(SESSIONS)]
-    assert sum(any(" → " in line.text for line in one.summary) for one in made) >= SESSIONS * 9 // 10
+def test_most_drafts_name_the_request_and_its_outcome() -> None:
+    drafts = [build_sampled_draft(number) for number in range(SESSIONS)]
+    assert sum(any(" → " in line.text for line in draft.summary) for draft in drafts) >= SESSIONS * 9 // 10

@@ -1,4 +1,4 @@
-"""What a session holds and nobody wrote down: each detector with sessions it must see and sessions it must pass over."""
+"""Each detector of findings, with sessions it must report and sessions it must ignore."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def session(tmp_path: pathlib.Path) -> ClaudeSession:
     return ClaudeSession(tmp_path)
 
 
-def test_what_a_person_had_taken_back_is_a_failed_experiment(session: ClaudeSession) -> None:
+def test_work_a_person_had_reverted_is_a_failed_experiment(session: ClaudeSession) -> None:
     session.person("make the kite read its own ignore file")
     session.edit("kite/ignore.py")
     session.agent("Wrote a reader for ignore files in kite/ignore.py.")
     session.person("Revert your file. We already built that.")
     session.bash("rm kite/ignore.py")
-    (found,) = session.found(findings.detect_failed_experiments)
-    assert "We already built that" in found.text and "Wrote a reader for ignore files" in found.text
-    assert (found.target, found.evidence[0].quote) == ("learning", "Revert your file.")
+    (finding,) = session.found(findings.detect_failed_experiments)
+    assert "We already built that" in finding.text and "Wrote a reader for ignore files" in finding.text
+    assert (finding.target, finding.evidence[0].quote) == ("learning", "Revert your file.")
 
 
 def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(session: ClaudeSession) -> None:
@@ -35,8 +35,8 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
     session.edit("kite/string.py")
     session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {ROOT}/kite/string.py")
-    (found,) = session.found(findings.detect_failed_experiments)
-    assert "`git restore kite/string.py`" in found.text and "was a mistake" in found.text
+    (finding,) = session.found(findings.detect_failed_experiments)
+    assert "`git restore kite/string.py`" in finding.text and "was a mistake" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp
     assert len(session.found(findings.detect_failed_experiments)) == 1
 
 
-def test_a_removal_that_failed_took_nothing_back(session: ClaudeSession) -> None:
+def test_a_removal_that_failed_is_no_failed_experiment(session: ClaudeSession) -> None:
     session.person("make the string stronger")
     session.edit("kite/string.py")
     session.agent("That was a mistake.")
@@ -82,21 +82,21 @@ def test_a_removal_that_failed_took_nothing_back(session: ClaudeSession) -> None
     assert session.found(findings.detect_failed_experiments) == []
 
 
-@pytest.mark.parametrize("accepted", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
-def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: ClaudeSession, accepted: str) -> None:
+@pytest.mark.parametrize("reply", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
+def test_a_choice_accepted_in_a_word_is_an_implicit_decision(session: ClaudeSession, reply: str) -> None:
     session.person("how do we store the wind?")
     session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
-    session.person(accepted)
+    session.person(reply)
     session.edit("kite/store.py")
-    (found,) = session.found(findings.detect_implicit_decisions)
-    assert "I'd recommend SQLite" in found.text and found.target == "adr"
-    assert [evidence_item.quote for evidence_item in found.evidence][1] == accepted
+    (finding,) = session.found(findings.detect_implicit_decisions)
+    assert "I'd recommend SQLite" in finding.text and finding.target == "adr"
+    assert [evidence_item.quote for evidence_item in finding.evidence][1] == reply
 
 
 @pytest.mark.parametrize(
     "answer", ["yes, but in Postgres", "ok, option 2", "yes, commit and push", "no", "sounds good, but why one file?"]
 )
-def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: ClaudeSession, answer: str) -> None:
+def test_an_answer_that_adds_something_is_no_implicit_decision(session: ClaudeSession, answer: str) -> None:
     session.person("how do we store the wind?")
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person(answer)
@@ -104,7 +104,7 @@ def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Claud
     assert session.found(findings.detect_implicit_decisions) == []
 
 
-def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: ClaudeSession) -> None:
+def test_a_yes_without_a_choice_or_an_edit_decides_nothing(session: ClaudeSession) -> None:
     session.person("how do we store the wind?")
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person("ok")
@@ -116,22 +116,22 @@ def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(sessio
     assert session.found(findings.detect_implicit_decisions) == []
 
 
-def test_what_a_person_put_off_is_not_done(session: ClaudeSession) -> None:
+def test_work_a_person_postponed_is_reported(session: ClaudeSession) -> None:
     session.person("could both kites share the string? fine to do it later")
     session.agent("They could.")
     session.person("let's leave the tail for a later PR")
     session.edit("kite/string.py")
-    found = session.found(findings.detect_postponed_work)
-    assert [one.text.partition(":")[0] for one in found] == ["Put off by the person"] * 2
+    postponed = session.found(findings.detect_postponed_work)
+    assert [finding.text.partition(":")[0] for finding in postponed] == ["Put off by the person"] * 2
 
 
-def test_a_private_turn_is_in_no_story(session: ClaudeSession) -> None:
+def test_a_private_turn_is_left_out_of_the_story(session: ClaudeSession) -> None:
     session.person(f"<{TAG_NAMES[0]}>the customer escalated</{TAG_NAMES[0]}>")
     session.agent("I assume the customer is right about that.")
     session.person("build the kite")
     session.agent("Built.")
-    told = session.story()
-    assert [step.text for step in told.steps] == ["build the kite", "Built."]
+    story = session.story()
+    assert [step.text for step in story.steps] == ["build the kite", "Built."]
 
 
 def test_a_private_part_of_a_long_text_stays_private(session: ClaudeSession) -> None:
@@ -140,52 +140,52 @@ def test_a_private_part_of_a_long_text_stays_private(session: ClaudeSession) -> 
     assert session.story().steps[-1].text.strip() == "calm"
 
 
-def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: ClaudeSession) -> None:
+def test_a_quote_never_shows_a_secret(session: ClaudeSession) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     session.person(f"let's leave the {secret} in the log out of scope, we'll handle it later")
-    (found,) = session.found(findings.detect_postponed_work)
-    assert secret not in found.text and secret not in found.evidence[0].quote
+    (finding,) = session.found(findings.detect_postponed_work)
+    assert secret not in finding.text and secret not in finding.evidence[0].quote
 
 
-def test_a_quote_that_is_not_there_does_not_hold(session: ClaudeSession) -> None:
+def test_a_quote_must_be_on_its_line(session: ClaudeSession) -> None:
     session.person("build the kite")
-    told = session.story()
-    assert is_quote_in_source(Evidence(told.path, 1, "build  the\nkite"))
-    assert not is_quote_in_source(Evidence(told.path, 1, "build the boat"))
-    assert not is_quote_in_source(Evidence(told.path, 7, "build the kite"))
-    assert not is_quote_in_source(Evidence(told.path + "x", 1, "build the kite"))
+    story = session.story()
+    assert is_quote_in_source(Evidence(story.path, 1, "build  the\nkite"))
+    assert not is_quote_in_source(Evidence(story.path, 1, "build the boat"))
+    assert not is_quote_in_source(Evidence(story.path, 7, "build the kite"))
+    assert not is_quote_in_source(Evidence(story.path + "x", 1, "build the kite"))
 
 
-def test_a_story_is_told_in_turns(session: ClaudeSession) -> None:
+def test_a_story_is_split_into_turns(session: ClaudeSession) -> None:
     session.person("build the kite")
     session.agent("First the frame.")
     session.edit("kite/kite.py")
     session.bash("make test", "Exit code 2\nerror: no wind", failed=True)
     session.agent("It fails without wind.")
     session.person("thanks")
-    told = session.story()
-    first, last = transcript_story.build_turns(told)
+    story = session.story()
+    first, last = transcript_story.build_turns(story)
     assert (first.prompt, first.final_message, [call.outcome for call in first.calls]) == (
         "build the kite",
         "It fails without wind.",
         ["fine", "failed"],
     )
-    assert (last.prompt, last.calls, told.session, told.cwd) == ("thanks", (), "5e551011", ROOT)
+    assert (last.prompt, last.calls, story.session, story.cwd) == ("thanks", (), "5e551011", ROOT)
 
 
-def test_what_no_agent_wrote_is_no_story(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_is_no_transcript_is_rejected(tmp_path: pathlib.Path) -> None:
     (tmp_path / "notes.jsonl").write_text("not a transcript\n")
     with pytest.raises(UserError):
         transcript_story.read_story(str(tmp_path / "notes.jsonl"))
 
 
-def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: ClaudeSession) -> None:
-    names, told = [item.name for item in findings.MENU], session.story()
+def test_menu_names_are_unique_and_an_empty_session_has_no_findings(session: ClaudeSession) -> None:
+    names, story = [item.name for item in findings.MENU], session.story()
     assert len(names) == len(set(names))
-    assert [item for item in findings.MENU if item.detect and list(item.detect(told, EMPTY_CONTEXT))] == []
+    assert [item for item in findings.MENU if item.detect and list(item.detect(story, EMPTY_CONTEXT))] == []
 
 
-def test_what_has_no_exact_rule_is_for_a_model_only() -> None:
+def test_items_without_a_detector_are_for_models_only() -> None:
     for_models = {item.name for item in findings.MENU if item.detect is None}
     assert for_models == {
         "assumptions",
@@ -204,7 +204,7 @@ def test_what_has_no_exact_rule_is_for_a_model_only() -> None:
     }
 
 
-def test_findings_come_most_telling_first_and_name_a_target(session: ClaudeSession) -> None:
+def test_findings_are_sorted_by_score_and_name_a_target(session: ClaudeSession) -> None:
     session.person("make the string stronger, but leave the tail for a later PR")
     session.agent("Fine.")
     session.person("which string then?")
@@ -213,7 +213,10 @@ def test_findings_come_most_telling_first_and_name_a_target(session: ClaudeSessi
     session.edit("kite/string.py")
     session.agent("Done.")
     session.person("and paint it red")
-    found = findings.detect_findings(session.story(), EMPTY_CONTEXT)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-    assert {one.item for one in found} >= {"implicit decisions", "not done"}
-    assert all(one.target in FINDING_TARGETS and one.item in {item.name for item in findings.MENU} for one in found)
+    detected = findings.detect_findings(session.story(), EMPTY_CONTEXT)
+    assert [finding.score for finding in detected] == sorted((finding.score for finding in detected), reverse=True)
+    assert {finding.item for finding in detected} >= {"implicit decisions", "not done"}
+    assert all(
+        finding.target in FINDING_TARGETS and finding.item in {item.name for item in findings.MENU}
+        for finding in detected
+    )

@@ -74,13 +74,13 @@ MANIFEST = {
 }
 
 
-def convert(entry: Any) -> dict[str, Any]:
+def convert_entry(entry: Any) -> dict[str, Any]:
     (record,) = convert_lessons({"lessons": [entry]})
     return record
 
 
 def convert_seed(**changes: Any) -> dict[str, Any]:
-    return convert(SEED | changes)
+    return convert_entry(SEED | changes)
 
 
 def convert_with_triggers(**triggers: Any) -> dict[str, Any]:
@@ -93,19 +93,19 @@ def is_waiting(record: dict[str, Any]) -> bool:
 
 
 def test_a_record_of_the_seed_becomes_one_of_ours() -> None:
-    lesson = parse_lesson(convert(SEED))
+    lesson = parse_lesson(convert_entry(SEED))
     assert find_lesson_faults(lesson) == []
     assert (lesson.id, lesson.slug, lesson.delivery, lesson.status) == (SEED["id"], SEED["slug"], "block", "active")
     assert (lesson.block_reason, lesson.injection) == (SEED["blockReason"], SEED["injection"])
     assert (lesson.priority, lesson.confidence, lesson.command_target) == (8, 0.95, "executable")
     assert (lesson.extra, lesson.evidence) == ({"importedFrom": "lessons-learned"}, ())
-    assert lesson.content_hash == ""  # theirs is the hash of something else
+    assert lesson.content_hash == ""  # the hash of lessons-learned covers other fields
 
 
 def test_the_document_is_not_changed() -> None:
-    before = json.dumps(MANIFEST), json.dumps(SEED)
-    convert_lessons(MANIFEST), convert(SEED)
-    assert (json.dumps(MANIFEST), json.dumps(SEED)) == before
+    texts_before = json.dumps(MANIFEST), json.dumps(SEED)
+    convert_lessons(MANIFEST), convert_entry(SEED)
+    assert (json.dumps(MANIFEST), json.dumps(SEED)) == texts_before
 
 
 def test_a_bare_list_and_flat_triggers_are_read() -> None:
@@ -115,9 +115,9 @@ def test_a_bare_list_and_flat_triggers_are_read() -> None:
 
 def test_old_names_are_understood_and_an_empty_new_one_does_not_hide_them() -> None:
     old = {"mistake": "git stash leaves untracked files", "fix": "use git stash -u for all of them", "problem": ""}
-    lesson = parse_lesson(convert({"summary": "git stash forgets untracked files", **old}))
+    lesson = parse_lesson(convert_entry({"summary": "git stash forgets untracked files", **old}))
     assert (lesson.problem, lesson.solution) == (old["mistake"], old["fix"])
-    assert convert({"remediation": "use git stash -u instead"})["solution"] == "use git stash -u instead"
+    assert convert_entry({"remediation": "use git stash -u instead"})["solution"] == "use git stash -u instead"
 
 
 def test_the_manifest_of_the_conformance_cases_is_converted() -> None:
@@ -150,12 +150,12 @@ def test_guards_block_hints_note_and_protocols_open_a_session() -> None:
         ({"type": "directive"}, "start", "executable"),
     ]
     for entry, delivery, target in expected_deliveries:
-        lesson = parse_lesson(convert({"toolNames": ["Bash"], "commandPatterns": ["x"], **entry}))
+        lesson = parse_lesson(convert_entry({"toolNames": ["Bash"], "commandPatterns": ["x"], **entry}))
         assert (lesson.delivery, lesson.command_target) == (delivery, target), entry
 
 
 def test_a_guard_without_a_reason_gives_its_texts_as_the_reason() -> None:
-    record = convert({"type": "guard", "summary": "S", "problem": "P", "solution": "F"})
+    record = convert_entry({"type": "guard", "summary": "S", "problem": "P", "solution": "F"})
     assert record["blockReason"] == "## Lesson: S\nP\n**Fix**: F"
     assert "importFaults" not in convert_seed(block=False, blockReason=None)
     assert "blockReason" not in convert_seed(block=False)
@@ -170,7 +170,7 @@ def test_patterns_that_python_accepts_are_kept_as_they_are() -> None:
     assert not is_waiting(record)
 
 
-def test_a_glob_stays_a_glob_and_a_regex_among_them_is_told_apart() -> None:
+def test_a_glob_stays_a_glob_and_a_regex_among_them_is_recognised() -> None:
     globs = ["**/*.py", "tests/*", "app/[id]/page.tsx", "src/{a,b}.ts", "routes/$id.tsx", "app/(auth)/x.ts"]
     record = convert_with_triggers(pathPatterns=[*globs, r".*\.test\.ts$", r"^/srv/.+"])
     assert record["pathPatterns"] == globs
@@ -214,7 +214,7 @@ def test_values_of_the_wrong_type_are_refused_by_name() -> None:
         assert fault in str(refusal.value), changes
 
 
-def test_what_was_off_stays_off() -> None:
+def test_a_disabled_lesson_stays_disabled() -> None:
     expected_statuses: list[tuple[dict[str, Any], str, bool]] = [
         ({}, "active", False),
         ({"needsReview": True}, "active", True),
@@ -243,18 +243,18 @@ def test_a_lesson_of_a_project_stays_in_it() -> None:
 
 
 def test_unknown_keys_are_kept_and_defaults_are_not_made_up() -> None:
-    record = convert({"summary": "x", "requires": {"a": 1}, "triggers": {"odd": [1]}})
+    record = convert_entry({"summary": "x", "requires": {"a": 1}, "triggers": {"odd": [1]}})
     assert (record["requires"], record["odd"]) == ({"a": 1}, [1])
     assert {"priority", "confidence", "id", "slug", "evidence"}.isdisjoint(record)
 
 
 def test_a_record_of_ours_is_not_converted() -> None:
-    lesson = parse_lesson(convert(SEED) | {"delivery": "hold", "block": None, "blockReason": None})
+    lesson = parse_lesson(convert_entry(SEED) | {"delivery": "hold", "block": None, "blockReason": None})
     record = to_lesson_record(lesson)
     assert convert_lessons([record]) == [record]
 
 
-def test_a_file_of_neither_shape_is_refused_with_a_sentence() -> None:
+def test_a_file_of_neither_shape_is_refused() -> None:
     for document in (None, 5, "lessons", True, {}, {"lessons": 5}, {"lessons": None}, {"summary": "x"}):
         with pytest.raises(ValueError, match=r"neither lessons\.json nor a manifest"):
             convert_lessons(document)
@@ -263,7 +263,7 @@ def test_a_file_of_neither_shape_is_refused_with_a_sentence() -> None:
 def test_an_entry_that_is_no_object_is_named_and_cannot_pass() -> None:
     entries: list[object] = [None, 5, "x", [], True]
     for entry in entries:
-        record = convert(entry)
+        record = convert_entry(entry)
         assert record["importFaults"][0].startswith("lesson 1 is "), entry
         assert find_lesson_faults(parse_lesson(record)), entry
 
@@ -295,7 +295,7 @@ ENTRY = st.dictionaries(st.sampled_from([*KEYS, *MORE]), JSON, max_size=6)
 
 
 @given(st.lists(ENTRY | JSON, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), ENTRY | JSON, max_size=2))
-def test_whatever_a_file_contains_no_lesson_with_patterns_fires_by_its_tool_alone(lessons: Any) -> None:
+def test_no_imported_lesson_with_patterns_fires_by_its_tool_alone(lessons: Any) -> None:
     entries = lessons if isinstance(lessons, list) else [*lessons.values()]
     for entry, record in zip(entries, convert_lessons({"lessons": lessons}), strict=True):
         try:

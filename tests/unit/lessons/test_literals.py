@@ -69,28 +69,28 @@ def test_a_pattern_that_can_match_without_any_literal_requires_none() -> None:
         assert find_longest(source) is None, source
 
 
-def test_flags_given_beside_the_pattern_count_like_those_inside() -> None:
-    assert words("a b c", re.VERBOSE) == {"abc"}
-    assert (words("ÄÄgit", re.IGNORECASE), words("ÄÄgit")) == ({"git"}, {"äägit"})
+def test_flags_beside_the_pattern_count_like_those_inside() -> None:
+    assert find_longest_set("a b c", re.VERBOSE) == {"abc"}
+    assert (find_longest_set("ÄÄgit", re.IGNORECASE), find_longest_set("ÄÄgit")) == ({"git"}, {"äägit"})
 
 
 def test_the_number_and_length_of_alternatives_are_bounded() -> None:
-    assert words(f"(?:{'|'.join(string.ascii_letters)}|{'|'.join(map(str, range(40)))})or") == {"or"}
-    assert words(f"(?:{'|'.join(f'word{number}' for number in range(40))}) or") == {"word"}
-    assert len(words("[abcd]" * 30 + "xyz")) == 16
-    assert max(map(len, words("(?:(?:(?:(?:ab){4}){4}){4}){4}"))) <= 100
+    assert find_longest_set(f"(?:{'|'.join(string.ascii_letters)}|{'|'.join(map(str, range(40)))})or") == {"or"}
+    assert find_longest_set(f"(?:{'|'.join(f'word{number}' for number in range(40))}) or") == {"word"}
+    assert len(find_longest_set("[abcd]" * 30 + "xyz")) == 16
+    assert max(map(len, find_longest_set("(?:(?:(?:(?:ab){4}){4}){4}){4}"))) <= 100
 
 
-def words(source: str, flags: int = 0) -> set[str]:
+def find_longest_set(source: str, flags: int = 0) -> set[str]:
     return set(find_longest(source, flags) or ())
 
 
-def everything() -> str:
+def build_all_characters() -> str:
     return "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
 
 
-def test_fold_turns_whatever_ignorecase_equates_to_an_ascii_letter_into_that_letter() -> None:
-    equal = set(re.findall(f"(?i)[{string.ascii_letters}]", everything()))
+def test_fold_case_maps_case_variants_to_their_ascii_letter() -> None:
+    equal = set(re.findall(f"(?i)[{string.ascii_letters}]", build_all_characters()))
     assert equal == {*string.ascii_letters, "İ", "ı", "ſ", "\u212a"}
     assert all(
         re.match(fold_case(char), char, re.IGNORECASE) and fold_case(char) in string.ascii_lowercase for char in equal
@@ -98,34 +98,36 @@ def test_fold_turns_whatever_ignorecase_equates_to_an_ascii_letter_into_that_let
 
 
 def test_fold_maps_each_character_by_itself() -> None:
-    text = everything()
+    text = build_all_characters()
     assert fold_case(text) == "".join(map(fold_case, text))
     assert {len(fold_case(char)) for char in text} == {1}
 
 
-def patterns(groups: str, quantifiers: str, more: str = "") -> st.SearchStrategy[str]:
-    atoms = rf"a b c k S i ab Kiss . \d \w \s \b ^ $ [ab] [Ks] [^a] [i-k] é Σ ς ß İ ı {more}"
+def draw_patterns(groups: str, quantifiers: str, extra_atoms: str = "") -> st.SearchStrategy[str]:
+    atoms = rf"a b c k S i ab Kiss . \d \w \s \b ^ $ [ab] [Ks] [^a] [i-k] é Σ ς ß İ ı {extra_atoms}"
     quantifier = st.just("") | st.just("") | st.sampled_from(quantifiers.split())
 
-    def wrapped(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def wrap_in_group(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         branches = st.lists(inside, min_size=1, max_size=3).map("|".join)
         return st.builds(lambda opened, body: f"{opened}{body})", st.sampled_from(groups.split()), branches)
 
     sequences = st.recursive(
         st.sampled_from(atoms.split()),
-        lambda inside: st.lists(st.builds(str.__add__, inside | wrapped(inside), quantifier), max_size=5).map("".join),
+        lambda inside: st.lists(st.builds(str.__add__, inside | wrap_in_group(inside), quantifier), max_size=5).map(
+            "".join
+        ),
     )
     flags = st.sampled_from(["", "(?i)", "(?i)", "(?s)", "(?ai)", "(?ix) "])
     return st.builds(str.__add__, flags, st.lists(sequences, min_size=1, max_size=3).map("|".join))
 
 
-MATCHABLE = patterns("( (?: (?i: (?-i:", "* + ? {2} {,2} {1,2}? {3,} +?")
-ANY = patterns("( (?: (?i: (?-i: (?= (?! (?<= (?<! (?>", "* + ? {2} {,2} {3,} +? *+ ++", r"\1 (?(1)ab|kiss)")
+MATCHABLE = draw_patterns("( (?: (?i: (?-i:", "* + ? {2} {,2} {1,2}? {3,} +?")
+ANY = draw_patterns("( (?: (?i: (?-i: (?= (?! (?<= (?<! (?>", "* + ? {2} {,2} {3,} +? *+ ++", r"\1 (?(1)ab|kiss)")
 TEXTS = st.text("abcABCkKsSiI\u212aſıİéÉΣςσß1 \n", max_size=14)
 SLOWLY = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
-def compiled(source: str) -> re.Pattern[str]:
+def compile_or_discard(source: str) -> re.Pattern[str]:
     try:
         return re.compile(source)
     except re.error:
@@ -133,16 +135,16 @@ def compiled(source: str) -> re.Pattern[str]:
         raise
 
 
-def holds(source: str, text: str) -> bool:
+def has_required_literals(source: str, text: str) -> bool:
     folded_text = fold_case(text)
     return all(any(literal in folded_text for literal in literals) for literals in find_literal_sets(source))
 
 
 @SLOWLY
 @given(st.data(), MATCHABLE)
-def test_every_text_made_from_a_pattern_holds_a_required_literal(data: st.DataObject, source: str) -> None:
-    text = data.draw(st.from_regex(compiled(source)))
-    assert holds(source, text), (source, text)
+def test_every_generated_match_contains_a_required_literal(data: st.DataObject, source: str) -> None:
+    text = data.draw(st.from_regex(compile_or_discard(source)))
+    assert has_required_literals(source, text), (source, text)
 
 
 @SLOWLY
@@ -150,11 +152,11 @@ def test_every_text_made_from_a_pattern_holds_a_required_literal(data: st.DataOb
 @example("(?i)kiss", ["\u212aIſS"])
 @example("ΟΔΟΣ", ["xΟΔΟΣ", "ΟΔΟΣ "])
 @example("aİb", ["aİb"])
-def test_every_text_a_pattern_is_found_in_holds_a_required_literal(source: str, texts: list[str]) -> None:
-    pattern = compiled(source)
+def test_every_text_that_matches_contains_a_required_literal(source: str, texts: list[str]) -> None:
+    pattern = compile_or_discard(source)
     for text in texts:
         try:
-            found = pattern.search(text)
+            match = pattern.search(text)
         except SystemError:  # Python's re, of a numbered group inside a possessive repeat
-            found = None
-        assert not found or holds(source, text), (source, text)
+            match = None
+        assert not match or has_required_literals(source, text), (source, text)

@@ -172,7 +172,7 @@ def test_patterns_that_can_hang_are_refused() -> None:
         assert find_pattern_fault(source), source
 
 
-def test_what_the_two_engines_read_differently_is_refused() -> None:
+def test_a_pattern_that_the_two_engines_read_differently_is_refused() -> None:
     for source, text in TWO_READINGS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
@@ -185,7 +185,7 @@ def test_what_the_two_engines_read_differently_is_refused() -> None:
         assert find_pattern_fault(source), source
 
 
-def test_a_refusal_says_where_and_what_to_write() -> None:
+def test_a_refusal_has_the_column_and_a_correction() -> None:
     for source, message in REFUSALS:
         assert find_pattern_fault(source) == message, source
 
@@ -202,7 +202,7 @@ def test_flags_are_heeded() -> None:
     )
 
 
-def wrapped(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def wrap_in_group(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     group = st.sampled_from(
         ["(", "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?s:", "(?-i:", "(?m-s:", "(?P<n>"]
     )
@@ -219,7 +219,9 @@ QUANTIFIERS = st.sampled_from(
 )
 SEQUENCES = st.recursive(
     st.sampled_from(ATOMS.split()),
-    lambda inside: st.lists(st.builds(str.__add__, inside | wrapped(inside), QUANTIFIERS), max_size=4).map("".join),
+    lambda inside: st.lists(st.builds(str.__add__, inside | wrap_in_group(inside), QUANTIFIERS), max_size=4).map(
+        "".join
+    ),
 )
 PATTERNS = st.builds(
     str.__add__,
@@ -233,7 +235,7 @@ TEXTS = st.text("abcAB1_ -.{}\n\téÉß", min_size=1, max_size=12)
 MANY = settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
-def for_regex(flags: int) -> int:
+def convert_flags(flags: int) -> int:
     return regex.V0 | sum(int(getattr(regex, name)) for name in "AIMSX" if flags & getattr(re, name))
 
 
@@ -247,11 +249,11 @@ def test_accepted_patterns_match_alike_in_both_engines(source: str, flags: int, 
     assume(find_syntax_fault(source, flags) is None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        cold = re.compile(source, flags)
-    warm = regex.compile(source, for_regex(flags))
+        re_pattern = re.compile(source, flags)
+    regex_pattern = regex.compile(source, convert_flags(flags))
     for text in texts:
-        found = cold.search(text), warm.search(text, timeout=5)
-        assert [match and match.span() for match in found] == [found[0] and found[0].span()] * 2, text
+        matches = re_pattern.search(text), regex_pattern.search(text, timeout=5)
+        assert [match and match.span() for match in matches] == [matches[0] and matches[0].span()] * 2, text
 
 
 @MANY

@@ -1,4 +1,4 @@
-"""A lesson's record survives reading and writing, whatever else stands in it."""
+"""A lesson's record survives reading and writing, with unknown keys."""
 
 from __future__ import annotations
 
@@ -86,14 +86,22 @@ def test_reading_what_was_written_gives_the_same_lesson(record: dict[str, Any], 
 def test_old_names_and_flat_triggers_are_understood() -> None:
     flat = {key: value for key, value in PLAIN.items() if key not in ("triggers", "problem", "solution")}
     for old in ("fix", "remediation"):
-        said = {**flat, "mistake": PLAIN["problem"], old: PLAIN["solution"], **PLAIN["triggers"]}
-        assert to_lesson_record(parse_lesson(said)) == to_lesson_record(parse_lesson(PLAIN))
+        record_with_old_names = {**flat, "mistake": PLAIN["problem"], old: PLAIN["solution"], **PLAIN["triggers"]}
+        assert to_lesson_record(parse_lesson(record_with_old_names)) == to_lesson_record(parse_lesson(PLAIN))
 
 
 def test_unknown_keys_inside_triggers_and_scope_stay() -> None:
-    before = {**PLAIN, "triggers": {**PLAIN["triggers"], "mine": 1}, "scope": {"type": "global", "why": "because"}}
-    after = to_lesson_record(replace(parse_lesson(before), priority=9), previous=before)
-    assert (after["triggers"]["mine"], after["scope"]["why"], after["priority"]) == (1, "because", 9)
+    original_record = {
+        **PLAIN,
+        "triggers": {**PLAIN["triggers"], "mine": 1},
+        "scope": {"type": "global", "why": "because"},
+    }
+    written_record = to_lesson_record(replace(parse_lesson(original_record), priority=9), previous=original_record)
+    assert (written_record["triggers"]["mine"], written_record["scope"]["why"], written_record["priority"]) == (
+        1,
+        "because",
+        9,
+    )
 
 
 def test_the_seeds_spelling_of_block_and_start_is_the_delivery() -> None:
@@ -103,7 +111,7 @@ def test_the_seeds_spelling_of_block_and_start_is_the_delivery() -> None:
         parse_lesson({**PLAIN, "block": True, "delivery": "note"})
 
 
-def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
+def test_the_content_hash_depends_on_the_content_only() -> None:
     plain = parse_lesson(PLAIN)
     flat = parse_lesson({**{k: v for k, v in PLAIN.items() if k != "triggers"}, **PLAIN["triggers"]})
     assert hash_lesson_content(plain) == hash_lesson_content(flat)
@@ -112,7 +120,7 @@ def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "say"),
+    ("key", "value", "expected_fault"),
     [
         ("summary", None, ""),
         ("problem", 3, "problem is 3; expected text"),
@@ -129,17 +137,17 @@ def test_the_content_hash_is_of_what_a_lesson_says_not_of_how() -> None:
         ("needsReview", "yes", "needsReview is 'yes'; expected true or false"),
     ],
 )
-def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say: str) -> None:
-    if not say:
+def test_wrong_types_are_reported_with_the_expected_type(key: str, value: object, expected_fault: str) -> None:
+    if not expected_fault:
         assert isinstance(parse_lesson({**PLAIN, key: value}), Lesson)
         return
     with pytest.raises(BadRecord) as refused:
         parse_lesson({**PLAIN, key: value})
-    assert say in str(refused.value)
+    assert expected_fault in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "say"),
+    ("change", "expected_fault"),
     [
         ({"summary": "short"}, "summary is too short (5 characters, at least 20)"),
         ({"summary": "x" * 121}, "summary is too long (121 characters, at most 120)"),
@@ -159,9 +167,9 @@ def test_wrong_types_are_named_with_what_is_wanted(key: str, value: object, say:
         ({"triggers": {}}, "no trigger"),
     ],
 )
-def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -> None:
-    found = find_lesson_faults(parse_lesson({**PLAIN, **change}))
-    assert len(found) == 1 and say in found[0], found
+def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], expected_fault: str) -> None:
+    faults = find_lesson_faults(parse_lesson({**PLAIN, **change}))
+    assert len(faults) == 1 and expected_fault in faults[0], faults
 
 
 @pytest.mark.parametrize(
@@ -175,7 +183,7 @@ def test_each_rule_refuses_with_one_sentence(change: dict[str, Any], say: str) -
         {"tags": ["tool:git", "severity:data-loss", "lang:c++"]},
     ],
 )
-def test_what_is_sound_is_not_refused(change: dict[str, Any]) -> None:
+def test_a_valid_record_is_accepted(change: dict[str, Any]) -> None:
     assert find_lesson_faults(parse_lesson({**PLAIN, **change})) == []
 
 
@@ -218,17 +226,17 @@ AUTHORED: list[dict[str, Any]] = [
 ]
 
 
-def test_whatever_an_author_writes_changes_what_was_approved() -> None:
+def test_every_authored_field_changes_what_was_approved() -> None:
     approved_hash = hash_authored_fields(parse_lesson(PLAIN))
     for changes in AUTHORED:
         assert hash_authored_fields(parse_lesson({**PLAIN, **changes})) != approved_hash, changes
 
 
-def test_spelling_a_record_in_another_way_does_not_change_what_was_approved() -> None:
+def test_another_spelling_of_a_record_does_not_change_what_was_approved() -> None:
     flat = {**PLAIN, **PLAIN["triggers"], "mistake": PLAIN["problem"], "fix": PLAIN["solution"], "scope": "global"}
     for name in ("triggers", "problem", "solution"):
         flat.pop(name)
-    spelled = to_lesson_record(parse_lesson(PLAIN))
-    assert {hash_authored_fields(parse_lesson(one)) for one in (PLAIN, flat, spelled)} == {
+    written_record = to_lesson_record(parse_lesson(PLAIN))
+    assert {hash_authored_fields(parse_lesson(record)) for record in (PLAIN, flat, written_record)} == {
         hash_authored_fields(parse_lesson(PLAIN))
     }

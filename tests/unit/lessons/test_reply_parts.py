@@ -47,7 +47,7 @@ def build_entry(number: int, length: int = 10, summary: str = "short") -> Manife
     )
 
 
-def select(
+def list_selected(
     entries: list[ManifestEntry], *, budget: int, limit: int = 3, claimed_ids: tuple[str, ...] = ()
 ) -> list[str]:
     chosen = select_lessons(entries, ClaimsInMemory(*claimed_ids), budget=budget, limit=limit)
@@ -60,23 +60,23 @@ def test_a_held_lesson_ends_with_its_fix() -> None:
     assert text == "## Lesson: a (lesson s1)\nwhy\n**Fix**: b"
 
 
-def test_the_first_goes_in_whole_whatever_its_length() -> None:
-    assert select([build_entry(1, 9000)], budget=100) == ["s1:full"]
+def test_the_first_lesson_is_never_shortened() -> None:
+    assert list_selected([build_entry(1, 9000)], budget=100) == ["s1:full"]
 
 
-def test_what_does_not_fit_whole_goes_in_by_its_summary_and_then_not_at_all() -> None:
+def test_a_lesson_that_does_not_fit_is_shortened_or_left_out() -> None:
     entries = [build_entry(1, 80), build_entry(2, 80), build_entry(3, 80, summary="long " * 30)]
-    assert select(entries, budget=80 + 2 + SHORT_BYTES) == ["s1:full", "s2:short"]
+    assert list_selected(entries, budget=80 + 2 + SHORT_BYTES) == ["s1:full", "s2:short"]
 
 
-def test_no_more_than_the_limit_go_in() -> None:
+def test_at_most_the_limit_is_selected() -> None:
     entries = [build_entry(number, 20) for number in range(5)]
-    assert select(entries, budget=1000) == ["s0:full", "s1:full", "s2:full"]
-    assert select(entries, budget=1000, limit=0) == []
+    assert list_selected(entries, budget=1000) == ["s0:full", "s1:full", "s2:full"]
+    assert list_selected(entries, budget=1000, limit=0) == []
 
 
 def test_a_claimed_lesson_makes_room_for_the_next() -> None:
-    assert select([build_entry(1, 80), build_entry(2, 80)], budget=100, claimed_ids=("id1",)) == ["s2:full"]
+    assert list_selected([build_entry(1, 80), build_entry(2, 80)], budget=100, claimed_ids=("id1",)) == ["s2:full"]
 
 
 def test_a_lesson_that_is_left_out_for_room_is_not_claimed() -> None:

@@ -1,4 +1,4 @@
-"""What the rules find in a text, they find in time that grows with the text and no faster."""
+"""The rules check a text in linear time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hardwon.types import Lesson, Pattern
 
 @pytest.mark.parametrize("padding", ["{" * 80_000, "<the " + "a " * 40_000, "{{ " * 30_000])
 def test_a_placeholder_is_found_behind_any_padding(padding: str) -> None:
-    """`cold.search` gives a pattern up that computes for longer than a linear one would."""
+    """`search_pattern` gives up on a pattern that takes longer than linear time."""
     pattern = Pattern(validation._PLACEHOLDER.pattern, validation._PLACEHOLDER.flags)
     assert answering.search_pattern(pattern, padding + "<problem>")
 
 
-def test_a_text_that_is_too_long_is_said_to_be_so() -> None:
+def test_a_text_that_is_too_long_is_reported() -> None:
     faults = validation.find_lesson_faults(
         Lesson("I", "s", "a summary of the right length", "{" * 80_000, "a solution of the right length", "start")
     )

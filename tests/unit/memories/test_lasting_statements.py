@@ -18,9 +18,9 @@ from hardwon.types import MEMORY_TYPES
 
 CORPUS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "..", "shared", "corpus")
 PHRASINGS = os.path.join(os.path.dirname(__file__), "lasting_phrasings.tsv")
-LOOSEST = 0.05  # of real prompts; of those labelled by hand, about one in twenty says something that is to last
+MAX_SHARE = 0.05  # of real prompts; of those labelled by hand, about one in twenty says something that is to last
 
-SAID = (
+STATEMENTS = (
     # how they want things done
     ("from now on always use pnpm, never npm", "feedback", "from now on always use pnpm, never npm"),
     (
@@ -177,7 +177,7 @@ SAID = (
 )
 
 
-# What is said, the type of memory, and the sentence that is proposed.
+# A prompt, the type of memory, and the proposed sentence.
 REWRITTEN = (
     (
         "no, never use git add -A here, stage files by name",
@@ -262,16 +262,16 @@ REWRITTEN = (
 )
 
 
-def test_what_is_meant_to_last_is_found_with_its_type_and_in_the_persons_words() -> None:
-    for prompt, memory_type, quote in SAID:
-        found = [(statement.type, statement.quote) for statement in find_lasting_statements(prompt)]
-        assert found == [(memory_type, quote)], prompt
+def test_a_lasting_statement_is_found_with_its_type_and_quote() -> None:
+    for prompt, memory_type, quote in STATEMENTS:
+        statements = [(statement.type, statement.quote) for statement in find_lasting_statements(prompt)]
+        assert statements == [(memory_type, quote)], prompt
 
 
 def test_a_statement_is_proposed_as_one_clean_sentence() -> None:
     for prompt, memory_type, text in REWRITTEN:
-        found = [(statement.type, statement.text) for statement in find_lasting_statements(prompt)]
-        assert found == [(memory_type, text)], prompt
+        statements = [(statement.type, statement.text) for statement in find_lasting_statements(prompt)]
+        assert statements == [(memory_type, text)], prompt
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_statement_is_proposed_as_one_clean_sentence() -> None:
         "no, stop. use the other file.",
     ],
 )
-def test_what_is_said_for_this_task_only_is_not_kept(prompt: str) -> None:
+def test_an_instruction_for_one_task_is_not_proposed(prompt: str) -> None:
     assert find_lasting_statements(prompt) == []
 
 
@@ -294,10 +294,10 @@ def read_phrasings() -> list[tuple[str, str, str]]:
     return [(row[0], row[1], row[2].replace("\\n", "\n")) for row in rows]
 
 
-def test_made_up_phrasings_are_told_apart_in_every_class() -> None:
-    """The lists were written before the rules; new ones belong into the file together with what they show."""
+def test_made_up_phrasings_are_classified_in_every_class() -> None:
+    """The phrasings were written before the rules; add new ones to the file with their class."""
     lasting, passing = Counter[str](), Counter[str]()
-    found, false_alarms = Counter[str](), Counter[str]()
+    hits, false_alarms = Counter[str](), Counter[str]()
     for phrasing_class, memory_type, prompt in read_phrasings():
         is_proposed = bool(find_lasting_statements(prompt))
         if memory_type == "-":
@@ -305,18 +305,18 @@ def test_made_up_phrasings_are_told_apart_in_every_class() -> None:
             false_alarms[phrasing_class] += is_proposed
         else:
             lasting[phrasing_class] += 1
-            found[phrasing_class] += is_proposed
+            hits[phrasing_class] += is_proposed
     assert lasting.total() >= 300 and passing.total() >= 300
-    recall = {name: found[name] / lasting[name] for name in lasting}
+    recall = {name: hits[name] / lasting[name] for name in lasting}
     false_alarm_rate = {name: false_alarms[name] / passing[name] for name in passing}
     assert min(recall.values()) >= 0.85, recall
     assert max(false_alarm_rate.values()) <= 0.05, false_alarm_rate
-    assert found.total() / (found.total() + false_alarms.total()) >= 0.97
-    assert found.total() / lasting.total() >= 0.93
+    assert hits.total() / (hits.total() + false_alarms.total()) >= 0.97
+    assert hits.total() / lasting.total() >= 0.93
 
 
-def test_the_words_are_those_of_the_prompt() -> None:
-    for prompt, *_ in (*SAID, *REWRITTEN):
+def test_the_quote_is_in_the_prompt() -> None:
+    for prompt, *_ in (*STATEMENTS, *REWRITTEN):
         for statement in find_lasting_statements(prompt):
             assert statement.quote in " ".join(prompt.split()), prompt
 
@@ -326,7 +326,7 @@ def test_every_example_in_the_table_is_a_statement_of_its_rule() -> None:
         for example in rule.examples:
             assert match_statement(example) is not None, (rule.name, example)
             assert any(pattern.search(example) for pattern in rule.patterns), (rule.name, example)
-    assert {memory_type for _, memory_type, _ in SAID} == set(MEMORY_TYPES)
+    assert {memory_type for _, memory_type, _ in STATEMENTS} == set(MEMORY_TYPES)
 
 
 def test_a_constraint_in_a_long_task_is_no_standing_rule() -> None:
@@ -348,7 +348,7 @@ def find_texts(prompt: str) -> list[str]:
     return [statement.text for statement in find_lasting_statements(prompt)]
 
 
-def test_what_stands_beside_a_pasted_log_is_the_persons() -> None:
+def test_a_statement_beside_a_pasted_log_is_found() -> None:
     log = "[test] FAIL store_test.go\n[test] always use a context\nerror: exit status 1"
     assert find_texts(f"{log}\n\nfix this, and from now on run the tests first") == ["Run the tests first."]
 
@@ -364,19 +364,19 @@ def test_a_wrapped_line_is_one_statement() -> None:
     assert [statement.quote for statement in find_lasting_statements(wrapped)] == [wrapped.replace("\n", " ")]
 
 
-def test_what_is_private_is_not_remembered_but_what_stands_beside_it_is() -> None:
+def test_a_private_statement_is_not_found_but_others_are() -> None:
     prompt = "<private>remember that the offer is 40k</private>\nfrom now on write the invoices in French"
     assert find_texts(prompt) == ["Write the invoices in French."]
 
 
-def test_a_page_of_rules_and_an_endless_sentence_are_nobodys_words() -> None:
+def test_a_page_of_rules_and_an_endless_sentence_are_ignored() -> None:
     layers = ("alpha", "bravo", "delta", "gamma", "kappa", "omega", "sigma", "theta")[: MAX_STATEMENTS + 1]
     page = "\n".join(f"always use the {name} format for files" for name in layers)
     assert find_lasting_statements(page) == []
     assert find_lasting_statements("from now on use " + "very " * MAX_STATEMENT_CHARS + "long names") == []
 
 
-def test_odd_text_is_survived() -> None:
+def test_odd_text_raises_no_error() -> None:
     for text in (
         "\ud800 always use pnpm",
         "\0never commit to main",
@@ -388,7 +388,7 @@ def test_odd_text_is_survived() -> None:
         find_lasting_statements(text)
 
 
-def real_prompts() -> Iterator[str]:
+def iter_real_prompts() -> Iterator[str]:
     for folder, _, names in os.walk(CORPUS):
         for name in names:
             path = os.path.join(folder, name)
@@ -401,7 +401,7 @@ def real_prompts() -> Iterator[str]:
 
 
 @pytest.mark.skipif(not os.path.isdir(CORPUS), reason="../shared/corpus is not here")
-def test_hardly_any_real_prompt_says_something_that_is_to_last() -> None:
-    prompts = set(real_prompts())
+def test_few_real_prompts_have_a_lasting_statement() -> None:
+    prompts = set(iter_real_prompts())
     assert len(prompts) > 500
-    assert sum(bool(find_lasting_statements(prompt)) for prompt in prompts) <= LOOSEST * len(prompts)
+    assert sum(bool(find_lasting_statements(prompt)) for prompt in prompts) <= MAX_SHARE * len(prompts)

@@ -1,4 +1,4 @@
-"""What a session shows of the person in it: each detector with sessions it must see and sessions it must pass over."""
+"""Wishes to remember something that no rule found, and prompts that are none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def session(tmp_path: pathlib.Path) -> ClaudeSession:
     return ClaudeSession(tmp_path)
 
 
-def asked(session: ClaudeSession, *prompts: str) -> ClaudeSession:
+def add_prompts(session: ClaudeSession, *prompts: str) -> ClaudeSession:
     for words in prompts:
         session.person(words)
         session.agent("Done.")
@@ -32,9 +32,9 @@ def asked(session: ClaudeSession, *prompts: str) -> ClaudeSession:
         "add this to your memory please",
     ],
 )
-def test_a_wish_that_slipped_through_is_caught(session: ClaudeSession, words: str) -> None:
-    (found,) = asked(session, words).found(findings.detect_missed_memories)
-    assert (found.target, found.memory) == ("memory", "") and found.text.startswith("Asked to be kept")
+def test_a_missed_wish_is_found(session: ClaudeSession, words: str) -> None:
+    (finding,) = add_prompts(session, words).found(findings.detect_missed_memories)
+    assert (finding.target, finding.memory) == ("memory", "") and finding.text.startswith("Asked to be kept")
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,13 @@ def test_a_wish_that_slipped_through_is_caught(session: ClaudeSession, words: st
         "> memorize the setup",
     ],
 )
-def test_what_is_caught_at_once_asked_or_for_now_was_not_missed(session: ClaudeSession, words: str) -> None:
-    assert asked(session, words).found(findings.detect_missed_memories) == []
+def test_statements_found_at_once_and_questions_were_not_missed(session: ClaudeSession, words: str) -> None:
+    assert add_prompts(session, words).found(findings.detect_missed_memories) == []
 
 
-def test_a_wish_that_a_memory_holds_was_not_missed(session: ClaudeSession) -> None:
-    past = ReflectionContext(memories=(("project", "The west field is closed"),))
-    assert asked(session, "note to self: the west field is closed").found(findings.detect_missed_memories, past) == []
+def test_a_wish_that_is_a_memory_was_not_missed(session: ClaudeSession) -> None:
+    context = ReflectionContext(memories=(("project", "The west field is closed"),))
+    assert (
+        add_prompts(session, "note to self: the west field is closed").found(findings.detect_missed_memories, context)
+        == []
+    )

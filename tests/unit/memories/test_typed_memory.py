@@ -48,5 +48,5 @@ def test_a_statement_is_remembered_as_typed(prompt: str, expected: TypedMemory) 
         "",
     ],
 )
-def test_anything_else_is_not(prompt: str) -> None:
+def test_any_other_prompt_is_no_memory(prompt: str) -> None:
     assert find_typed_memory(prompt) is None

@@ -1,4 +1,4 @@
-"""Error, then correction: what is found, what it is worth, and what is said about it."""
+"""Episodes of an error and its correction: which are found, how they score, and what they say."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
     story = StepBuilder()
     line = story.fails("kite fly --high 2>&1", UNKNOWN)
     story.works("kite launch --high 2>&1 | tail -5")
-    found = story.find_only_episode()
-    assert found.cure is not None and found.cure.command.startswith("kite launch")
-    assert (found.removed_arguments, found.added_arguments) == (("fly",), ("launch",))
-    assert [(each.line, each.kind) for each in found.errors] == [(line, "interface")]
-    assert found.problem == "`kite fly` fails: error: unrecognized subcommand 'fly'"
-    assert found.solution == "Use `kite launch` instead."
-    assert matches_command(found.triggers, "cd x && kite fly --low")
-    assert not matches_command(found.triggers, "kite launch")
+    episode = story.find_only_episode()
+    assert episode.cure is not None and episode.cure.command.startswith("kite launch")
+    assert (episode.removed_arguments, episode.added_arguments) == (("fly",), ("launch",))
+    assert [(failure.line, failure.kind) for failure in episode.errors] == [(line, "interface")]
+    assert episode.problem == "`kite fly` fails: error: unrecognized subcommand 'fly'"
+    assert episode.solution == "Use `kite launch` instead."
+    assert matches_command(episode.triggers, "cd x && kite fly --low")
+    assert not matches_command(episode.triggers, "kite launch")
 
 
 def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
@@ -32,9 +32,9 @@ def test_a_call_that_a_hook_denied_cures_nothing_and_is_no_attempt() -> None:
     line = story.fails("kite fly --high", UNKNOWN)
     story.deny("kite launch --high")
     story.works("kite start --high")
-    found = story.find_only_episode()
-    assert found.working_call is not None and found.working_call.command == "kite start --high"
-    assert [each.line for each in found.errors] == [line]
+    episode = story.find_only_episode()
+    assert episode.working_call is not None and episode.working_call.command == "kite start --high"
+    assert [failure.line for failure in episode.errors] == [line]
 
 
 def test_every_failed_attempt_belongs_to_the_episode() -> None:
@@ -45,7 +45,7 @@ def test_every_failed_attempt_belongs_to_the_episode() -> None:
     assert len(story.find_only_episode().errors) == 3
 
 
-def test_a_form_that_fails_in_another_way_got_past_the_first_error_but_is_no_cure() -> None:
+def test_a_command_that_fails_differently_ends_the_episode_but_is_no_cure() -> None:
     story = StepBuilder()
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.fails("kite test", "Exit code 1\n3 failed, 20 passed")
@@ -55,7 +55,7 @@ def test_a_form_that_fails_in_another_way_got_past_the_first_error_but_is_no_cur
     assert len(first.errors) == len(second.errors) == 1
 
 
-def test_no_edit_teaches_a_program_an_option() -> None:
+def test_an_unrelated_edit_does_not_reject_the_cure() -> None:
     story = StepBuilder()
     story.fails("kite fly --high", UNKNOWN)
     story.edit("/home/dev/kite/README.md")
@@ -63,7 +63,7 @@ def test_no_edit_teaches_a_program_an_option() -> None:
     assert story.find_only_episode().rejection == ""
 
 
-def test_a_look_at_the_files_does_not_cure_a_command() -> None:
+def test_reading_a_file_does_not_cure_a_command() -> None:
     story = StepBuilder()
     story.fails("kite launch src/wind.toml", "Exit code 1\nkite: unknown key in src/wind.toml")
     story.works("cat src/wind.toml")
@@ -97,21 +97,21 @@ def test_a_slip_with_the_files_is_no_lesson(tool: str, error: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "error", "then"),
+    ("command", "error", "next_command"),
     [
         ("cd src && kite test", "Exit code 1\nbash: line 1: cd: src: No such file or directory", "kite test"),
         ("ls plans/12-*", "Exit code 1\n(eval):1: no matches found: plans/12-*", "ls plans"),
         ("grep -rn wind src", "Exit code 1", "grep -rn breeze src"),
     ],
 )
-def test_a_wrong_path_is_no_lesson(command: str, error: str, then: str) -> None:
+def test_a_wrong_path_is_no_lesson(command: str, error: str, next_command: str) -> None:
     story = StepBuilder()
     story.fails(command, error)
-    story.works(then)
+    story.works(next_command)
     assert all(episode.rejection for episode in story.find_episodes())
 
 
-def test_what_was_cancelled_or_interrupted_is_no_error() -> None:
+def test_a_cancelled_or_interrupted_call_is_no_error() -> None:
     story = StepBuilder()
     story.edit("/p/a.py", error="<tool_use_error>Sibling tool call errored</tool_use_error>")
     story.fails("kite test", "Request interrupted by user")
@@ -151,7 +151,7 @@ def test_a_failure_hidden_by_a_pipe_is_seen() -> None:
     story = StepBuilder()
     line = story.works("kite fly --high 2>&1 | tail -3", "error: unrecognized subcommand 'fly'\n\nUsage: kite")
     story.works("kite launch --high 2>&1 | tail -3")
-    assert [each.line for each in story.find_only_episode().errors] == [line]
+    assert [failure.line for failure in story.find_only_episode().errors] == [line]
     assert story.find_only_episode().rejection == ""
 
 
@@ -182,17 +182,17 @@ def test_the_correction_may_come_within_the_window_only() -> None:
         assert (story.find_only_episode().working_call is not None) is cured
 
 
-def test_the_window_is_as_long_as_one_likes() -> None:
+def test_the_length_of_the_window_can_be_chosen() -> None:
     for window, cured in ((3, False), (4, True), (40, True)):
         story = StepBuilder()
         story.fails("kite fly --high", UNKNOWN)
         story.pause(3)
         story.works("kite launch --high")
-        [found] = find_episodes(story.steps, window=window)
-        assert (found.working_call is not None) is cured
+        [episode] = find_episodes(story.steps, window=window)
+        assert (episode.working_call is not None) is cured
 
 
-def test_an_error_is_known_by_the_id_of_its_result() -> None:
+def test_an_error_has_the_id_of_its_result() -> None:
     story = StepBuilder()
     lines = [story.fails("kite fly --high", UNKNOWN) for _ in range(2)]
     assert [error.id for error in story.find_only_episode().errors] == [story.steps[line - 1].id for line in lines]
@@ -211,50 +211,56 @@ def test_sub_agents_do_not_cure_each_other() -> None:
     main.fails("kite fly --high", UNKNOWN)
     other.works("kite launch --high")
     mixed = [*main.steps, *(step._replace(line=step.line + 9) for step in other.steps)]
-    assert [each.working_call for each in find_episodes(mixed)] == [None]
+    assert [episode.working_call for episode in find_episodes(mixed)] == [None]
 
 
 def test_the_same_error_elsewhere_has_the_same_signature() -> None:
-    def sign(command: str, text: str) -> str:
+    def compute_episode_signature(command: str, text: str) -> str:
         story = StepBuilder()
         story.fails(command, text)
         return story.find_only_episode().signature
 
-    one = sign("kite fly /home/dev/3.txt", "Exit code 1\nkite: cannot lift '/home/dev/3.txt' at line 12 of deadbeef1")
-    two = sign("cd /x && kite fly 4 | head", "Exit code 2\nkite: cannot lift '/srv/bob/9.txt' at line 7 of 0123abcd99")
-    assert one == two
-    assert one != sign("kite fly 4", "Exit code 1\nkite: cannot land '/srv/bob/9.txt' at line 7 of 0123abcd99")
-    assert sign("kite fly", "Exit code 1") != sign("kite land", "Exit code 1")
+    first_signature = compute_episode_signature(
+        "kite fly /home/dev/3.txt", "Exit code 1\nkite: cannot lift '/home/dev/3.txt' at line 12 of deadbeef1"
+    )
+    second_signature = compute_episode_signature(
+        "cd /x && kite fly 4 | head", "Exit code 2\nkite: cannot lift '/srv/bob/9.txt' at line 7 of 0123abcd99"
+    )
+    assert first_signature == second_signature
+    assert first_signature != compute_episode_signature(
+        "kite fly 4", "Exit code 1\nkite: cannot land '/srv/bob/9.txt' at line 7 of 0123abcd99"
+    )
+    assert compute_episode_signature("kite fly", "Exit code 1") != compute_episode_signature("kite land", "Exit code 1")
 
 
-def test_refusals_are_told_apart_by_what_the_person_said() -> None:
-    signs = set()
+def test_refusals_with_different_words_have_different_signatures() -> None:
+    signatures = set()
     for words in ("never push to main directly", "use the staging remote instead"):
         story = StepBuilder()
         story.refuse("git push", words)
-        signs.add(story.find_only_episode().signature)
-    assert len(signs) == 2
+        signatures.add(story.find_only_episode().signature)
+    assert len(signatures) == 2
 
 
-def quotes_stand(steps: list[Step], found: Episode) -> bool:
+def has_quotes_in_steps(steps: list[Step], episode: Episode) -> bool:
     texts: dict[int, str] = {}
     for step in steps:
         texts[step.line] = "\n".join((texts.get(step.line, ""), step.text, step.command, step.path, step.content))
-    return all(evidence_item.quote in texts[evidence_item.line] for evidence_item in found.evidence)
+    return all(evidence_item.quote in texts[evidence_item.line] for evidence_item in episode.evidence)
 
 
-def test_what_put_it_right_is_quoted_from_its_own_line() -> None:
-    for tool, given, quotes in (
+def test_a_correction_is_quoted_from_its_own_line() -> None:
+    for tool, call_fields, quotes in (
         ("mcp__kite__fly", {"content": "red\n5"}, ["red"]),
         ("BashOutput", {"command": "kite fly --high"}, []),  # which stands on the line that started it
     ):
         story = StepBuilder()
-        story.result(story.call(tool, **given), "Error: no wind", failed=True)
-        story.result(story.call(tool, **given), "up")
-        found = story.find_only_episode()
+        story.result(story.call(tool, **call_fields), "Error: no wind", failed=True)
+        story.result(story.call(tool, **call_fields), "up")
+        episode = story.find_only_episode()
         assert (
-            found.working_call
-            and [evidence_item.quote for evidence_item in found.evidence if evidence_item.kind == "correction"]
+            episode.working_call
+            and [evidence_item.quote for evidence_item in episode.evidence if evidence_item.kind == "correction"]
             == quotes
         )
 
@@ -273,15 +279,17 @@ def test_a_reason_is_about_the_latest_of_several_errors() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_every_quote_is_really_there_and_every_error_is_listed_once(seed: int) -> None:
     steps = list(generate_noise(seed, 120))
-    found = find_episodes(steps)
-    assert found and all(quotes_stand(steps, each) for each in found)
-    lines = [error.line for each in found for error in each.errors]
+    episodes = find_episodes(steps)
+    assert episodes and all(has_quotes_in_steps(steps, episode) for episode in episodes)
+    lines = [error.line for episode in episodes for error in episode.errors]
     assert len(lines) == len(set(lines))
     assert {step.line for step in steps if step.failed} <= set(lines)
-    for each in found:
-        assert [part.line for part in each.evidence if part.kind == "error"] == [error.line for error in each.errors]
-        assert 0 <= each.score <= 1
-        for pattern in each.triggers.get("commandPatterns", ()):
+    for episode in episodes:
+        assert [part.line for part in episode.evidence if part.kind == "error"] == [
+            error.line for error in episode.errors
+        ]
+        assert 0 <= episode.score <= 1
+        for pattern in episode.triggers.get("commandPatterns", ()):
             re.compile(pattern)
 
 
@@ -291,13 +299,13 @@ def test_the_same_steps_give_the_same_episodes() -> None:
 
 def test_memory_is_bounded_by_the_window() -> None:
     sizes = [len(step.text) for step in generate_noise(3, 2_000)]
-    watch = EpisodeTracker()
+    tracker = EpisodeTracker()
     tracemalloc.start()
-    found = sum(len(watch.process_step(step)) for step in generate_noise(3, 2_000))
-    most = tracemalloc.get_traced_memory()[1]
+    episode_count = sum(len(tracker.process_step(step)) for step in generate_noise(3, 2_000))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found > 250
-    assert most < 1_000_000 < sum(sizes) / 4
+    assert episode_count > 250
+    assert peak_bytes < 1_000_000 < sum(sizes) / 4
 
 
 def test_calls_without_results_are_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""What is proposed as a trigger matches the call that failed, and not everything else; tags say what is known."""
+"""A proposed trigger matches the call that failed and not others; tags name the tool and the severity."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from hardwon.types import Event, Pattern
 from tests.support.session_steps import list_corpus_sessions
 
 ROOT = "/home/dev/kite"
-KEPT = 4_000
+MAX_KEPT_CHARS = 4_000
 
 
-def search(pattern: Pattern, text: str) -> bool:
+def search_pattern(pattern: Pattern, text: str) -> bool:
     return re.search(pattern.source, text, pattern.flags) is not None
 
 
-def bash(command: str) -> Step:
+def build_bash_call(command: str) -> Step:
     return Step("call", 1, tool="Bash", command=command)
 
 
-def suggest(command: str, quote: str, cure: str = "") -> dict[str, Any]:
-    call = bash(command)
+def suggest_triggers(command: str, quote: str, cure: str = "") -> dict[str, Any]:
+    call = build_bash_call(command)
     diagnosis = diagnose_failure(call, quote, quote)
-    return build_triggers(call, diagnosis, bash(cure) if cure else None, is_path=False)
+    return build_triggers(call, diagnosis, build_bash_call(cure) if cure else None, is_path=False)
 
 
-def fires(triggers: dict[str, Any], command: str) -> bool:
-    """Whether a lesson with this trigger is led to by the index and then matches."""
+def does_fire(triggers: dict[str, Any], command: str) -> bool:
+    """Return whether the index leads to a lesson with this trigger and the lesson matches."""
     target = triggers.get("commandMatchTarget", "executable")
     record = {"summary": "s", "problem": "p", "solution": "x", "id": "id1", "slug": "slug1"}
     [entry] = compile_entries([parse_lesson({**record, "triggers": triggers, "commandMatchTarget": target})])
@@ -59,16 +59,18 @@ def fires(triggers: dict[str, Any], command: str) -> bool:
         file.flush()
         index = indexes.ManifestIndex(file.name)
     call = Event("claude-code", "PreToolUse", "s1", ROOT, tool="Bash", command=command)
-    led = index.find_possible_matches("Bash", list_call_texts(call)) == [0]
+    is_led_to = index.find_possible_matches("Bash", list_call_texts(call)) == [0]
     return (
-        led and match_entry(entry, prepare_call(call, project_root=ROOT, equivalent_folders=[ROOT]), search) is not None
+        is_led_to
+        and match_entry(entry, prepare_call(call, project_root=ROOT, equivalent_folders=[ROOT]), search_pattern)
+        is not None
     )
 
 
 def is_sound(triggers: dict[str, Any], command: str) -> bool:
-    """Whether it is accepted and matches the command."""
+    """Return whether the pattern is accepted and matches the command."""
     [pattern] = triggers["commandPatterns"]
-    return find_pattern_fault(pattern) is None and fires(triggers, command)
+    return find_pattern_fault(pattern) is None and does_fire(triggers, command)
 
 
 WORD, OPTIONS = r" (?:[^|;&\n]* )?", r" (?:-[^|;&\n]* )?"
@@ -81,7 +83,7 @@ TRIGGERS = (
     ("kite list | grep -oP 'a'", "grep: invalid option -- P", rf"\bgrep{WORD}-[A-Za-z]*P"),
     ("g++ --std=c++99 a.cc", "g++: error: unrecognized option '--std=c++99'", rf"\bg\+\+{WORD}--std{{}}"),
     ("git add . && git commit --loop", "error: unknown option `--loop'", rf"\bgit{OPTIONS}commit{{}}{WORD}--loop{{}}"),
-    # An everyday subcommand alone, a program alone, a path: nothing that would tell the call from those that go fine.
+    # An everyday subcommand alone, a program alone, a path: nothing that sets the call apart from those that work.
     ("/usr/bin/git stash", "fatal: no wind", ""),
     ("git", "usage: git [-v | --version]", ""),
     ("gust", "gust: no wind", ""),
@@ -93,14 +95,14 @@ TRIGGERS = (
 
 def test_a_trigger_is_the_program_its_subcommand_and_the_named_word() -> None:
     for command, quote, expected in TRIGGERS:
-        triggers = suggest(command, quote)
+        triggers = suggest_triggers(command, quote)
         [pattern] = triggers.get("commandPatterns", [""])
         assert pattern == expected.format(*[r"(?![\w-])"] * 3), command
         assert not triggers or is_sound(triggers, command)
 
 
-def test_what_the_cure_left_out_tells_the_failing_call() -> None:
-    [pattern] = suggest("kite fly -q --high", "error: no wind", "kite fly -q")["commandPatterns"]
+def test_a_word_that_the_cure_left_out_is_in_the_trigger() -> None:
+    [pattern] = suggest_triggers("kite fly -q --high", "error: no wind", "kite fly -q")["commandPatterns"]
     assert pattern == rf"\bkite{OPTIONS}fly(?![\w-]){WORD}--high(?![\w-])"
 
 
@@ -141,8 +143,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("command", HOSTILE)
 @pytest.mark.parametrize("quote", ["error: unexpected argument '--loop' found", "gust: no wind", "kite", ""])
-def test_whatever_a_command_looks_like_its_trigger_is_sound_or_not_there(command: str, quote: str) -> None:
-    triggers = suggest(command[:KEPT], quote)
+def test_any_command_gives_a_sound_trigger_or_none(command: str, quote: str) -> None:
+    triggers = suggest_triggers(command[:MAX_KEPT_CHARS], quote)
     assert not triggers or is_sound(triggers, command)
 
 
@@ -154,7 +156,7 @@ WORDS = PLAIN | SIGNS | MORE
 
 @given(st.lists(WORDS, max_size=9).map(" ".join), st.sampled_from(["--loop: no", "kite: run", "git: fly -x", ""]))
 def test_words_in_any_order_give_a_sound_trigger_or_none(command: str, quote: str) -> None:
-    triggers = suggest(command, quote)
+    triggers = suggest_triggers(command, quote)
     assert not triggers or is_sound(triggers, command)
 
 
@@ -173,7 +175,7 @@ def test_a_command_of_a_tool_that_is_no_shell_has_no_trigger() -> None:
     assert build_triggers(call, diagnose_failure(call, "kite: no wind", ""), None, is_path=False) == {}
 
 
-def test_a_file_is_told_by_its_whole_name_and_never_by_its_suffix() -> None:
+def test_a_file_trigger_has_the_whole_name_and_not_the_suffix() -> None:
     for path, glob in (
         ("/home/dev/kite/src/wind.tsx", "**/wind.tsx"),
         ("/srv/.gitignore", "**/.gitignore"),
@@ -184,28 +186,28 @@ def test_a_file_is_told_by_its_whole_name_and_never_by_its_suffix() -> None:
         triggers = build_triggers(call, diagnose_failure(call, "File does not exist.", ""), None, is_path=True)
         assert triggers.get("pathPatterns", [""]) == [glob]
         compiled = compile_glob(glob)
-        assert not glob or (compiled and has_matching_glob([compiled], f"../{path.lstrip('/')}", path, search))
+        assert not glob or (compiled and has_matching_glob([compiled], f"../{path.lstrip('/')}", path, search_pattern))
 
 
 @pytest.mark.parametrize(
     ("call", "quote", "tags"),
     [
-        (bash("cd x && git push"), "fatal: no wind", ("tool:git",)),
-        (bash("python3.11 -m pytest -q"), "1 failed", ("tool:python3.11",)),
-        (bash("npm test"), "npm: Command timed out after 2m", ("tool:npm", "severity:hang")),
-        (bash("kite list | grep -P a"), "grep: invalid option -- P", ("tool:grep",)),
-        (bash("$KITE fly"), "error: timeout is no option", ()),
+        (build_bash_call("cd x && git push"), "fatal: no wind", ("tool:git",)),
+        (build_bash_call("python3.11 -m pytest -q"), "1 failed", ("tool:python3.11",)),
+        (build_bash_call("npm test"), "npm: Command timed out after 2m", ("tool:npm", "severity:hang")),
+        (build_bash_call("kite list | grep -P a"), "grep: invalid option -- P", ("tool:grep",)),
+        (build_bash_call("$KITE fly"), "error: timeout is no option", ()),
         (Step("call", 1, tool="Read", path="/p/a.tsx"), "File does not exist.", ()),
     ],
 )
-def test_tags_say_what_is_known(call: Step, quote: str, tags: tuple[str, ...]) -> None:
+def test_tags_name_the_tool_and_the_severity(call: Step, quote: str, tags: tuple[str, ...]) -> None:
     assert list_tags(diagnose_failure(call, quote, quote), call, quote) == tags
 
 
 @pytest.mark.parametrize("command", HOSTILE)
-def test_every_tag_is_one_that_a_lesson_may_have(command: str) -> None:
-    call = bash(command[:KEPT])
+def test_every_tag_is_valid_for_a_lesson(command: str) -> None:
+    call = build_bash_call(command[:MAX_KEPT_CHARS])
     line = command[:MAX_QUOTE_LENGTH]
     tags = list(list_tags(diagnose_failure(call, line, command), call, line))
     lesson = parse_lesson({"summary": "s", "problem": "p", "solution": "x", "tags": tags})
-    assert not [wrong for wrong in find_lesson_faults(lesson) if wrong.startswith("tag ")]
+    assert not [fault for fault in find_lesson_faults(lesson) if fault.startswith("tag ")]

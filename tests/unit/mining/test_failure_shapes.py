@@ -20,7 +20,7 @@ from tests.support.step_builder import StepBuilder
 
 
 class Shape(NamedTuple):
-    """One way to fail."""
+    """A failed call, its diagnosis and its cure."""
 
     command: str
     output: str
@@ -35,7 +35,7 @@ ROWS = Path(__file__).with_name("failure_shapes.jsonl").read_text("utf-8").split
 SHAPES = [Shape(**json.loads(row)) for row in ROWS]
 
 
-def tell(shape: Shape) -> Episode:
+def build_episode(shape: Shape) -> Episode:
     steps = StepBuilder()
     steps.fails(shape.command, f"Exit code 1\n{shape.output}")
     if shape.cure:
@@ -45,7 +45,7 @@ def tell(shape: Shape) -> Episode:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.command)
 def test_the_kind_and_the_wrong_word_are_read_from_the_error(shape: Shape) -> None:
-    episode = tell(shape)
+    episode = build_episode(shape)
     error = episode.errors[0]
     diagnosis = diagnose_failure(episode.failing_call, error.quote, error.text)
     assert (error.kind, diagnosis.word) == (shape.kind, shape.word)
@@ -55,8 +55,8 @@ def test_the_kind_and_the_wrong_word_are_read_from_the_error(shape: Shape) -> No
 
 
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape.cure], ids=lambda shape: shape.command)
-def test_a_cure_makes_a_lesson_whose_trigger_meets_the_mistake_alone(shape: Shape) -> None:
-    episode = tell(shape)
+def test_a_cure_makes_a_lesson_whose_trigger_matches_only_the_mistake(shape: Shape) -> None:
+    episode = build_episode(shape)
     assert episode.rejection == ""
     assert episode.score in (NAMED_SCORE, UNNAMED_SCORE)
     assert shape.says in episode.solution
@@ -66,7 +66,7 @@ def test_a_cure_makes_a_lesson_whose_trigger_meets_the_mistake_alone(shape: Shap
     assert not matches_command(episode.triggers, shape.other)
 
 
-def test_errors_of_the_code_under_work_are_not_taken_for_a_wrong_word() -> None:
+def test_errors_of_the_edited_code_are_no_wrong_word() -> None:
     outputs = {
         "pytest -k kite": "E       NameError: name 'kite' is not defined\n1 failed in 0.1s",
         "npx eslint src/kite.ts": "  3:5  error  'kite' is not defined  no-undef\n\n✖ 1 problem",

@@ -1,4 +1,4 @@
-"""The gate: what the recorded calls say decides what is proposed, how it speaks, and where it ranks."""
+"""Recorded calls decide which candidates are proposed, with which delivery, and in which order."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PROJECT = "/home/dev/kite"
 
 
 class Archive:
-    """Recorded calls and episodes, told session by session."""
+    """A store of recorded calls and episodes, filled session by session."""
 
     def __init__(self, home: str) -> None:
         self.connection = db.connect(home)
         self._sessions = 0
 
-    def tell(self, *calls: tuple[str, str]) -> None:
-        """A session of commands, each with its error, or none if it went fine."""
+    def add_session(self, *calls: tuple[str, str]) -> None:
+        """Add a session of commands, each with its error, or "" if it went fine."""
         self._sessions += 1
         session, story = f"s{self._sessions}", StepBuilder()
         at = f"2026-11-{self._sessions:02}T08:00:00Z"
@@ -48,7 +48,7 @@ class Archive:
         portion = Portion("p", "claude-code", ReadPosition(), tuple(scanned), episodes=tuple(mined))
         store_portions(self.connection, [portion], 0.0)
 
-    def refresh(self, **changes: Any) -> list[Candidate]:
+    def refresh_candidates(self, **changes: Any) -> list[Candidate]:
         values = settings.resolve_settings(changes)
         refresh_candidates(self.connection, values, tiers=(1, 2), now=1.0)
         return candidates.list_candidates(self.connection)
@@ -68,109 +68,114 @@ MISTAKE = (("kite fly --high", UNKNOWN), ("kite launch --high", ""))
 
 
 def test_a_named_word_with_a_verified_cure_is_held_after_one_session(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    [found] = archive.refresh()
-    assert (found.record["delivery"], found.parts["repeats"]) == ("hold", 0)
+    archive.add_session(*MISTAKE)
+    [candidate] = archive.refresh_candidates()
+    assert (candidate.record["delivery"], candidate.parts["repeats"]) == ("hold", 0)
     assert archive.list_open() == []
 
 
 def test_the_list_says_what_a_proposal_would_have_stopped(archive: Archive) -> None:
     for _ in range(4):
-        archive.tell(*MISTAKE, ("ls", ""))
-    [found] = archive.refresh()
-    assert describe_figures(found.parts) == ("would have stopped 3 of 3 repeats; fired on 0 of 8 calls that went fine")
+        archive.add_session(*MISTAKE, ("ls", ""))
+    [candidate] = archive.refresh_candidates()
+    assert describe_figures(candidate.parts) == (
+        "would have stopped 3 of 3 repeats; fired on 0 of 8 calls that went fine"
+    )
 
 
 def test_proposals_are_ordered_by_the_repeats_they_would_have_stopped(archive: Archive) -> None:
-    archive.tell(("gust blow --loud", "error: unknown option '--loud'"), ("gust blow --softly", ""))
+    archive.add_session(("gust blow --loud", "error: unknown option '--loud'"), ("gust blow --softly", ""))
     for _ in range(3):
-        archive.tell(*MISTAKE)
-    assert [found.record["problem"].split("`")[1] for found in archive.refresh()] == ["kite fly", "gust blow --loud"]
+        archive.add_session(*MISTAKE)
+    assert [candidate.record["problem"].split("`")[1] for candidate in archive.refresh_candidates()] == [
+        "kite fly",
+        "gust blow --loud",
+    ]
 
 
 def test_a_trigger_that_fires_mostly_on_calls_that_go_fine_is_not_listed(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    archive.tell(("kite fly low", ""), ("kite fly far", ""))
-    assert archive.refresh() == []
-    [found] = archive.list_open()
-    assert (found.parts["failed"], found.parts["fine"]) == (1, 2)
+    archive.add_session(*MISTAKE)
+    archive.add_session(("kite fly low", ""), ("kite fly far", ""))
+    assert archive.refresh_candidates() == []
+    [candidate] = archive.list_open()
+    assert (candidate.parts["failed"], candidate.parts["fine"]) == (1, 2)
 
 
-def test_how_much_must_have_failed_is_a_setting(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    archive.tell(("kite fly low", ""), ("kite fly far", ""))
-    assert len(archive.refresh(minTriggerPrecision=0.3)) == 1
+def test_the_required_precision_is_a_setting(archive: Archive) -> None:
+    archive.add_session(*MISTAKE)
+    archive.add_session(("kite fly low", ""), ("kite fly far", ""))
+    assert len(archive.refresh_candidates(minTriggerPrecision=0.3)) == 1
 
 
 def test_the_gate_runs_again_after_each_scan(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    assert len(archive.refresh()) == 1
-    archive.tell(("kite fly low", ""), ("kite fly far", ""))
-    assert (archive.refresh(), len(archive.list_open())) == ([], 1)
-    archive.tell(*MISTAKE)
-    archive.tell(*MISTAKE)
-    [back] = archive.refresh()
-    assert back.record["delivery"] == "hold"
+    archive.add_session(*MISTAKE)
+    assert len(archive.refresh_candidates()) == 1
+    archive.add_session(("kite fly low", ""), ("kite fly far", ""))
+    assert (archive.refresh_candidates(), len(archive.list_open())) == ([], 1)
+    archive.add_session(*MISTAKE)
+    archive.add_session(*MISTAKE)
+    [candidate] = archive.refresh_candidates()
+    assert candidate.record["delivery"] == "hold"
 
 
-def test_what_the_error_does_not_name_needs_a_second_session(archive: Archive) -> None:
+def test_a_cause_that_the_error_does_not_name_needs_a_second_session(archive: Archive) -> None:
     session = (("kite sail red --slow", "Exit code 1\nkite: the wind failed"), ("kite sail red", ""))
-    archive.tell(*session)
-    assert archive.refresh() == []
-    archive.tell(*session)
-    assert len(archive.refresh()) == 1
+    archive.add_session(*session)
+    assert archive.refresh_candidates() == []
+    archive.add_session(*session)
+    assert len(archive.refresh_candidates()) == 1
 
 
 def test_a_failure_without_a_cure_is_no_lesson_but_stays_open_once_it_repeats(archive: Archive) -> None:
-    archive.tell(("kite fly --high", UNKNOWN))
-    archive.refresh()
+    archive.add_session(("kite fly --high", UNKNOWN))
+    archive.refresh_candidates()
     assert archive.list_open() == []
-    archive.tell(("kite fly --high", UNKNOWN))
-    assert archive.refresh() == []
-    [found] = archive.list_open()
-    assert (len(found.sessions), found.record["solution"]) == (2, "")
+    archive.add_session(("kite fly --high", UNKNOWN))
+    assert archive.refresh_candidates() == []
+    [candidate] = archive.list_open()
+    assert (len(candidate.sessions), candidate.record["solution"]) == (2, "")
 
 
 def test_a_fix_may_come_in_a_later_session(archive: Archive) -> None:
-    archive.tell(("gust blow --loud red", "error: unknown option '--loud'"))
-    archive.tell(("gust blow --soft red", ""), ("gust blow --help", ""), ("gust blow red --loudly", ""))
-    [found] = archive.refresh()
-    assert found.record["solution"] == "Use `gust blow --loudly` instead."
-    assert found.record["delivery"] == "hold"
+    archive.add_session(("gust blow --loud red", "error: unknown option '--loud'"))
+    archive.add_session(("gust blow --soft red", ""), ("gust blow --help", ""), ("gust blow red --loudly", ""))
+    [candidate] = archive.refresh_candidates()
+    assert candidate.record["solution"] == "Use `gust blow --loudly` instead."
+    assert candidate.record["delivery"] == "hold"
 
 
 def test_a_call_of_another_session_that_differs_in_more_than_the_wrong_word_is_no_fix(archive: Archive) -> None:
-    archive.tell(("gust blow red", ""), ("gust blow --loud red", "error: unknown option '--loud'"))
-    archive.tell(("gust blow --soft red", ""), ("gust blow --fast", ""), ("gust stop red", ""))
-    assert archive.refresh() == []
+    archive.add_session(("gust blow red", ""), ("gust blow --loud red", "error: unknown option '--loud'"))
+    archive.add_session(("gust blow --soft red", ""), ("gust blow --fast", ""), ("gust stop red", ""))
+    assert archive.refresh_candidates() == []
 
 
 def test_a_trigger_that_begins_a_command_counts_the_calls_that_change_folder_first(archive: Archive) -> None:
     for _ in range(2):
-        archive.tell(
+        archive.add_session(
             ("cd web && gust blow", "Exit code 127\nbash: line 1: gust: command not found"),
             ("cd web && npx gust blow", ""),
         )
-    [found] = archive.refresh()
-    assert found.record["triggers"]["commandPatterns"] == ["^gust(?![\\w-])"]
-    assert (found.parts["failed"], found.parts["fine"]) == (2, 0)
+    [candidate] = archive.refresh_candidates()
+    assert candidate.record["triggers"]["commandPatterns"] == ["^gust(?![\\w-])"]
+    assert (candidate.parts["failed"], candidate.parts["fine"]) == (2, 0)
 
 
-def test_code_under_work_never_becomes_a_lesson_by_being_frequent(archive: Archive) -> None:
+def test_frequent_failures_of_edited_code_never_become_a_lesson(archive: Archive) -> None:
     for _ in range(5):
-        archive.tell(("gust test ./a", "--- FAIL: TestWind"), ("gust test ./a -run Breeze", ""))
-    assert archive.refresh() == []
+        archive.add_session(("gust test ./a", "--- FAIL: TestWind"), ("gust test ./a -run Breeze", ""))
+    assert archive.refresh_candidates() == []
 
 
-def test_what_a_person_decided_is_not_opened_again(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    [found] = archive.refresh()
-    candidates.record_decision(archive.connection, found.id, "rejected", 1.0)
-    archive.tell(*MISTAKE)
-    assert (archive.refresh(), archive.list_open()) == ([], [])
+def test_a_decided_candidate_is_not_opened_again(archive: Archive) -> None:
+    archive.add_session(*MISTAKE)
+    [candidate] = archive.refresh_candidates()
+    candidates.record_decision(archive.connection, candidate.id, "rejected", 1.0)
+    archive.add_session(*MISTAKE)
+    assert (archive.refresh_candidates(), archive.list_open()) == ([], [])
 
 
-def test_a_block_wants_twenty_firings_and_none_that_went_fine() -> None:
+def test_a_block_needs_twenty_firings_and_none_that_went_fine() -> None:
     assert choose_delivery(ReplayFigures(failed=19), has_cure=True) == "hold"
     assert choose_delivery(ReplayFigures(failed=20), has_cure=True) == "block"
     assert choose_delivery(ReplayFigures(failed=40, fine=1), has_cure=True) == "hold"
@@ -178,15 +183,15 @@ def test_a_block_wants_twenty_firings_and_none_that_went_fine() -> None:
 
 
 def test_records_that_cannot_fire_have_no_figures(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    broken = {"summary": "s", "problem": "p", "solution": "x", "triggers": {"commandPatterns": ["("]}}
-    start = {"summary": "s", "problem": "p", "solution": "x", "delivery": "start", "triggers": {}}
-    assert replay_records(archive.connection, {"1": broken, "2": start}) == {}
+    archive.add_session(*MISTAKE)
+    broken_record = {"summary": "s", "problem": "p", "solution": "x", "triggers": {"commandPatterns": ["("]}}
+    start_record = {"summary": "s", "problem": "p", "solution": "x", "delivery": "start", "triggers": {}}
+    assert replay_records(archive.connection, {"1": broken_record, "2": start_record}) == {}
 
 
 def test_only_the_newest_calls_are_tried(archive: Archive) -> None:
-    archive.tell(*MISTAKE)
-    archive.tell(("kite fly low", ""))
-    [found] = archive.refresh()
-    figures = gate.replay_records(archive.connection, {"1": found.record}, limit=1)["1"]
+    archive.add_session(*MISTAKE)
+    archive.add_session(("kite fly low", ""))
+    [candidate] = archive.refresh_candidates()
+    figures = gate.replay_records(archive.connection, {"1": candidate.record}, limit=1)["1"]
     assert (figures.failed, figures.fine) == (0, 1)

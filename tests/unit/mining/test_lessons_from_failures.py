@@ -1,4 +1,4 @@
-"""From a failure to a lesson: which lesson a failed call and its cure give, and where silence is right.
+"""Which lesson a failed call and its cure give, and which failures give none.
 
 The examples have the shape of real ones; none is copied from a session.
 """
@@ -15,7 +15,7 @@ from hardwon.mining.triggers import matches_command
 from tests.support.step_builder import NO_ANCHOR, TYPES, StepBuilder
 
 
-def tell(*steps: tuple[str, str]) -> Episode:
+def build_episode(*steps: tuple[str, str]) -> Episode:
     """Return the first episode of commands with their errors; a command without one works."""
     story = StepBuilder()
     for command, error in steps:
@@ -161,21 +161,21 @@ LESSONS = (
 
 def test_the_lesson_is_the_difference_between_the_two_calls() -> None:
     for lesson in LESSONS:
-        found = tell((lesson.failing, lesson.error), (lesson.working, ""))
-        assert found.rejection == "", (lesson.failing, found.rejection)
-        assert (found.problem, found.solution) == (lesson.problem, lesson.solution)
-        assert found.score == NAMED_SCORE, lesson.failing
+        episode = build_episode((lesson.failing, lesson.error), (lesson.working, ""))
+        assert episode.rejection == "", (lesson.failing, episode.rejection)
+        assert (episode.problem, episode.solution) == (lesson.problem, lesson.solution)
+        assert episode.score == NAMED_SCORE, lesson.failing
         for command, is_expected in (
             (lesson.failing, True),
             (lesson.also_matches, True),
             (lesson.working, False),
             (lesson.must_not_match, False),
         ):
-            assert matches_command(found.triggers, command) is is_expected, (command, found.triggers)
+            assert matches_command(episode.triggers, command) is is_expected, (command, episode.triggers)
 
 
-def test_it_takes_one_call_to_cure_whatever_numbers_and_reasons_stand_between() -> None:
-    """As in a first use: `-n 2` directly after, and a sentence about something else."""
+def test_numbers_and_unrelated_sentences_do_not_hide_the_cure() -> None:
+    """`-n 2` follows directly, with a sentence about something else in between."""
     story = StepBuilder()
     story.fails("pytest --parallel 4 tests", f"Exit code 4\n{PYTEST_USAGE}")
     story.agent("Decided against a floating point value because HTTP wants whole seconds.")
@@ -207,7 +207,7 @@ SILENT = (
     ("gust run /tmp/a_test.g", "gust: cannot run *_test.g files", "mv /tmp/a_test.g /tmp/a.g && gust run /tmp/a.g"),
     # several commands could have failed
     ("kite prepare && gust prepare", "error: the wind failed", "kite prepare && gust prepare --now"),
-    # everyday commands with nothing that tells them apart
+    # everyday commands without a distinguishing word
     ("git push", "error: failed to push some refs to 'origin'", "git pull && git push"),
     ("git add .", "fatal: unable to write new index file", "git add -v src"),
     # what skips a check is no cure
@@ -223,13 +223,13 @@ SILENT = (
 )
 
 
-def test_what_teaches_another_session_nothing_is_silent() -> None:
+def test_a_failure_that_teaches_nothing_is_rejected() -> None:
     for failing, error, working in SILENT:
-        found = tell((failing, error), (working, ""))
-        assert found.rejection and found.score == 0.0, (failing, found.problem, found.solution)
+        episode = build_episode((failing, error), (working, ""))
+        assert episode.rejection and episode.score == 0.0, (failing, episode.problem, episode.solution)
 
 
-def test_mechanics_of_the_agents_tools_stay_silent_however_they_were_got_around() -> None:
+def test_failures_of_the_agents_own_tools_are_rejected() -> None:
     story = StepBuilder()
     for _ in range(3):
         story.edit("/p/a.tsx", "if wind: fly()", NO_ANCHOR)
@@ -241,7 +241,7 @@ def test_mechanics_of_the_agents_tools_stay_silent_however_they_were_got_around(
     )
 
 
-def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None:
+def test_a_failed_or_denied_call_is_never_the_cure() -> None:
     story = StepBuilder()
     story.fails("wrap kite test", "Exit code 2\nerror: unknown command 'kite'")
     story.deny("kite test -q")
@@ -253,28 +253,32 @@ def test_a_call_that_failed_or_was_denied_is_never_said_to_have_worked() -> None
     assert cured.cure is not None and cured.solution == "Run `kite` without `wrap`."
 
 
-def test_the_word_makes_the_mistake() -> None:
-    """Two flags of one program are two mistakes; one flag is one, whatever wording and place."""
-    parallel = tell(("pytest --parallel", "pytest: error: unrecognized arguments: --parallel"))
-    json_flag = tell(("pytest --json", "pytest: error: unrecognized arguments: --json"))
-    elsewhere = tell(("cd /x && pytest tests --parallel 3", "error: no such option: --parallel"))
+def test_the_wrong_word_identifies_the_mistake() -> None:
+    """Two flags of one program are two mistakes; one flag is one, in any wording and position."""
+    parallel = build_episode(("pytest --parallel", "pytest: error: unrecognized arguments: --parallel"))
+    json_flag = build_episode(("pytest --json", "pytest: error: unrecognized arguments: --json"))
+    elsewhere = build_episode(("cd /x && pytest tests --parallel 3", "error: no such option: --parallel"))
     assert parallel.signature == elsewhere.signature != json_flag.signature
 
 
 def test_zsh_takes_a_word_with_an_equals_sign_for_a_command() -> None:
-    found = tell(("kite list; echo ===; kite wind", "(eval):1: == not found"), ("kite list; echo '==='; kite wind", ""))
-    assert found.problem == "`echo ===` fails: == not found"
-    assert found.solution == "Put it in quotes: zsh takes a word that begins with `=` for the name of a command."
-    assert matches_command(found.triggers, "echo ==DIFF==") and not matches_command(found.triggers, "grep -n wind src")
+    episode = build_episode(
+        ("kite list; echo ===; kite wind", "(eval):1: == not found"), ("kite list; echo '==='; kite wind", "")
+    )
+    assert episode.problem == "`echo ===` fails: == not found"
+    assert episode.solution == "Put it in quotes: zsh takes a word that begins with `=` for the name of a command."
+    assert matches_command(episode.triggers, "echo ==DIFF==") and not matches_command(
+        episode.triggers, "grep -n wind src"
+    )
 
 
-def test_tools_that_are_no_shell_are_told_by_the_name_that_they_do_not_know() -> None:
+def test_an_unknown_name_is_the_trigger_for_other_tools() -> None:
     story = StepBuilder()
     story.result(story.call("Skill", content="commit"), "Unknown skill: commit", failed=True)
     story.result(story.call("Skill", content="git:commit"), "done")
-    found = story.find_only_episode()
-    assert found.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
-    assert (found.problem, found.solution) == (
+    episode = story.find_only_episode()
+    assert episode.triggers == {"toolNames": ["Skill"], "contentPatterns": [r"^commit(?:\n|$)"]}
+    assert (episode.problem, episode.solution) == (
         "`Skill commit` fails: Unknown skill: commit",
         "Use `Skill git:commit` instead.",
     )
@@ -285,27 +289,27 @@ def test_the_name_that_the_error_offers_is_a_cure() -> None:
     error = "File does not exist. Did you mean .gustlint.yaml?"
     story.result(story.call("Read", path="/p/.gustlint.yml"), error, failed=True)
     story.result(story.call("Read", path="/p/.gustlint.yaml"), "wind: 3")
-    found = story.find_only_episode()
-    assert found.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
-    assert found.solution == "Use `Read /p/.gustlint.yaml` instead."
+    episode = story.find_only_episode()
+    assert episode.triggers == {"toolNames": ["Read"], "pathPatterns": ["**/.gustlint.yml"]}
+    assert episode.solution == "Use `Read /p/.gustlint.yaml` instead."
 
 
 def test_a_persons_words_count_if_they_name_a_word_of_the_call() -> None:
-    refused = StepBuilder()
-    refused.refuse("git add -A", "no, never use git add -A here, stage files by name")
-    found = refused.find_only_episode()
-    assert (found.rejection, found.solution) == ("", "no, never use git add -A here, stage files by name")
-    assert matches_command(found.triggers, "git add -A") and not matches_command(found.triggers, "git add src/a.py")
+    refused_steps = StepBuilder()
+    refused_steps.refuse("git add -A", "no, never use git add -A here, stage files by name")
+    episode = refused_steps.find_only_episode()
+    assert (episode.rejection, episode.solution) == ("", "no, never use git add -A here, stage files by name")
+    assert matches_command(episode.triggers, "git add -A") and not matches_command(episode.triggers, "git add src/a.py")
     for words in ("really? Can't we have a setting that makes it strict?", "commit", " "):
-        other = StepBuilder()
-        other.refuse("git push origin", words)
-        assert other.find_only_episode().rejection, words
+        other_steps = StepBuilder()
+        other_steps.refuse("git push origin", words)
+        assert other_steps.find_only_episode().rejection, words
 
 
 def test_every_pattern_stays_within_one_simple_command() -> None:
     for lesson in LESSONS:
-        found = tell((lesson.failing, lesson.error), (lesson.working, ""))
-        for pattern in found.triggers["commandPatterns"]:
+        episode = build_episode((lesson.failing, lesson.error), (lesson.working, ""))
+        for pattern in episode.triggers["commandPatterns"]:
             assert ".*" not in pattern and not re.search(r"\*\.\w+$", pattern), pattern
 
 
@@ -358,10 +362,10 @@ SETUP_LESSONS = (
 )
 
 
-def test_what_must_come_before_a_call_is_the_lesson() -> None:
-    for failing, error, working, said in SETUP_LESSONS:
-        episode = tell((failing, error), (working, ""))
-        assert episode.rejection == "" and said in episode.solution, working
+def test_the_setup_before_a_call_is_the_lesson() -> None:
+    for failing, error, working, expected_text in SETUP_LESSONS:
+        episode = build_episode((failing, error), (working, ""))
+        assert episode.rejection == "" and expected_text in episode.solution, working
         assert matches_command(episode.triggers, failing), working
         assert matches_command(episode.triggers, f"git pull && {failing} 2>&1 | tail -5"), working
         assert not matches_command(episode.triggers, working), working
@@ -369,17 +373,17 @@ def test_what_must_come_before_a_call_is_the_lesson() -> None:
 
 
 def test_a_lesson_about_a_folder_waits_for_a_second_session_as_shells_may_stay_there() -> None:
-    episode = tell(("npm run lint", 'npm error Missing script: "lint"'), ("cd web && npm run lint", ""))
+    episode = build_episode(("npm run lint", 'npm error Missing script: "lint"'), ("cd web && npm run lint", ""))
     assert episode.score == UNNAMED_SCORE
 
 
 def test_going_back_to_the_project_is_no_lesson() -> None:
     missing = "fatal: pathspec 'src/kite.go' did not match any files"
-    assert tell(("git add src/kite.go", missing), ("cd /home/dev/kite && git add src/kite.go", "")).rejection
+    assert build_episode(("git add src/kite.go", missing), ("cd /home/dev/kite && git add src/kite.go", "")).rejection
 
 
 def test_a_single_equals_sign_is_not_the_word_that_zsh_expands() -> None:
-    triggers = tell(("echo === kite; ls", "(eval):1: == not found"), ("echo '=== kite'; ls", "")).triggers
+    triggers = build_episode(("echo === kite; ls", "(eval):1: == not found"), ("echo '=== kite'; ls", "")).triggers
     assert matches_command(triggers, "ls; echo ==== boat")
     assert not matches_command(triggers, "echo kite = boat")
 
@@ -391,5 +395,7 @@ def test_a_file_that_two_worktrees_lack_makes_no_lesson_for_every_project() -> N
         ("python fly.py", "python: can't open file 'fly.py': No such file", "python tools/fly.py", "project"),
         ("pytest --parallel 4", PYTEST_USAGE, "pytest -n 4", "global"),
     ):
-        mined = mine_episode(tell((failing, error), (working, "")), "claude-code", "/t.jsonl", "/home/dev/kite")
+        mined = mine_episode(
+            build_episode((failing, error), (working, "")), "claude-code", "/t.jsonl", "/home/dev/kite"
+        )
         assert build_suggested_record([mined], worktrees, values)["scope"]["type"] == scope

@@ -1,4 +1,4 @@
-"""How sure a candidate is and how much it matters; the captured cases are a peer's, run where they lie beside us."""
+"""Confidence and priority of candidates; the captured cases are those of lessons-learned."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ def test_a_tag_with_tool_trigger_and_tags_is_surer_than_one_without() -> None:
     assert rate_block_confidence("", "", []) == 0.6
 
 
-def test_what_plain_code_found_is_never_surer_than_0_6() -> None:
+def test_the_confidence_of_an_episode_is_at_most_0_6() -> None:
     assert rate_episode_confidence(False, 1, 1) == 0.4
     assert rate_episode_confidence(True, 9, 9) == 0.6
 
 
-def test_what_several_sessions_and_projects_met_matters_more() -> None:
+def test_a_failure_of_several_sessions_and_projects_has_a_higher_priority() -> None:
     often = Occurrences(5, ("s1", "s2"), ("/home/dev/kite", "/home/dev/boat"))
     assert (compute_priority([], False, ONCE, VALUES), compute_priority([], False, often, VALUES)) == (3, 7)
     assert compute_priority(["severity:hang", "severity:data-loss"], True, often, VALUES) == 10
 
 
-def test_the_scoring_settings_are_heard() -> None:
+def test_the_scoring_settings_are_used() -> None:
     values = settings.resolve_settings({"scoring": {"singleOccurrencePenalty": 0, "hangTimeoutBonus": 5}})
     assert compute_priority(["severity:timeout"], False, ONCE, values) == 9
 
 
-def captured(kind: str) -> list[dict[str, Any]]:
+def load_captured_cases(kind: str) -> list[dict[str, Any]]:
     if not os.path.exists(CASES):
         pytest.skip("the captured cases are not beside this checkout (../shared/conformance)")
     with open(CASES, encoding="utf-8") as file:
         return [case for case in json.load(file)["scoring"] if case["kind"] == kind]
 
 
-def test_tags_are_scored_as_the_peer_scores_them() -> None:
-    for case in captured("structured"):
+def test_tags_are_scored_as_in_lessons_learned() -> None:
+    for case in load_captured_cases("structured"):
         confidence = rate_block_confidence(case["tool"] or "", case["trigger"] or "", case["tags"])
-        given = confidence, compute_priority(case["tags"], False, ONCE, VALUES), confidence < 0.7
-        assert given == (case["confidence"], case["priority"], case["needsReview"]), case
+        our_scores = confidence, compute_priority(case["tags"], False, ONCE, VALUES), confidence < 0.7
+        assert our_scores == (case["confidence"], case["priority"], case["needsReview"]), case
 
 
-def test_episodes_are_scored_as_the_peer_scores_them_up_to_our_cap() -> None:
-    for case in captured("heuristic"):
-        told = case["userCorrection"]
-        confidence = rate_episode_confidence(told, case["errorSignals"], case["correctionSignals"])
-        priority = compute_priority(case["tags"], told, ONCE, VALUES)
+def test_episodes_are_scored_as_in_lessons_learned_up_to_our_cap() -> None:
+    for case in load_captured_cases("heuristic"):
+        is_user_correction = case["userCorrection"]
+        confidence = rate_episode_confidence(is_user_correction, case["errorSignals"], case["correctionSignals"])
+        priority = compute_priority(case["tags"], is_user_correction, ONCE, VALUES)
         assert (confidence, priority) == (min(round(case["confidence"], 2), 0.6), case["priority"]), case

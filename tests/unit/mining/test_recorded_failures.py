@@ -3,7 +3,7 @@
 Each row of `recorded_failures.jsonl` is a run of an installed program: the call, its exit code and output, the kind and
 the word that a reader would name, what works instead, and an ordinary call that the trigger must leave alone. The rules
 were written with the first three sets in view. The fourth has other programs; it was drawn at random before any of its
-results were seen and is kept back: measure on it, and do not read it to mend a rule. The fifth and sixth are written from
+results were seen and is kept back: measure on it, and do not read it to improve a rule. The fifth and sixth are written from
 knowledge of more programs and were divided by chance before any result was seen; the sixth is kept back too. The floors
 are what was reached: a change to the rules may raise them.
 """
@@ -83,5 +83,5 @@ def find_mistakes(row: Row, form: Form) -> list[str]:
 def test_most_recorded_failures_make_the_right_lesson(form: Form) -> None:
     for number, floor in enumerate(form.floors, start=1):
         rows = [row for row in ROWS if row["set"] == number]
-        wrong = {row["command"]: mistakes for row in rows if (mistakes := find_mistakes(row, form))}
-        assert len(rows) - len(wrong) >= floor, wrong
+        mistakes_by_command = {row["command"]: mistakes for row in rows if (mistakes := find_mistakes(row, form))}
+        assert len(rows) - len(mistakes_by_command) >= floor, mistakes_by_command

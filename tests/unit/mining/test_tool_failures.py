@@ -46,8 +46,8 @@ def is_right(row: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("number", FLOORS)
 def test_most_wrong_parameters_and_names_of_tools_make_the_right_lesson(number: int) -> None:
     rows = [row for row in ROWS if row["set"] == number]
-    wrong = [(row["tool"], row["error"]) for row in rows if not is_right(row)]
-    assert len(rows) - len(wrong) >= FLOORS[number], wrong
+    wrong_rows = [(row["tool"], row["error"]) for row in rows if not is_right(row)]
+    assert len(rows) - len(wrong_rows) >= FLOORS[number], wrong_rows
 
 
 def test_a_parameter_that_a_tool_requires_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Many texts are cleaned with one look at all of them, which misses nothing that a look at each would find."""
+"""Cleaning many texts at once finds everything that cleaning each would find."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hardwon.privacy.redaction import MIN_RUN_LENGTH
 from hardwon.privacy.secret_rules import RULES, SecretRule
 from tests.support.secret_examples import OF_NAMES, OF_RULES
 
-EXAMPLES = [before + secret for _, examples in OF_RULES for before, secret, _ in examples.secrets]
-EXAMPLES += [before + secret + after for before, secret, after in OF_NAMES.secrets]
+EXAMPLES = [prefix + secret for _, examples in OF_RULES for prefix, secret, _ in examples.secrets]
+EXAMPLES += [prefix + secret + suffix for prefix, secret, suffix in OF_NAMES.secrets]
 pieces = (
     st.sampled_from(EXAMPLES)
     | st.sampled_from([tag for kind in TAG_NAMES for tag in (f"<{kind}>", f"</{kind}>", f"<{kind.upper()}>")])
@@ -29,15 +29,15 @@ texts = st.lists(pieces, max_size=4).map("".join)
 @example([EXAMPLES[0][:60], EXAMPLES[0][60:]])
 @example(["--", "token Zx9Qw8Er7Ty6Ui5"])
 @given(st.lists(texts, max_size=6))
-def test_cleaning_many_texts_is_cleaning_each(many: list[str]) -> None:
-    assert clean_texts(many) == [clean_text(text) for text in many]
+def test_cleaning_many_texts_equals_cleaning_each(many_texts: list[str]) -> None:
+    assert clean_texts(many_texts) == [clean_text(text) for text in many_texts]
 
 
 @pytest.mark.parametrize("row", [row for row in RULES if "unbroken" in row.flags], ids=lambda row: row.kind)
 @given(st.data())
-def test_the_literal_of_what_is_called_unbroken_is_in_a_stretch(row: SecretRule, data: st.DataObject) -> None:
+def test_an_unbroken_secret_contains_its_literal_in_one_run(row: SecretRule, data: st.DataObject) -> None:
     pattern = re.compile(row.pattern, re.VERBOSE | re.ASCII)
-    found = data.draw(st.from_regex(pattern, fullmatch=True))
+    secret = data.draw(st.from_regex(pattern, fullmatch=True))
     assert any(
-        literal in stretch for stretch in find_unbroken_runs(f"({found})", MIN_RUN_LENGTH) for literal in row.literals
+        literal in stretch for stretch in find_unbroken_runs(f"({secret})", MIN_RUN_LENGTH) for literal in row.literals
     )

@@ -12,7 +12,7 @@ from hardwon.privacy import event_filter
 from hardwon.privacy.truncation import MARGIN_CHARS, MAX_NODES, MAX_STRIPPED_CHARS, clean_long_text, prune_value
 from hardwon.types import Event
 
-MOST = 3_000
+MAX_CHARS = 3_000
 KEY = "ghp_" + "A1b2C3d4E5f6G7h8" * 2 + "J9k0"
 LINE = "2026-11-16 12:00:00 the harbour is calm and the boats are in\n"
 LONG = LINE * 1_000
@@ -24,84 +24,92 @@ PEM = (
 NEEDLE = "zimtwaffel"
 
 
-def kept(response: Any) -> Any:
+def filter_response(response: Any) -> Any:
     event = Event("claude-code", "PostToolUse", "s1", "/x", id="e1", at=1.0, tool="Bash", response=response)
-    found = event_filter.filter_transcript_event(event, {"maxEventChars": MOST})
-    assert found is not None
-    return found.response
+    filtered = event_filter.filter_transcript_event(event, {"maxEventChars": MAX_CHARS})
+    assert filtered is not None
+    return filtered.response
 
 
 def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
-    text = clean_long_text("begin " + LONG + " the end", MOST)
+    text = clean_long_text("begin " + LONG + " the end", MAX_CHARS)
     head, _, tail = text.partition("\n[… ")
     number, _, tail = tail.partition(" characters cut …]\n")
-    assert head.startswith("begin ") and tail.endswith(" the end") and len(text) <= MOST
+    assert head.startswith("begin ") and tail.endswith(" the end") and len(text) <= MAX_CHARS
     assert int(number.replace(",", "")) == len("begin " + LONG + " the end") - len(head) - len(tail)
 
 
 @given(st.integers(0, len(LONG)))
 def test_a_key_anywhere_leaves_nothing_of_itself(at: int) -> None:
     text = f"{LONG[:at]} {KEY} {LONG[at:]}"
-    assert not pieces_of(KEY[4:], clean_long_text(text, MOST))
+    assert not find_pieces(KEY[4:], clean_long_text(text, MAX_CHARS))
 
 
 @pytest.mark.parametrize("cut", ["head", "tail", "head margin", "tail margin"])
 def test_a_key_across_a_cut_leaves_nothing_of_itself(cut: str) -> None:
-    place = {
-        "head": MOST - MOST // 3,
-        "head margin": MOST - MOST // 3 + MARGIN_CHARS,
-        "tail": len(LONG) - MOST // 3,
-        "tail margin": len(LONG) - MOST // 3 - MARGIN_CHARS,
+    cut_position = {
+        "head": MAX_CHARS - MAX_CHARS // 3,
+        "head margin": MAX_CHARS - MAX_CHARS // 3 + MARGIN_CHARS,
+        "tail": len(LONG) - MAX_CHARS // 3,
+        "tail margin": len(LONG) - MAX_CHARS // 3 - MARGIN_CHARS,
     }[cut]
-    for start in range(place - len(KEY) - 1, place + 1):
+    for start in range(cut_position - len(KEY) - 1, cut_position + 1):
         text = f"{LONG[:start]} {KEY} {LONG[start:]}"
-        for shown in (clean_long_text(text, MOST), kept({"stdout": text})["stdout"], "\n".join(kept(text.split("\n")))):
-            assert not pieces_of(KEY[4:], shown), start
+        for cleaned in (
+            clean_long_text(text, MAX_CHARS),
+            filter_response({"stdout": text})["stdout"],
+            "\n".join(filter_response(text.split("\n"))),
+        ):
+            assert not find_pieces(KEY[4:], cleaned), start
 
 
-def pieces_of(secret: str, text: str) -> list[str]:
+def find_pieces(secret: str, text: str) -> list[str]:
     return [secret[at : at + 6] for at in range(len(secret) - 5) if secret[at : at + 6] in text]
 
 
 @given(st.integers(0, len(LONG)))
 def test_a_private_key_of_many_lines_leaves_nothing_of_itself(at: int) -> None:
     text = LONG[:at] + PEM + "-----END RSA PRIVATE" + " KEY-----\n" + LONG[at:]
-    assert "MIIabc" not in clean_long_text(text, MOST)
+    assert "MIIabc" not in clean_long_text(text, MAX_CHARS)
 
 
 @given(st.integers(0, len(LONG)), st.integers(0, len(LONG)))
 def test_a_private_part_that_opens_anywhere_hides_what_is_in_it(start: int, length: int) -> None:
     inner = (f"{NEEDLE} " * 10_000)[: max(length, 20)]
     text = f"{LONG[:start]}<private>{inner}</private>{LONG[start:]}"
-    assert NEEDLE[:5] not in clean_long_text(text, MOST)
-    assert NEEDLE[:5] not in str(kept({"stdout": text}))
+    assert NEEDLE[:5] not in clean_long_text(text, MAX_CHARS)
+    assert NEEDLE[:5] not in str(filter_response({"stdout": text}))
 
 
-def test_of_a_very_long_text_with_tags_the_end_goes() -> None:
+def test_the_end_of_a_very_long_text_with_tags_is_dropped() -> None:
     text = f"{LINE * 800}<private>{'x ' * (MAX_STRIPPED_CHARS // 2)}{NEEDLE}</private>{NEEDLE}"
-    shown = clean_long_text(text, MOST)
-    assert NEEDLE not in shown and shown.startswith(LINE)
+    cleaned = clean_long_text(text, MAX_CHARS)
+    assert NEEDLE not in cleaned and cleaned.startswith(LINE)
 
 
 def test_a_large_value_is_cut_to_its_first_items_and_says_how_many_are_gone() -> None:
-    many = [{"type": "text", "text": f"line {number}"} for number in range(60_000)]
-    pruned = prune_value(many, MOST)
-    assert pruned[0] == many[0] and len(pruned) < MAX_NODES
+    blocks = [{"type": "text", "text": f"line {number}"} for number in range(60_000)]
+    pruned = prune_value(blocks, MAX_CHARS)
+    assert pruned[0] == blocks[0] and len(pruned) < MAX_NODES
     assert pruned[-1] == f"[… {60_000 - len(pruned) + 1:,} items left out …]"
-    shown = kept(many)
-    assert shown[-1] == f"[… {60_000 - len(shown) + 1:,} items left out …]"
-    keys = kept({f"key {number}": 1 for number in range(100_000)})
+    filtered = filter_response(blocks)
+    assert filtered[-1] == f"[… {60_000 - len(filtered) + 1:,} items left out …]"
+    keys = filter_response({f"key {number}": 1 for number in range(100_000)})
     assert keys["…"] == f"[… {100_000 - len(keys) + 1:,} keys left out …]"
 
 
-def test_what_stands_beside_a_long_text_stays() -> None:
-    shown = kept({"stdout": LONG * 3, "stderr": "it failed", "interrupted": False})
-    assert shown["stderr"] == "it failed" and shown["interrupted"] is False and "characters cut" in shown["stdout"]
+def test_values_beside_a_long_text_stay() -> None:
+    filtered = filter_response({"stdout": LONG * 3, "stderr": "it failed", "interrupted": False})
+    assert (
+        filtered["stderr"] == "it failed"
+        and filtered["interrupted"] is False
+        and "characters cut" in filtered["stdout"]
+    )
 
 
-def test_a_long_key_and_what_is_under_the_name_of_a_secret_go() -> None:
-    shown = str(kept({"k" * 5_000: 1, "password": f"{NEEDLE} " * 10_000}))
-    assert NEEDLE not in shown and "kkk" not in shown and "5,000 characters" in shown
+def test_a_long_key_and_values_of_secret_names_are_removed() -> None:
+    filtered = str(filter_response({"k" * 5_000: 1, "password": f"{NEEDLE} " * 10_000}))
+    assert NEEDLE not in filtered and "kkk" not in filtered and "5,000 characters" in filtered
 
 
 @given(
@@ -110,4 +118,4 @@ def test_a_long_key_and_what_is_under_the_name_of_a_secret_go() -> None:
     )
 )
 def test_a_small_value_is_not_changed(value: Any) -> None:
-    assert prune_value(value, MOST) == value
+    assert prune_value(value, MAX_CHARS) == value

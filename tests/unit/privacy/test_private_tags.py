@@ -1,4 +1,4 @@
-"""What is marked as private, and what we said ourselves, leaves no trace."""
+"""Private parts and our own injected text are removed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PIECES += ["\\u003cprivate\\u003e", "<\\/private>", "private", "<", ">", "/", "\
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected_text"),
     [
         ("a <private>x</private> b", "a  b"),
         ("a <PRIVATE>x</Private> b", "a  b"),
@@ -65,8 +65,8 @@ PIECES += ["\\u003cprivate\\u003e", "<\\/private>", "private", "<", ">", "/", "\
         (r"a \x3cprivate>x\x3c\u002fprivate\x3e b", "a  b"),
     ],
 )
-def test_private_parts_are_taken_out(text: str, left: str) -> None:
-    assert strip_private(text) == left
+def test_private_parts_are_removed(text: str, expected_text: str) -> None:
+    assert strip_private(text) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_private_parts_are_taken_out(text: str, left: str) -> None:
         "1 < 2 > 1 </b>",
     ],
 )
-def test_other_text_stays_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert strip_private(text) is text
 
 
-def test_our_own_fence_is_taken_out_whole() -> None:
+def test_our_own_fence_is_removed_completely() -> None:
     inside = fence.fence_text(f"{MARK} {fence.FENCE_CLOSE} <private> {fence.FENCE_OPEN} {MARK}")
     assert MARK not in strip_private(f"before {inside} after")
     assert strip_private(f"before {fence.fence_text(MARK)} after") == "before  after"
@@ -113,15 +113,15 @@ def test_a_text_with_too_many_tags_is_withheld() -> None:
         "<\\/",
     ],
 )
-def test_large_hostile_text_is_stripped_in_one_walk(piece: str) -> None:
+def test_large_hostile_text_is_stripped_in_linear_time(piece: str) -> None:
     text = piece * (LARGE // len(piece))
     assert MARK not in strip_private(f"{text} <private>{MARK}</private>")
 
 
 @given(st.text(), st.sampled_from(TAG_NAMES), st.text())
-def test_marked_text_never_survives(before: str, kind: str, after: str) -> None:
-    left = strip_private(f"{before}<{kind}>{MARK}</{kind}>{after}")
-    assert MARK not in left
+def test_marked_text_never_survives(prefix: str, kind: str, suffix: str) -> None:
+    stripped = strip_private(f"{prefix}<{kind}>{MARK}</{kind}>{suffix}")
+    assert MARK not in stripped
     assert strip_private(json.dumps(f"<{kind}>{MARK}</{kind}>")) == '""'
 
 
@@ -147,7 +147,7 @@ def test_any_text_without_a_tag_is_left_alone(text: str) -> None:
         ("do it", False),
     ],
 )
-def test_a_prompt_of_which_nothing_is_left_is_private(prompt: str, private: bool) -> None:
+def test_a_prompt_with_only_private_parts_is_private(prompt: str, private: bool) -> None:
     assert is_wholly_private(prompt) is private
 
 
@@ -160,10 +160,10 @@ def test_a_value_nested_a_hundred_thousand_deep_is_stripped() -> None:
     value: Any = f"<private>{MARK}"
     for _ in range(100_000):
         value = [value]
-    left = strip_private_deep(value)
-    while isinstance(left, list):
-        left = left[0]
-    assert left == ""
+    stripped = strip_private_deep(value)
+    while isinstance(stripped, list):
+        stripped = stripped[0]
+    assert stripped == ""
 
 
 JSON = st.recursive(

@@ -1,4 +1,4 @@
-"""A prompt is what a person wrote to their agent; programs and commands for hardwon are told from it."""
+"""A person's prompt is distinguished from text of programs and commands for hardwon."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ OF_PEOPLE = (
 
 
 @pytest.mark.parametrize("prompt", FOR_HARDWON)
-def test_what_is_typed_to_hardwon_is_no_prompt(prompt: str) -> None:
+def test_a_command_for_hardwon_is_no_prompt(prompt: str) -> None:
     assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == ("", True)
 
 
 @pytest.mark.parametrize("prompt", OF_PROGRAMS)
-def test_what_a_program_says_is_no_prompt_and_not_for_hardwon(prompt: str) -> None:
+def test_text_of_a_program_is_no_prompt_and_not_for_hardwon(prompt: str) -> None:
     assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == ("", False)
 
 
 @pytest.mark.parametrize("prompt", OF_PEOPLE)
-def test_what_a_person_writes_stays_as_they_wrote_it(prompt: str) -> None:
+def test_a_persons_prompt_is_unchanged(prompt: str) -> None:
     assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == (prompt, False)
 
 
-def test_of_a_prompt_with_something_beside_it_the_persons_words_stay() -> None:
+def test_added_text_is_removed_from_a_persons_prompt() -> None:
     assert extract_agent_prompt("<system-reminder>\ntodo\n</system-reminder>\nnow commit it") == "now commit it"
     assert extract_agent_prompt(f"mend the build\n\n{BLOCK}") == "mend the build"
     opened = "<ide_opened_file>The user opened a.py</ide_opened_file><system-reminder>x</system-reminder>mend it"
@@ -79,10 +79,10 @@ def test_of_a_prompt_with_something_beside_it_the_persons_words_stay() -> None:
 
 
 @pytest.mark.parametrize("piece", ["<system-reminder>", "<system-reminder></system-reminder>", "x <system-reminder"])
-def test_a_prompt_of_megabytes_is_read_at_once(piece: str) -> None:
+def test_a_very_long_prompt_is_read_in_linear_time(piece: str) -> None:
     assert len(extract_agent_prompt(piece * 100_000)) <= len(piece) * 100_000
 
 
 @given(st.text(alphabet="<>/#\n abcsystem-reminderlesson", max_size=120))
-def test_no_text_makes_more_of_a_prompt_than_there_was(prompt: str) -> None:
+def test_a_prompt_never_gets_longer(prompt: str) -> None:
     assert len(extract_agent_prompt(prompt)) <= len(prompt) + 1

@@ -13,28 +13,28 @@ from hypothesis import strategies as st
 from hardwon.privacy.redaction import redact_text, redact_value
 from tests.support.secret_examples import OF_NAMES, OF_RULES
 
-EXAMPLES = [(row.kind, before, secret) for row, examples in OF_RULES for before, secret, _ in examples.secrets]
-EXAMPLES += [("secret", before, secret) for before, secret, after in OF_NAMES.secrets if not after]
+EXAMPLES = [(row.kind, prefix, secret) for row, examples in OF_RULES for prefix, secret, _ in examples.secrets]
+EXAMPLES += [("secret", prefix, secret) for prefix, secret, suffix in OF_NAMES.secrets if not suffix]
 ORDINARY = os.path.join(os.path.dirname(__file__), "ordinary_code.txt")
 KEY = "A1b2C3d4E5f6G7h8" + "J9k0L1m2N3p4Q5r6"
 FISH = "swordfish"
 LARGE = 1_000_000 if os.environ.get("HARDWON_LONG") else 100_000  # a pass in quadratic time takes minutes on either
 
 
-def ordinary_lines() -> list[str]:
+def read_ordinary_lines() -> list[str]:
     with open(ORDINARY, encoding="utf-8") as file:
         return file.read().splitlines()
 
 
-def core(secret: str) -> str:
-    """The middle of a secret: what is around it may stay."""
+def get_middle(secret: str) -> str:
+    """Return the middle of a secret; its ends may stay."""
     body = secret.partition("@")[0].replace("\n", "")
     return body[len(body) // 3 : len(body) // 3 + 12] if len(body) > 24 else body
 
 
 def test_the_table_catches_its_own_examples() -> None:
-    for kind, before, secret in EXAMPLES:
-        text = before + secret
+    for kind, prefix, secret in EXAMPLES:
+        text = prefix + secret
         assert f"[redacted:{kind}]" in redact_text(text), text
         nested = json.dumps({"out": json.dumps({"log": f"line\n{text}\nend"})})
         for around in (
@@ -47,26 +47,26 @@ def test_the_table_catches_its_own_examples() -> None:
             f"export VALUE={text}",
             f"+    1→{text}",
         ):
-            assert core(secret) not in redact_text(around), around
+            assert get_middle(secret) not in redact_text(around), around
 
 
 def test_a_key_in_an_address_is_caught() -> None:
-    for _, before, secret in EXAMPLES:
-        if before == "" and "\n" not in secret:
-            assert core(secret) not in redact_text(f"https://example.org/path?q={secret}&page=2"), secret
-            assert core(secret) not in redact_text(f"https%3A%2F%2Fexample.org%2F%3Fq%3D{secret}"), secret
+    for _, prefix, secret in EXAMPLES:
+        if prefix == "" and "\n" not in secret:
+            assert get_middle(secret) not in redact_text(f"https://example.org/path?q={secret}&page=2"), secret
+            assert get_middle(secret) not in redact_text(f"https%3A%2F%2Fexample.org%2F%3Fq%3D{secret}"), secret
 
 
 def test_every_row_needs_one_of_its_literals() -> None:
     for row, examples in OF_RULES:
-        for before, secret, _ in examples.secrets:
-            text = before + secret
+        for prefix, secret, _ in examples.secrets:
+            text = prefix + secret
             low = text.lower() if "folded" in row.flags else text
             assert any(literal in low for literal in row.literals), row.kind
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected_text"),
     [
         (f"password={FISH}9", "password=[redacted:secret]"),
         (f"PASSWORD={FISH}", "PASSWORD=[redacted:secret]"),
@@ -110,8 +110,8 @@ def test_every_row_needs_one_of_its_literals() -> None:
         (f"my token is {KEY[:20]}", "my token is [redacted:said]"),
     ],
 )
-def test_the_value_goes_and_the_name_stays(text: str, left: str) -> None:
-    assert redact_text(text) == left
+def test_the_value_is_redacted_and_the_name_stays(text: str, expected_text: str) -> None:
+    assert redact_text(text) == expected_text
 
 
 HEX = "0f1e2d3c4b5a6978" * 4
@@ -146,8 +146,8 @@ HEX = "0f1e2d3c4b5a6978" * 4
         *("GOCSPX-" + KEY[:28], "hvs." + KEY * 2, "fo1_" + KEY, "vcp_" + KEY * 2, "dckr_pat_" + KEY[:27]),
     ],
 )
-def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
-    assert core(key) not in redact_text(f"I logged in with {key}, then it worked")
+def test_a_bare_key_of_a_service_is_redacted(key: str) -> None:
+    assert get_middle(key) not in redact_text(f"I logged in with {key}, then it worked")
 
 
 @pytest.mark.parametrize(
@@ -165,18 +165,18 @@ def test_the_key_of_a_service_goes_wherever_it_stands_bare(key: str) -> None:
         "the password is ${DB_PASS1}",
     ],
 )
-def test_what_is_said_about_a_secret_stays(line: str) -> None:
+def test_a_sentence_about_a_secret_is_unchanged(line: str) -> None:
     assert redact_text(line) == line
 
 
 def test_an_ordinary_line_survives_unchanged() -> None:
-    changed = [(line, redact_text(line)) for line in ordinary_lines() if redact_text(line) != line]
+    changed = [(line, redact_text(line)) for line in read_ordinary_lines() if redact_text(line) != line]
     assert changed == []
 
 
 def test_a_file_of_ordinary_code_survives_unchanged() -> None:
-    text = "\n".join(ordinary_lines())
-    assert len(ordinary_lines()) >= 500
+    text = "\n".join(read_ordinary_lines())
+    assert len(read_ordinary_lines()) >= 500
     assert redact_text(text) == text
     assert redact_value({"out": text}) == {"out": text}
 
@@ -203,16 +203,16 @@ def test_all_under_the_name_of_a_secret_is_replaced() -> None:
         "input_tokens": "kept",
         "token_type": "kept",
     }
-    gone = "[redacted:secret]"
+    replacement = "[redacted:secret]"
     assert redact_value(value) == {
-        "password": gone,
-        "apiKey": gone,
-        "X-Auth-Token": gone,
-        "Authorization": gone,
-        "secrets": [gone, {"user": gone}],
-        "db_password": {"value": gone, "deep": [{"er": gone}], "rotated": True, "old": None},
-        "pin": {"password": gone, "token": 120},
-        "env": [{"name": "DB_PASSWORD", "value": gone}, {"name": "HOME", "value": "kept"}],
+        "password": replacement,
+        "apiKey": replacement,
+        "X-Auth-Token": replacement,
+        "Authorization": replacement,
+        "secrets": [replacement, {"user": replacement}],
+        "db_password": {"value": replacement, "deep": [{"er": replacement}], "rotated": True, "old": None},
+        "pin": {"password": replacement, "token": 120},
+        "env": [{"name": "DB_PASSWORD", "value": replacement}, {"name": "HOME", "value": "kept"}],
         "empty": {"token": "", "secret": None, "password": 0},
         "input_tokens": "kept",
         "token_type": "kept",
@@ -221,25 +221,25 @@ def test_all_under_the_name_of_a_secret_is_replaced() -> None:
 
 @given(st.sampled_from(EXAMPLES), st.lists(st.sampled_from(["list", "key", "text", "value"]), max_size=5))
 def test_a_secret_in_any_nesting_does_not_survive(example: tuple[str, str, str], path: list[str]) -> None:
-    _, before, secret = example
-    value: Any = before + secret
+    _, prefix, secret = example
+    value: Any = prefix + secret
     for step in path:
         inner = json.dumps(value) if path.count("text") + path.count("key") < 3 else "x"
         value = {"list": [1, value], "key": {inner: 1}, "text": inner, "value": {"k": value}}[step]
-    assert core(secret) not in json.dumps(redact_value(value))
+    assert get_middle(secret) not in json.dumps(redact_value(value))
 
 
 def test_a_value_nested_a_hundred_thousand_deep_is_redacted() -> None:
     value: Any = f"password={FISH}9"
     for _ in range(100_000):
         value = [value]
-    left = redact_value(value)
-    while isinstance(left, list):
-        left = left[0]
-    assert left == "password=[redacted:secret]"
+    redacted = redact_value(value)
+    while isinstance(redacted, list):
+        redacted = redacted[0]
+    assert redacted == "password=[redacted:secret]"
 
 
-PIECES = [before + secret for _, before, secret in EXAMPLES]
+PIECES = [prefix + secret for _, prefix, secret in EXAMPLES]
 PIECES += [
     "password",
     "token",
@@ -327,7 +327,7 @@ HOSTILE += ["authorization: basic ", "sig=", "SG.aaaaaaaaaaaaaaaaa.", "A", "a1B2
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_large_hostile_text_is_redacted_in_few_walks(piece: str) -> None:
+def test_large_hostile_text_is_redacted_in_linear_time(piece: str) -> None:
     text = piece * (LARGE // len(piece))
     assert FISH not in redact_text(f"{text}\npassword={FISH}9\n")
 

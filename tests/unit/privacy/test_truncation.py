@@ -1,4 +1,4 @@
-"""What is cut says so, and never exceeds its bound."""
+"""Trimmed values have a note and never exceed their bound."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ JSON = st.recursive(
 def test_a_long_text_keeps_head_and_tail_and_says_what_was_cut() -> None:
     text = "h" * 10_000 + "t" * 10_000
     short = trim_text(text, 1_000)
-    head, said, tail = short.split("\n")
-    assert said == f"[… {len(text) - len(head) - len(tail):,} characters cut …]"
+    head, cut_note, tail = short.split("\n")
+    assert cut_note == f"[… {len(text) - len(head) - len(tail):,} characters cut …]"
     assert (set(head), set(tail)) == ({"h"}, {"t"})
     assert abs(len(head) - 2 * len(tail)) < 4
     assert 990 < len(short) <= 1_000
 
 
-@pytest.mark.parametrize("most", [-1, 0, 1, 5, 25])
-def test_a_bound_too_small_for_the_note_gives_the_beginning(most: int) -> None:
-    assert trim_text("a" * 1_000, most) == "a" * max(most, 0)
+@pytest.mark.parametrize("limit", [-1, 0, 1, 5, 25])
+def test_a_bound_too_small_for_the_note_gives_the_beginning(limit: int) -> None:
+    assert trim_text("a" * 1_000, limit) == "a" * max(limit, 0)
 
 
 @given(st.text(max_size=300), st.integers(0, 300))
-def test_a_trimmed_text_never_exceeds_its_bound(text: str, most: int) -> None:
-    short = trim_text(text, most)
-    assert len(short) <= most
-    assert (short == text) is (len(text) <= most)
-    assert trim_text(short, most) == short
+def test_a_trimmed_text_never_exceeds_its_bound(text: str, limit: int) -> None:
+    short = trim_text(text, limit)
+    assert len(short) <= limit
+    assert (short == text) is (len(text) <= limit)
+    assert trim_text(short, limit) == short
 
 
 def test_a_value_that_fits_is_unchanged() -> None:
@@ -62,7 +62,7 @@ def test_items_and_keys_that_are_left_out_are_counted() -> None:
     assert keys["…"] == f"[… {10_000 - len(keys) + 1:,} keys left out …]"
 
 
-def test_what_is_nested_too_deep_is_left_out() -> None:
+def test_a_value_nested_too_deep_is_left_out() -> None:
     value: Any = ["end"]
     for _ in range(100_000):
         value = [value]
@@ -78,12 +78,12 @@ def test_a_value_of_which_nothing_fits_says_so() -> None:
 
 
 @given(JSON, st.integers(1, 80), st.integers(2, 300))
-def test_a_trimmed_value_never_exceeds_its_bounds(value: Any, most_string: int, most_total: int) -> None:
-    short = trim_value(value, most_string, most_total)
-    assert len(dumps(short)) <= most_total
+def test_a_trimmed_value_never_exceeds_its_bounds(value: Any, max_string: int, max_total: int) -> None:
+    short = trim_value(value, max_string, max_total)
+    assert len(dumps(short)) <= max_total
 
 
-def test_a_large_value_is_trimmed_in_few_walks() -> None:
+def test_a_large_value_is_trimmed_in_linear_time() -> None:
     wide = [{"id": number, "text": "é" * 20} for number in range(100_000)]
     assert len(dumps(trim_value(wide, 1_000, 20_000))) <= 20_000
     assert len(trim_value("x" * 5_000_000, 20_000, 100_000)) <= 20_000

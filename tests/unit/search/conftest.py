@@ -10,6 +10,6 @@ from tests.support.library import Library
 
 @pytest.fixture
 def library(own_home: str) -> Iterator[Library]:
-    made = Library(os.path.join(own_home, ".hardwon"))
-    yield made
-    made.connection.close()
+    filled_library = Library(os.path.join(own_home, ".hardwon"))
+    yield filled_library
+    filled_library.connection.close()

@@ -15,7 +15,9 @@ from tests.support.library import DAY, KITE, NOW, Library
 TUESDAY = datetime(2026, 11, 17, 19, 0).timestamp()
 
 
-def say(library: Library, text: str, number: int, *, kind: str = "Stop", session: str = "s1", **fields: Any) -> str:
+def store_event(
+    library: Library, text: str, number: int, *, kind: str = "Stop", session: str = "s1", **fields: Any
+) -> str:
     """Store an agent's last words, or a call."""
     with db.transaction(library.connection):
         project = reports.find_or_create_project(library.connection, KITE, "", NOW)
@@ -37,30 +39,32 @@ def say(library: Library, text: str, number: int, *, kind: str = "Stop", session
 
 def test_last_words_rank_before_their_prompt_and_before_calls(library: Library) -> None:
     prompt = library.prompt("why does the anemometer hang?")
-    call = say(library, "anemometer hang", 1, kind="tool", tool="Bash", input='{"command": "grep anemometer hang"}')
-    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
+    call = store_event(
+        library, "anemometer hang", 1, kind="tool", tool="Bash", input='{"command": "grep anemometer hang"}'
+    )
+    answer = store_event(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
     assert library.ids("why does the anemometer hang")[0] == answer
     assert set(library.ids("why does the anemometer hang")) <= {answer, prompt, call}
 
 
 def test_last_words_are_shown_with_the_prompt_that_they_answer(library: Library) -> None:
     library.prompt("can you look into the wind sensor?")
-    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
+    answer = store_event(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2)
     hits = library.find("why does the anemometer hang on port 4000").hits
     assert [(hit.id, hit.asked) for hit in hits[:1]] == [(answer, "can you look into the wind sensor?")]
 
 
 def test_a_short_prompt_is_not_repeated_after_its_answer_and_a_long_one_is(library: Library) -> None:
     library.prompt("why does the anemometer hang?", session="a")
-    answer = say(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2, session="a")
+    answer = store_event(library, "The anemometer hangs because port 4000 is taken by the old worker.", 2, session="a")
     assert library.ids("why does the anemometer hang") == [answer]
     log = library.prompt(f"the anemometer hangs: {'timeout on port 4000 ' * 10}", session="b")
     assert log in library.ids("why does the anemometer hang")
 
 
 def test_a_query_that_is_only_a_name_gives_the_records_that_have_it(library: Library) -> None:
-    plan = say(library, "Use `--plan-only` to see the bootstrap plan before anything is pushed.", 1)
-    parts = say(library, "The only plan that is left is to push the bootstrap at night.", 2, session="b")
+    plan = store_event(library, "Use `--plan-only` to see the bootstrap plan before anything is pushed.", 1)
+    parts = store_event(library, "The only plan that is left is to push the bootstrap at night.", 2, session="b")
     assert library.ids("--plan-only") == [plan]
     assert set(library.ids("is a plan the only thing left")) == {plan, parts}
     assert parts in library.ids("planOnly")  # no record has it as written, so its parts are looked for
@@ -69,18 +73,20 @@ def test_a_query_that_is_only_a_name_gives_the_records_that_have_it(library: Lib
 def test_a_named_file_lifts_but_does_not_swamp(library: Library) -> None:
     for number in range(40):
         library.observe(f"renamed helper {number}", files=("src/pool.py",), session=f"s{number}")
-    answer = say(library, "The pool in src/pool.py leaks because close() is skipped after a timeout.", 50, session="b")
+    answer = store_event(
+        library, "The pool in src/pool.py leaks because close() is skipped after a timeout.", 50, session="b"
+    )
     assert library.ids("why does src/pool.py leak after a timeout")[0] == answer
 
 
-def test_what_no_record_has_enough_of_is_not_answered(library: Library) -> None:
-    say(library, "The evaluation jobs are kept in a list in memory, first in, first out.", 1)
+def test_a_query_that_no_record_covers_is_not_answered(library: Library) -> None:
+    store_event(library, "The evaluation jobs are kept in a list in memory, first in, first out.", 1)
     assert library.ids("in which order are the evaluation jobs kept") != []
     assert library.ids("did we move the evaluation jobs to a Redis cluster with Sentinel") == []
 
 
 def test_a_name_that_no_record_has_is_not_answered_by_the_words_around_it(library: Library) -> None:
-    answer = say(library, "Packfiles are streaming straight from the source on github.com to the target.", 1)
+    answer = store_event(library, "Packfiles are streaming straight from the source on github.com to the target.", 1)
     assert library.ids("how are packfiles streaming") == [answer]
     assert library.ids("how are packfiles streaming from GitHub") == [answer]
     assert library.ids("did we try Kafka for streaming packfiles") == []

@@ -22,8 +22,8 @@ def model() -> embedding.Model:
     return embedding.load_model()
 
 
-def likeness(model: embedding.Model, one: str, other: str) -> float:
-    first, second = model.embed([one, other])
+def compute_likeness(model: embedding.Model, first_text: str, second_text: str) -> float:
+    first, second = model.embed([first_text, second_text])
     return float(first @ second)
 
 
@@ -49,8 +49,8 @@ def test_a_text_without_a_known_word_is_zeros(model: embedding.Model) -> None:
         ("user_by_id", "getUserById", "deleteOldBackups"),
     ],
 )
-def test_what_means_the_same_lies_nearer(model: embedding.Model, text: str, near: str, far: str) -> None:
-    assert likeness(model, text, near) > likeness(model, text, far)
+def test_texts_of_similar_meaning_are_nearer(model: embedding.Model, text: str, near: str, far: str) -> None:
+    assert compute_likeness(model, text, near) > compute_likeness(model, text, far)
 
 
 @pytest.mark.parametrize(
@@ -67,35 +67,35 @@ def test_what_means_the_same_lies_nearer(model: embedding.Model, text: str, near
         ("x" * 101, ""),
     ],
 )
-def test_words_are_cut_as_upstream_cuts_and_names_at_their_humps(
-    model: embedding.Model, text: str, pieces: str
-) -> None:
+def test_words_are_split_into_pieces_and_names_at_their_parts(model: embedding.Model, text: str, pieces: str) -> None:
     vocabulary = (SHIPPED / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
     assert [vocabulary[row] for row in model.find_rows(text)] == pieces.split()
 
 
 def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embedding.Model) -> None:
-    texts = [f"{word} number {place}" for place, word in enumerate(("worker", "", "hook", "spool " * 3_000) * 200)]
+    texts = [
+        f"{word} number {position}" for position, word in enumerate(("worker", "", "hook", "spool " * 3_000) * 200)
+    ]
     together = model.embed(texts)
-    for place in (0, 1, 2, 3, 399, 799):
-        assert (model.embed([texts[place]])[0] == together[place]).all()
+    for position in (0, 1, 2, 3, 399, 799):
+        assert (model.embed([texts[position]])[0] == together[position]).all()
 
 
-def test_the_end_of_a_very_long_text_is_not_looked_at(model: embedding.Model) -> None:
-    long = "worker " * 5_000
-    assert (model.embed([long])[0] == model.embed([long + "other words"])[0]).all()
+def test_the_end_of_a_very_long_text_is_ignored(model: embedding.Model) -> None:
+    long_text = "worker " * 5_000
+    assert (model.embed([long_text])[0] == model.embed([long_text + "other words"])[0]).all()
 
 
 def test_every_shipped_file_has_its_sum_and_licence() -> None:
-    about = json.loads((SHIPPED / "model.json").read_text())
-    assert about["version"] == embedding.MODEL_VERSION
-    assert set(os.listdir(SHIPPED)) == {*about["sha256"], "model.json", "LICENSE", "NOTICE"}
+    description = json.loads((SHIPPED / "model.json").read_text())
+    assert description["version"] == embedding.MODEL_VERSION
+    assert set(os.listdir(SHIPPED)) == {*description["sha256"], "model.json", "LICENSE", "NOTICE"}
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 6_200_000
     assert "all-MiniLM-L6-v2" in (SHIPPED / "NOTICE").read_text()
 
 
 @pytest.mark.parametrize("name", ["table.npy", "scales.npy", "vocabulary.txt", "model.json"])
-def test_a_missing_or_damaged_file_is_said(name: str, tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_reported(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(SHIPPED, copy)
     assert embedding.load_model(str(copy)).embed(["worker"]).any()
@@ -108,9 +108,11 @@ def test_a_missing_or_damaged_file_is_said(name: str, tmp_path: Path) -> None:
         embedding.load_model(str(copy))
 
 
-@pytest.mark.parametrize("about", ["[]", "null", "{}", '{"version": "0", "sha256": {}}', '{"version": 1, "sha256": 1}'])
-def test_a_model_that_is_not_ours_is_refused(about: str, tmp_path: Path) -> None:
-    (tmp_path / "model.json").write_text(about)
+@pytest.mark.parametrize(
+    "description", ["[]", "null", "{}", '{"version": "0", "sha256": {}}', '{"version": 1, "sha256": 1}']
+)
+def test_a_model_that_is_not_ours_is_refused(description: str, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(description)
     with pytest.raises(embedding.ModelUnavailable, match="cannot be read"):
         embedding.load_model(str(tmp_path))
 
@@ -126,8 +128,8 @@ def test_numpy_is_imported_only_with_a_model() -> None:
         "import sys\nfrom hardwon.search import embedding\nbefore = 'numpy' in sys.modules\nembedding.load_model()\n"
         "print(before, 'numpy' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "False True\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "False True\n"
 
 
 def test_names_of_tools_are_no_words_of_the_model(model: embedding.Model) -> None:

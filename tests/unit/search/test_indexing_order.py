@@ -1,4 +1,4 @@
-"""What carries meaning is indexed before events, the newest before the oldest, and a limit cuts it anywhere."""
+"""Prompts and answers are indexed before calls, newest first, within any limit."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from hardwon.store import db, documents, reports
 from tests.support.library import KITE, NOW, Library
 
 
-def report(library: Library, number: int, kind: str, **more: Any) -> None:
-    """Take in an event of this number, a minute after the one before."""
+def store_event(library: Library, number: int, kind: str, **fields: Any) -> None:
+    """Store the event of this number, a minute after the previous one."""
     at = NOW + 60.0 * number
     with db.transaction(library.connection):
         project = reports.find_or_create_project(library.connection, KITE, "", NOW)
-        given: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
-        reports.store_report(library.connection, reports.Report(**given, at=at, cwd=KITE, project=project, **more))
+        identity: dict[str, Any] = {"key": f"{kind} {number}", "host": "claude-code", "session": "s1", "kind": kind}
+        reports.store_report(library.connection, reports.Report(**identity, at=at, cwd=KITE, project=project, **fields))
 
 
-def fill_a_session(library: Library, turns: int) -> None:
+def fill_session(library: Library, turns: int) -> None:
     for number in range(turns):
-        report(library, 4 * number, "UserPromptSubmit", prompt=f"question {number} about the keel")
-        report(library, 4 * number + 1, "tool", tool="Bash", input='{"command": "ls keel"}', response="keel")
-        report(library, 4 * number + 2, "tool", tool="Bash", input='{"command": "ls mast"}', response="mast")
-        report(library, 4 * number + 3, "Stop", response=f"answer {number} about the keel")
+        store_event(library, 4 * number, "UserPromptSubmit", prompt=f"question {number} about the keel")
+        store_event(library, 4 * number + 1, "tool", tool="Bash", input='{"command": "ls keel"}', response="keel")
+        store_event(library, 4 * number + 2, "tool", tool="Bash", input='{"command": "ls mast"}', response="mast")
+        store_event(library, 4 * number + 3, "Stop", response=f"answer {number} about the keel")
 
 
 def list_indexed(library: Library) -> list[tuple[str, float]]:
@@ -32,7 +32,7 @@ def list_indexed(library: Library) -> list[tuple[str, float]]:
 
 
 def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: Library) -> None:
-    fill_a_session(library, 400)
+    fill_session(library, 400)
     indexing.refresh_index(
         library.connection, library.home, model=None, should_continue=lambda: True, max_items=indexing.READ_BATCH_SIZE
     )
@@ -45,32 +45,34 @@ def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: 
 
 
 def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Library) -> None:
-    fill_a_session(library, 40)
-    done = indexing.refresh_index(
+    fill_session(library, 40)
+    counts = indexing.refresh_index(
         library.connection, library.home, model=embedding.load_model(), should_continue=lambda: True, max_items=100
     )
-    assert (done["documents"], done["vectors"], done["left"]) == (80, 80, 80)
+    assert (counts["documents"], counts["vectors"], counts["left"]) == (80, 80, 80)
 
 
-def test_a_few_records_are_indexed_though_the_time_is_up(library: Library) -> None:
-    fill_a_session(library, 3)
-    done = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
-    assert (done["documents"], done["left"]) == (6, 6)
+def test_a_few_records_are_indexed_even_without_time(library: Library) -> None:
+    fill_session(library, 3)
+    counts = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
+    assert (counts["documents"], counts["left"]) == (6, 6)
 
 
-def test_a_limit_is_told_as_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
-    fill_a_session(library, 100)
-    cut = indexing.refresh_index(
+def test_a_limit_reports_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
+    fill_session(library, 100)
+    limited_counts = indexing.refresh_index(
         library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
     )
-    assert cut["documents"] == 200 and cut["left"] == 200
-    rest = indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: True)
-    assert rest["documents"] == 200 and "left" not in rest
+    assert limited_counts["documents"] == 200 and limited_counts["left"] == 200
+    remaining_counts = indexing.refresh_index(
+        library.connection, library.home, model=None, should_continue=lambda: True
+    )
+    assert remaining_counts["documents"] == 200 and "left" not in remaining_counts
     assert documents.count_backlog(library.connection)[0] == 0
 
 
 def test_the_latest_is_found_first_although_it_was_indexed_first(library: Library) -> None:
-    fill_a_session(library, 400)
+    fill_session(library, 400)
     while indexing.refresh_index(
         library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
     )["left"]:

@@ -1,4 +1,4 @@
-"""What is known is found again: by words, names, paths and signs, within its project."""
+"""Records are found by words, names, paths and characters of any script, within their project."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text import traces
 from tests.support.library import BOAT, DAY, KITE, NOW, Library
 
-MANY = 2_100  # documents, more than which have a word that picks nothing by itself
+MANY = 2_100  # enough documents to make a word that all of them have too frequent
 
 
-# What is written, and what is asked for.
-NAMED = [
+# A title and a query that must find it.
+TITLES_AND_QUERIES = [
     ("getUserById returns None for deleted accounts", "getUserById"),
     ("user_by_id is cached for a minute", "user_by_id"),
     ("parseHTTPResponse drops the trailing header", "parse_http_response"),
@@ -71,7 +71,7 @@ NAMED = [
 
 
 def test_there_are_forty_names_paths_and_signs() -> None:
-    assert len(NAMED) == 40
+    assert len(TITLES_AND_QUERIES) == 40
 
 
 @pytest.fixture(params=["by words", "by meaning too"])
@@ -82,22 +82,35 @@ def model(request: pytest.FixtureRequest) -> embedding.Model | None:
 def test_every_identifier_path_and_sign_is_among_the_first_three(
     library: Library, model: embedding.Model | None
 ) -> None:
-    dice = random.Random(1)
-    plain = ["user", "token", "path", "config", "test", "error", "file", "query", "retry", "cache", "page", "session"]
-    wanted = {}
-    for number, (title, query) in enumerate(NAMED):
-        wanted[query] = library.observe(title, session=f"s{number}")
+    generator = random.Random(1)
+    common_words = [
+        "user",
+        "token",
+        "path",
+        "config",
+        "test",
+        "error",
+        "file",
+        "query",
+        "retry",
+        "cache",
+        "page",
+        "session",
+    ]
+    expected_ids = {}
+    for number, (title, query) in enumerate(TITLES_AND_QUERIES):
+        expected_ids[query] = library.observe(title, session=f"s{number}")
         for other in range(5):
-            library.observe(" ".join(dice.sample(plain, 6)), session=f"n{number}-{other}")
+            library.observe(" ".join(generator.sample(common_words, 6)), session=f"n{number}-{other}")
     library.refresh(model)
-    found = {query: library.ids(query, model=model)[:3] for query in wanted}
-    assert {query: ids for query, ids in found.items() if wanted[query] not in ids} == {}
+    found_ids = {query: library.ids(query, model=model)[:3] for query in expected_ids}
+    assert {query: ids for query, ids in found_ids.items() if expected_ids[query] not in ids} == {}
 
 
 def test_two_projects_never_see_each_other_and_each_finds_its_own(
     library: Library, model: embedding.Model | None
 ) -> None:
-    own = {
+    ids_by_number = {
         (project, number): library.observe(
             f"alpha{number} shared words about caching", project=project, session=f"{project} {number}"
         )
@@ -105,32 +118,35 @@ def test_two_projects_never_see_each_other_and_each_finds_its_own(
         for number in range(30)
     }
     library.refresh(model)
-    theirs = {project: {id for (its, _), id in own.items() if its == project} for project in (KITE, BOAT)}
+    ids_by_project = {
+        project: {record_id for (its_project, _), record_id in ids_by_number.items() if its_project == project}
+        for project in (KITE, BOAT)
+    }
     for project, other in ((KITE, BOAT), (BOAT, KITE)):
         for number in range(30):
             hits = library.find(f"alpha{number} caching", project=project, limit=200, model=model).hits
-            assert hits[0].id == own[project, number]
+            assert hits[0].id == ids_by_number[project, number]
             assert {hit.project for hit in hits} == {project}
-            assert not {hit.id for hit in hits} & theirs[other]
+            assert not {hit.id for hit in hits} & ids_by_project[other]
     assert {hit.project for hit in library.find("alpha7", project="", model=model).hits} == {KITE, BOAT}
 
 
 def test_an_id_of_another_project_is_not_shown_unless_all_are_asked_for(library: Library) -> None:
-    id = library.observe("a secret of the boat", project=BOAT, session="b")
+    record_id = library.observe("a secret of the boat", project=BOAT, session="b")
     library.observe("the kite's own", session="k")
-    assert library.ids(id) == []
-    assert library.ids(id, project="") == [id]
-    assert library.find(id, project="").hits[0].why == ("exact id",)
+    assert library.ids(record_id) == []
+    assert library.ids(record_id, project="") == [record_id]
+    assert library.find(record_id, project="").hits[0].why == ("exact id",)
 
 
-def test_an_id_comes_first_if_nothing_else_is_asked_and_if_its_kind_is(library: Library) -> None:
-    named = [library.observe(f"number {number}", session=f"s{number}") for number in range(3)]
+def test_a_query_of_only_an_id_finds_that_record(library: Library) -> None:
+    ids = [library.observe(f"number {number}", session=f"s{number}") for number in range(3)]
     upload = library.observe("the upload to the bucket fails", session="upload")
-    for query in (named[2], named[2].lower(), f" {named[2]} ", f"{named[2]}, {named[1]}"):
-        assert library.ids(query)[0] == named[2]
-    assert library.ids(f"{named[2]} bucket upload fails")[0] == upload
-    assert library.ids(named[2], kinds=("prompt",)) == []
-    assert library.ids(named[2], kinds=("O",)) == [named[2]]
+    for query in (ids[2], ids[2].lower(), f" {ids[2]} ", f"{ids[2]}, {ids[1]}"):
+        assert library.ids(query)[0] == ids[2]
+    assert library.ids(f"{ids[2]} bucket upload fails")[0] == upload
+    assert library.ids(ids[2], kinds=("prompt",)) == []
+    assert library.ids(ids[2], kinds=("O",)) == [ids[2]]
 
 
 HOSTILE = [
@@ -180,10 +196,17 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_question_is_only_text(library: Library, query: str) -> None:
+def test_a_hostile_query_is_plain_text(library: Library, query: str) -> None:
     library.observe("the token was refreshed")
-    for how in ({}, {"project": ""}, {"type": query}, {"file": query}, {"concept": query}, {"kinds": ("observation",)}):
-        assert isinstance(library.find(query, **how), SearchResult)
+    for filters in (
+        {},
+        {"project": ""},
+        {"type": query},
+        {"file": query},
+        {"concept": query},
+        {"kinds": ("observation",)},
+    ):
+        assert isinstance(library.find(query, **filters), SearchResult)
 
 
 @given(st.text(max_size=60))
@@ -195,19 +218,19 @@ def test_no_text_makes_the_index_fail(text: str) -> None:
         connection.close()
 
 
-def test_several_words_are_no_phrase_and_the_one_with_most_of_them_is_first(library: Library) -> None:
+def test_several_words_are_no_phrase_and_the_best_match_is_first(library: Library) -> None:
     far = library.observe("the refresh came late, and so did every token", session="a")
     library.observe("tokens are kept in a cookie", session="b")
     assert library.ids("token refresh")[0] == far
 
 
-def test_what_stands_beside_a_hit_counts(library: Library) -> None:
-    asked = library.prompt("where is the lighthouse?", session="a")
-    answer = library.prompt("behind the second bridge", session="a")
+def test_neighbours_of_a_hit_are_found(library: Library) -> None:
+    prompt_id = library.prompt("where is the lighthouse?", session="a")
+    next_id = library.prompt("behind the second bridge", session="a")
     library.prompt("something else entirely", session="b")
     hits = library.find("lighthouse").hits
-    assert [hit.id for hit in hits] == [asked, answer]
-    assert hits[1].why == (f"neighbour of {asked}",)
+    assert [hit.id for hit in hits] == [prompt_id, next_id]
+    assert hits[1].why == (f"neighbour of {prompt_id}",)
 
 
 def test_the_newer_of_two_equals_comes_first(library: Library) -> None:
@@ -219,18 +242,20 @@ def test_the_newer_of_two_equals_comes_first(library: Library) -> None:
     assert library.ids(f"{old}") == [old]
 
 
-def test_with_all_projects_asked_for_the_one_at_hand_counts_more(library: Library) -> None:
+def test_the_current_project_ranks_first_across_projects(library: Library) -> None:
     for project in (KITE, BOAT):
         library.prompt("rotate the certificates", project=project, session=project, at=NOW - DAY)
-    for here in (KITE, BOAT):
-        assert library.find("certificates", project="", current_project=here).hits[0].project == here
+    for current_project in (KITE, BOAT):
+        assert (
+            library.find("certificates", project="", current_project=current_project).hits[0].project == current_project
+        )
 
 
-def test_filters_keep_out_all_that_does_not_pass(library: Library) -> None:
+def test_filters_exclude_other_records(library: Library) -> None:
     bug = library.observe("pool exhausted", type="bugfix", files=("src/db/pool.py",), concepts='["gotcha"]')
     library.observe("pool resized", type="decision", files=("src/db/other_pool.py",))
     library.prompt("the pool is too small")
-    for how, found in (
+    for filters, expected_ids in (
         ({"type": "bugfix"}, [bug]),
         ({"concept": "gotcha"}, [bug]),
         ({"file": "pool.py"}, [bug]),
@@ -240,15 +265,15 @@ def test_filters_keep_out_all_that_does_not_pass(library: Library) -> None:
         ({"since": NOW}, []),
         ({"until": NOW - 300 * DAY}, []),
     ):
-        assert library.ids("pool", **how) == found, how
+        assert library.ids("pool", **filters) == expected_ids, filters
     assert library.ids("", type="bugfix") == [bug]
 
 
 def test_a_file_that_is_named_comes_first(library: Library) -> None:
-    about = library.observe("reads the clock twice", session="a", files=("/home/dev/kite/src/auth/token.py",))
+    record_id = library.observe("reads the clock twice", session="a", files=("/home/dev/kite/src/auth/token.py",))
     library.observe("src auth token py src auth token py", session="b")
     first = library.find("src/auth/token.py").hits[0]
-    assert (first.id, first.why[0]) == (about, "file: src/auth/token.py")
+    assert (first.id, first.why[0]) == (record_id, "file: src/auth/token.py")
     assert "file: src/auth/token.py" in library.find("who reads (src/auth/token.py).").hits[0].why
     assert "file: token.py" in library.find("is it token.py?").hits[0].why
 
@@ -269,10 +294,10 @@ def test_without_a_question_the_latest_come_first_however_they_were_stored(libra
     assert library.ids("", kinds=("prompt",), limit=2)[0][0] == "P"
 
 
-def test_what_only_looks_like_passing_the_filters_takes_no_place(library: Library) -> None:
-    wanted = library.observe("mended", type="bugfix", session="a")
+def test_a_similar_type_does_not_pass_the_filter(library: Library) -> None:
+    matching_id = library.observe("mended", type="bugfix", session="a")
     library.observe_many(["mended"] * 30, type="bug-fix")
-    assert library.ids("", type="bugfix", limit=3) == [wanted]
+    assert library.ids("", type="bugfix", limit=3) == [matching_id]
 
 
 def test_an_unknown_kind_is_refused_by_name(library: Library) -> None:
@@ -281,27 +306,27 @@ def test_an_unknown_kind_is_refused_by_name(library: Library) -> None:
             library.find(query, kinds=("foo",))
 
 
-def test_letters_that_the_index_takes_for_blanks_are_found(library: Library) -> None:
-    id = library.observe("about \u1985\u19b1\u1986\u19c9\u1987 alone", files=("src/a\u1cf2b.py",), session="a")
+def test_letters_that_fts_treats_as_separators_are_found(library: Library) -> None:
+    record_id = library.observe("about \u1985\u19b1\u1986\u19c9\u1987 alone", files=("src/a\u1cf2b.py",), session="a")
     library.observe("\u1985 \u1986 \u1987", session="b")
-    assert library.ids("\u1985\u19b1\u1986\u19c9\u1987") == [id]
-    assert library.ids("", file="a\u1cf2b.py") == [id]
+    assert library.ids("\u1985\u19b1\u1986\u19c9\u1987") == [record_id]
+    assert library.ids("", file="a\u1cf2b.py") == [record_id]
 
 
-def test_a_project_is_not_asked_for_by_a_name_that_no_folder_can_have(library: Library) -> None:
-    for named in ("ki\0te", "/home/\0/kite"):
+def test_a_project_name_with_nul_is_refused(library: Library) -> None:
+    for project_name in ("ki\0te", "/home/\0/kite"):
         with pytest.raises(UserError, match="NUL"):
-            query_scope.resolve_project(library.connection, named, "/")
+            query_scope.resolve_project(library.connection, project_name, "/")
 
 
-def test_nothing_is_found_rather_than_something_else(library: Library) -> None:
+def test_a_query_without_match_finds_nothing(library: Library) -> None:
     library.observe("authentication was rewritten")
     assert library.find("authentication").note == LEXICAL_ONLY_NOTE
-    for query, how in (("authentikation", {}), ("zzzzqqq", {}), ("authentication", {"type": "bugfix"})):
-        assert library.find(query, **how) == SearchResult(())
+    for query, filters in (("authentikation", {}), ("zzzzqqq", {}), ("authentication", {"type": "bugfix"})):
+        assert library.find(query, **filters) == SearchResult(())
 
 
-def test_what_is_deleted_is_gone_from_the_index_too(library: Library) -> None:
+def test_deleted_text_is_removed_from_the_index(library: Library) -> None:
     library.observe("the password was swordfish", session="a")
     library.observe("nothing of the kind", session="b")
     library.refresh()
@@ -314,68 +339,70 @@ def test_what_is_deleted_is_gone_from_the_index_too(library: Library) -> None:
         assert b"swordfish" not in file.read()
 
 
-def test_a_purged_text_takes_along_no_record_whose_words_only_look_like_it(library: Library) -> None:
-    gone = library.observe("a token refresh every hour", session="a")
-    stays = library.observe("the token was not refreshed", session="b")
-    assert set(library.ids("token refresh")) == {gone, stays}
+def test_purging_a_text_keeps_records_with_similar_words(library: Library) -> None:
+    purged_id = library.observe("a token refresh every hour", session="a")
+    kept_id = library.observe("the token was not refreshed", session="b")
+    assert set(library.ids("token refresh")) == {purged_id, kept_id}
     pieces = traces.split_into_pieces("token refresh")
     purge.purge_target(library.connection, purge.PurgeTarget(text_pieces=pieces), [], NOW)
-    held = library.connection.execute("select words from documents").fetchall()
-    assert not any(traces.has_any_piece(words, pieces) for (words,) in held)
-    assert library.ids("token refresh") == [stays]
+    rows = library.connection.execute("select words from documents").fetchall()
+    assert not any(traces.has_any_piece(words, pieces) for (words,) in rows)
+    assert library.ids("token refresh") == [kept_id]
 
 
-def test_vectors_of_what_is_gone_take_no_place_and_stand_for_nothing_else(library: Library) -> None:
+def test_vectors_of_deleted_records_are_not_found_or_reused(library: Library) -> None:
     model = embedding.load_model()
 
-    def nearest(text: str, most: int) -> list[int]:
+    def find_nearest(text: str, limit: int) -> list[int]:
         library.refresh(model)
         projects = documents.find_project_numbers(library.connection, KITE)
         return vector_codes.find_nearest(
-            library.connection, library.home, embedding.MODEL_VERSION, projects, model.embed([text])[0], most
+            library.connection, library.home, embedding.MODEL_VERSION, projects, model.embed([text])[0], limit
         )
 
-    def number(id: str) -> int:
-        held = documents.find_by_source(library.connection, "O", int(id[1:]), "")
-        assert held
-        return int(held["id"])
+    def get_document_number(record_id: str) -> int:
+        document = documents.find_by_source(library.connection, "O", int(record_id[1:]), "")
+        assert document
+        return int(document["id"])
 
-    left = library.observe("kubernetes pod evicted")
+    kept_id = library.observe("kubernetes pod evicted")
     library.observe_many(["the login token has expired"] * 40)
     library.refresh(model)
-    assert number(left) not in nearest("the login token has expired", 20)
-    library.connection.execute("delete from observations where id != ?", (int(left[1:]),))
-    assert number(left) in nearest("the login token has expired", 20)
-    last = library.observe("the login token has expired", session="b", at=NOW)
-    assert nearest("the login token has expired", 1) == [number(last)]
-    reused = number(last)
+    assert get_document_number(kept_id) not in find_nearest("the login token has expired", 20)
+    library.connection.execute("delete from observations where id != ?", (int(kept_id[1:]),))
+    assert get_document_number(kept_id) in find_nearest("the login token has expired", 20)
+    last_id = library.observe("the login token has expired", session="b", at=NOW)
+    assert find_nearest("the login token has expired", 1) == [get_document_number(last_id)]
+    reused_number = get_document_number(last_id)
     library.connection.execute("delete from sessions where session = 'b'")
-    new = library.observe("the font seems too small", session="c", at=NOW)
+    new_id = library.observe("the font seems too small", session="c", at=NOW)
     library.refresh(model)
-    assert number(new) == reused
-    assert reused not in nearest("the login token has expired", 1)
-    assert sorted(nearest("the login token has expired", 9)) == sorted([*_prompts(library), number(left), reused])
+    assert get_document_number(new_id) == reused_number
+    assert reused_number not in find_nearest("the login token has expired", 1)
+    assert sorted(find_nearest("the login token has expired", 9)) == sorted(
+        [*list_prompt_documents(library), get_document_number(kept_id), reused_number]
+    )
 
 
-def _prompts(library: Library) -> list[int]:
+def list_prompt_documents(library: Library) -> list[int]:
     rows = library.connection.execute("select id from documents where kind = 'P'").fetchall()
-    return [id for (id,) in rows]
+    return [record_id for (record_id,) in rows]
 
 
-def test_what_is_changed_is_found_by_its_new_words_alone(library: Library) -> None:
-    id = library.observe("first wording")
-    assert library.ids("wording") == [id]
-    library.connection.execute("update observations set title = 'other phrase' where id = ?", (int(id[1:]),))
-    assert (library.ids("phrase"), library.ids("wording")) == ([id], [])
+def test_a_changed_record_is_found_by_its_new_words_only(library: Library) -> None:
+    record_id = library.observe("first wording")
+    assert library.ids("wording") == [record_id]
+    library.connection.execute("update observations set title = 'other phrase' where id = ?", (int(record_id[1:]),))
+    assert (library.ids("phrase"), library.ids("wording")) == ([record_id], [])
 
 
 def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: Library) -> None:
-    id = library.observe("about the rudder")
-    assert library.ids("rudder") == [id]
+    record_id = library.observe("about the rudder")
+    assert library.ids("rudder") == [record_id]
     with db.transaction(library.connection):
         boat = reports.find_or_create_project(library.connection, BOAT, "", NOW)
         library.connection.execute("update sessions set project = ?", (boat,))
-    assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [id])
+    assert (library.ids("rudder"), library.ids("rudder", project=BOAT)) == ([], [record_id])
 
 
 def approve_by_hand(library: Library) -> None:
@@ -384,7 +411,7 @@ def approve_by_hand(library: Library) -> None:
 
 
 def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Library) -> None:
-    def write(*summaries: str) -> None:
+    def write_lessons(*summaries: str) -> None:
         lessons = [
             {
                 "id": f"id{at}",
@@ -400,14 +427,14 @@ def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Libra
             json.dump({"version": 1, "lessons": lessons}, file)
         approve_by_hand(library)
 
-    write("umbrellas turn inside out", "keep the anchor dry")
+    write_lessons("umbrellas turn inside out", "keep the anchor dry")
     assert library.ids("umbrella") == ["L:slug-0"]
     assert fetch_records(library.connection, library.home, ["L:slug-0"])[0]["solution"] == "do not"
-    write("parasols are no better")
+    write_lessons("parasols are no better")
     assert (library.ids("umbrella"), library.ids("parasol"), library.ids("anchor")) == ([], ["L:slug-0"], [])
 
 
-def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are_asked_for(library: Library) -> None:
+def test_many_global_lessons_do_not_hide_records_by_meaning(library: Library) -> None:
     lessons = [
         {
             "id": f"id{at}",
@@ -422,43 +449,43 @@ def test_what_counts_everywhere_takes_one_place_by_meaning_when_all_projects_are
     with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "lessons": lessons}, file)
     approve_by_hand(library)
-    id, model = library.observe("authentication failed"), embedding.load_model()
+    record_id, model = library.observe("authentication failed"), embedding.load_model()
     library.refresh(model)
     for project in (KITE, ""):
-        assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [id]
+        assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [record_id]
 
 
-def test_the_question_behind_a_long_log_is_found_by_its_words(library: Library) -> None:
+def test_a_question_after_a_long_log_is_found(library: Library) -> None:
     log = "".join(f"frame{number} at lib/part{number}.py\n" for number in range(1_000))
-    long, dense = (
+    long_id, dense_id = (
         library.prompt(f"{log}why does the zeppelin drift"),
         library.prompt(f"{log[:7_000]}who moors the dirigible"),
     )
-    assert (library.ids("zeppelin drift")[:1], library.ids("dirigible")[:1]) == ([long], [dense])
-    assert {long, dense} <= set(library.ids("frame1"))
+    assert (library.ids("zeppelin drift")[:1], library.ids("dirigible")[:1]) == ([long_id], [dense_id])
+    assert {long_id, dense_id} <= set(library.ids("frame1"))
 
 
-def test_what_was_indexed_with_other_words_is_looked_at_anew(library: Library) -> None:
-    id = library.prompt("the zeppelin drifts")
+def test_a_new_index_version_reindexes_records(library: Library) -> None:
+    record_id = library.prompt("the zeppelin drifts")
     library.refresh()
     with db.transaction(library.connection):  # as another version would have left it
         documents.write_document(
-            library.connection, documents.Document("P", int(id[1:]), "", 1, 1, NOW, ("0kp", "airship"))
+            library.connection, documents.Document("P", int(record_id[1:]), "", 1, 1, NOW, ("0kp", "airship"))
         )
     assert library.ids("zeppelin") == []
     documents.ensure_index_version(library.connection, "another")
-    assert library.ids("zeppelin") == [id]
+    assert library.ids("zeppelin") == [record_id]
 
 
-def test_a_refresh_that_is_cut_off_goes_on_where_it_was(library: Library) -> None:
-    wanted = {library.observe(f"number {number}", session=f"s{number}") for number in range(20)}
+def test_an_interrupted_refresh_continues(library: Library) -> None:
+    ids = {library.observe(f"number {number}", session=f"s{number}") for number in range(20)}
     indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: False)
     assert library.ids("number", limit=40) != []
-    assert set(library.ids("number", limit=40)) == wanted
+    assert set(library.ids("number", limit=40)) == ids
     assert documents.count_backlog(library.connection)[0] == 0
 
 
-def test_a_word_that_everything_has_finds_the_latest_and_is_counted_beside_a_rare_one(library: Library) -> None:
+def test_a_frequent_word_finds_the_latest_records(library: Library) -> None:
     ids = library.observe_many([f"deploy the common thing x{number}" for number in range(MANY)])
     hits = library.find("deploying").hits
     assert len(hits) == 10 and {hit.id for hit in hits} <= set(ids[-60:])
@@ -468,11 +495,11 @@ def test_a_word_that_everything_has_finds_the_latest_and_is_counted_beside_a_rar
     assert library.ids("deploy x7", until=NOW - 9 * DAY + 5) == []
 
 
-def test_frequent_words_that_hardly_a_document_has_all_of_find_the_latest_of_each(library: Library) -> None:
+def test_frequent_words_find_the_latest_of_each_and_records_with_all(library: Library) -> None:
     titles = [f"{'deploy' if number % 2 else 'revert'} x{number}" for number in range(2 * MANY)]
-    both = library.observe_many([*titles[:3_000], "deploy, then revert", *titles[3_000:]])[3_000]
-    found = {hit.id: hit.title.split()[0] for hit in library.find("deploy revert").hits}
-    assert both in found and set(found.values()) == {"deploy,", "deploy", "revert"}
+    id_with_both = library.observe_many([*titles[:3_000], "deploy, then revert", *titles[3_000:]])[3_000]
+    first_words = {hit.id: hit.title.split()[0] for hit in library.find("deploy revert").hits}
+    assert id_with_both in first_words and set(first_words.values()) == {"deploy,", "deploy", "revert"}
 
 
 def test_a_query_of_frequent_words_finds_records_with_all_of_them(library: Library) -> None:
@@ -491,59 +518,59 @@ def test_every_word_of_a_scope_is_counted_in_that_scope_alone(library: Library) 
     assert len(documents.find_matches(library.connection, documents.build_match_query(["rare"]), scope, 100)) == 1
 
 
-def test_a_timeline_shows_what_lies_around_in_its_project_in_order(library: Library) -> None:
+def test_a_timeline_shows_neighbouring_records_of_its_project_in_order(library: Library) -> None:
     ids = [library.observe(f"step {number}", type="bugfix" if number % 2 else "change") for number in range(7)]
     library.observe("elsewhere", project=BOAT, session="b")
     library.refresh()
-    found = build_timeline(
+    timeline = build_timeline(
         library.connection, library.home, anchor=ids[3], depth_before=2, depth_after=2, record_type="bugfix", now=NOW
     )
-    assert [record["id"] for record in found.records] == [ids[1], ids[3], ids[5]]
-    found = build_timeline(
+    assert [record["id"] for record in timeline.records] == [ids[1], ids[3], ids[5]]
+    timeline = build_timeline(
         library.connection, library.home, query="step 3", depth_before=1, depth_after=1, project=KITE, now=NOW
     )
-    assert found.anchor == ids[3] and len(found.records) == 3
+    assert timeline.anchor == ids[3] and len(timeline.records) == 3
     assert build_timeline(library.connection, library.home, anchor=ids[3], project=BOAT, now=NOW).records == ()
 
 
 def test_a_timeline_of_a_type_goes_back_as_far_as_there_is_one(library: Library) -> None:
-    decided = library.observe("keel before mast", type="decision")
+    decision_id = library.observe("keel before mast", type="decision")
     for number in range(250):
         library.observe(f"step {number}", type="change")
     library.refresh()
-    found = build_timeline(library.connection, library.home, record_type="Decision", project=KITE, now=NOW)
-    assert [record["id"] for record in found.records] == [decided]
-    none = build_timeline(library.connection, library.home, record_type="decisoin", project=KITE, now=NOW)
-    assert none.note == "nothing of type 'decisoin' is recorded here"
+    timeline = build_timeline(library.connection, library.home, record_type="Decision", project=KITE, now=NOW)
+    assert [record["id"] for record in timeline.records] == [decision_id]
+    empty_timeline = build_timeline(library.connection, library.home, record_type="decisoin", project=KITE, now=NOW)
+    assert empty_timeline.note == "nothing of type 'decisoin' is recorded here"
 
 
-def test_a_timeline_is_around_an_event_that_is_in_no_index_too(library: Library) -> None:
-    before, after = library.observe("the keel"), library.observe("the mast")
+def test_a_timeline_can_be_anchored_at_an_unindexed_event(library: Library) -> None:
+    earlier_id, later_id = library.observe("the keel"), library.observe("the mast")
     library.connection.execute(
         "insert into events select 1, 'e1', session, 'SessionStart', at + 0.5, 1, '', '', '', '', '', '', '', 0, '', null"
         " from observations where id = ?",
-        (int(before[1:]),),
+        (int(earlier_id[1:]),),
     )
     library.refresh()
-    found = build_timeline(
+    timeline = build_timeline(
         library.connection, library.home, anchor="E1", record_type="discovery", project=KITE, now=NOW
     )
-    assert [record["id"] for record in found.records] == [before, "E1", after]
+    assert [record["id"] for record in timeline.records] == [earlier_id, "E1", later_id]
     assert build_timeline(library.connection, library.home, anchor="E1", project=BOAT, now=NOW).records == ()
 
 
-def test_records_are_fetched_in_the_order_asked_and_what_is_missing_is_named(library: Library) -> None:
+def test_records_are_fetched_in_order_and_missing_ones_are_reported(library: Library) -> None:
     first, second = library.observe("one", facts='["a fact"]'), library.prompt("two")
-    found = fetch_records(library.connection, library.home, [second, "O999", first, "rubbish"])
-    assert [one["id"] for one in found] == [second, "O999", first, "rubbish"]
-    assert found[1]["error"] == "there is no O999" and "not an id" in found[3]["error"]
-    assert (found[2]["facts"], found[2]["session"], found[2]["project"]) == (["a fact"], "s1", KITE)
+    records = fetch_records(library.connection, library.home, [second, "O999", first, "rubbish"])
+    assert [record["id"] for record in records] == [second, "O999", first, "rubbish"]
+    assert records[1]["error"] == "there is no O999" and "not an id" in records[3]["error"]
+    assert (records[2]["facts"], records[2]["session"], records[2]["project"]) == (["a fact"], "s1", KITE)
 
 
-def test_observations_that_read_the_same_are_shown_once(library: Library) -> None:
+def test_identical_observations_are_shown_once(library: Library) -> None:
     alike = [library.observe("ran the anemometer tests", session=f"s{number}") for number in range(4)]
     other = library.observe("the anemometer tests hang on port 4000")
     hits = library.find("anemometer tests").hits
-    (one,) = (hit for hit in hits if hit.id != other)
-    assert len(hits) == 2 and one.id in alike and one.alike == 3
+    (merged_hit,) = (hit for hit in hits if hit.id != other)
+    assert len(hits) == 2 and merged_hit.id in alike and merged_hit.alike == 3
     assert [hit.id for hit in library.find(" ".join(alike)).hits] == alike

@@ -1,4 +1,4 @@
-"""What an error is about, and the line that names it."""
+"""Failures are classified, and the line that names the error is found."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CASES: tuple[tuple[FailureKind, str, str], ...] = (
 
 
 @pytest.mark.parametrize(("kind", "command", "text"), CASES)
-def test_what_an_error_is_about(kind: FailureKind, command: str, text: str) -> None:
+def test_an_error_is_classified_by_its_text_and_command(kind: FailureKind, command: str, text: str) -> None:
     line = find_failure_line(text, is_shell=True)
     assert classify_failure(text, line, command) == kind
     assert line in text
@@ -63,11 +63,11 @@ def test_what_an_error_is_about(kind: FailureKind, command: str, text: str) -> N
         ("", ""),
     ],
 )
-def test_the_line_that_names_the_failure(text: str, line: str) -> None:
+def test_the_line_that_names_the_failure_is_found(text: str, line: str) -> None:
     assert find_failure_line(text, is_shell=True) == line
 
 
-def test_a_tool_that_is_no_shell_begins_with_it() -> None:
+def test_the_error_of_another_tool_is_its_first_line() -> None:
     text = "<tool_use_error>String to replace not found in file.\nString: raise ValueError('no wind')</tool_use_error>"
     assert find_failure_line(text, is_shell=False) == "String to replace not found in file."
 
@@ -85,14 +85,14 @@ def test_a_hidden_failure_needs_a_reason_to_be_hidden() -> None:
     assert not has_hidden_failure("kite fly | tail", "it was an error: no wind")
 
 
-def test_the_program_that_failed() -> None:
+def test_the_program_that_failed_is_found() -> None:
     assert find_failed_program("cd x && kite fly | grep -P a", "error: no wind") == "kite"
     assert find_failed_program("kite fly && gust list", "gust: no wind") == "gust"
     assert find_failed_program("A=1 sudo /usr/bin/kite fly", "") == "kite"
     assert find_failed_program("$p = 1", "") == ""
 
 
-def test_looking_is_not_working() -> None:
+def test_a_command_that_only_reads_is_recognised() -> None:
     assert is_read_only("cd x && ls -la | head; cat a")
     assert not is_read_only("cat a | kite fly")
 
@@ -107,9 +107,9 @@ def test_the_difference_is_in_the_arguments() -> None:
     assert diff_arguments("kite fly | grep -P a", "kite fly | grep -E a") == (["-P"], ["-E"])
 
 
-def test_a_reason_is_quoted_as_it_was_said() -> None:
-    said = "Hm. It fails because v1.2 has no wind.txt option. Let me try on."
-    assert find_reason(said) == "It fails because v1.2 has no wind.txt option."
+def test_a_reason_is_quoted_verbatim() -> None:
+    agent_text = "Hm. It fails because v1.2 has no wind.txt option. Let me try on."
+    assert find_reason(agent_text) == "It fails because v1.2 has no wind.txt option."
     assert find_reason("Let me fix the lint.") == ""
 
 
@@ -123,7 +123,7 @@ def test_a_reason_is_quoted_as_it_was_said() -> None:
         ("please add the logo too", False),
     ],
 )
-def test_a_person_who_corrects(words: str, expected: bool) -> None:
+def test_a_persons_correction_is_recognised(words: str, expected: bool) -> None:
     assert is_correction(words) is expected
 
 
@@ -143,7 +143,9 @@ def test_a_person_who_corrects(words: str, expected: bool) -> None:
         ("mcp__kite__fly", "", "Error: no wind today"),
     ],
 )
-def test_a_result_that_says_it_failed_did_fail_whatever_the_agent_calls_it(tool: str, command: str, text: str) -> None:
+def test_a_result_that_reports_a_failure_is_one_even_if_the_agent_does_not_say_so(
+    tool: str, command: str, text: str
+) -> None:
     assert is_unreported_failure(tool, command, text)
 
 
@@ -163,5 +165,5 @@ def test_a_result_that_says_it_failed_did_fail_whatever_the_agent_calls_it(tool:
         ("Task", "", "Error: handling is in src/errors.py"),
     ],
 )
-def test_a_result_that_shows_what_others_wrote_is_no_failure(tool: str, command: str, text: str) -> None:
+def test_a_result_that_shows_text_of_others_is_no_failure(tool: str, command: str, text: str) -> None:
     assert not is_unreported_failure(tool, command, text)

@@ -1,4 +1,4 @@
-"""A command is seen as the simple commands in it, and without the text that is not code."""
+"""A command is split into its simple commands, and text that is no code is removed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 
-def programs(command: str) -> list[str]:
+def list_programs(command: str) -> list[str]:
     return [simple.program for simple in parse_simple_commands(command)]
 
 
-def codes(command: str) -> list[str]:
+def list_codes(command: str) -> list[str]:
     return [simple.code for simple in parse_simple_commands(command)]
 
 
@@ -210,7 +210,7 @@ TABLES = {
 def test_the_programs_of_a_command_are_found() -> None:
     for name, cases in TABLES.items():
         for command, expected in cases:
-            assert " ".join(programs(command)) == expected, f"{name}: {command}"
+            assert " ".join(list_programs(command)) == expected, f"{name}: {command}"
 
 
 CODE_AND_FULL_TEXT = [
@@ -259,10 +259,13 @@ def test_the_code_of_a_command_lacks_the_text_of_quotes_and_heredocs() -> None:
 
 
 def test_an_enclosing_command_keeps_what_it_substitutes() -> None:
-    assert codes("echo \"a $(git log --format='%H') b\"") == ["echo \"$(git log --format='')\"", "git log --format=''"]
+    assert list_codes("echo \"a $(git log --format='%H') b\"") == [
+        "echo \"$(git log --format='')\"",
+        "git log --format=''",
+    ]
 
 
-def test_a_span_covers_the_wrappers_and_not_what_stands_beside() -> None:
+def test_a_span_covers_the_wrappers_and_not_its_neighbours() -> None:
     command = "cd x && FOO=1 sudo git stash -u >/dev/null; ls"
     assert [command[s.start : s.end] for s in parse_simple_commands(command)] == [
         "cd x",
@@ -271,7 +274,7 @@ def test_a_span_covers_the_wrappers_and_not_what_stands_beside() -> None:
     ]
 
 
-def test_a_span_lies_where_a_substituted_command_or_a_shells_heredoc_stands() -> None:
+def test_a_span_of_a_substitution_or_heredoc_is_its_place_in_the_command() -> None:
     command = 'echo "$(sudo git stash)"\nsh <<E\nls -l; pwd\nE\n'
     assert [command[s.start : s.end] for s in parse_simple_commands(command)] == [
         'echo "$(sudo git stash)"',
@@ -288,7 +291,7 @@ def test_a_command_in_a_string_has_the_span_of_the_one_that_runs_it() -> None:
         assert spans == {command[3:]}, command
 
 
-def leave_out(command: str, program: str) -> str:
+def remove_program(command: str, program: str) -> str:
     return remove_spans(command, [(s.start, s.end) for s in parse_simple_commands(command) if s.program == program])
 
 
@@ -306,17 +309,17 @@ WITHOUT_HARDWON = [
 
 def test_our_own_commands_are_left_out_with_their_heredocs() -> None:
     for command, remainder in WITHOUT_HARDWON:
-        assert leave_out(command, "hardwon") == remainder, command
+        assert remove_program(command, "hardwon") == remainder, command
 
 
 def test_spans_to_leave_out_may_overlap_and_reach_outside() -> None:
     assert remove_spans("abcdef", [(4, 99), (1, 3), (2, 3), (-5, -1), (3, 3), (5, 2)]) == "ad"
 
 
-def test_what_is_nested_too_deep_is_text() -> None:
-    assert programs("echo $(" * 9 + "git stash" + ")" * 9) == ["echo"] * 9 + ["git"]
-    assert "git" not in programs("echo $(" * 30 + "git stash" + ")" * 30)
-    assert set(programs("eval " * 30 + "git stash")) == {"eval"}
+def test_commands_nested_too_deep_are_text() -> None:
+    assert list_programs("echo $(" * 9 + "git stash" + ")" * 9) == ["echo"] * 9 + ["git"]
+    assert "git" not in list_programs("echo $(" * 30 + "git stash" + ")" * 30)
+    assert set(list_programs("eval " * 30 + "git stash")) == {"eval"}
 
 
 # Text that is hard to read: any characters, and pieces of shell in any order.
@@ -358,7 +361,7 @@ SOUP = st.lists(st.one_of(st.sampled_from(PIECES), ANY_TEXT), max_size=40).map("
 @example("a <<E\\\n")
 @example("sh <<E\nE")
 @example("sh <<E\n'E")
-def test_any_text_is_read_and_every_span_lies_in_it(command: str) -> None:
+def test_any_text_is_parsed_and_every_span_is_within_it(command: str) -> None:
     for simple in parse_simple_commands(command):
         assert 0 <= simple.start < simple.end <= len(command)
     assert len(extract_code(command)) <= len(command)
@@ -366,52 +369,57 @@ def test_any_text_is_read_and_every_span_lies_in_it(command: str) -> None:
     assert len(remove_spans(command, spans)) <= len(command)
 
 
-def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of Python the work takes: a clock that no other process slows."""
+def count_executed_lines(function: Callable[[], object]) -> int:
+    """Count the lines of Python that run: a measure that no other process affects."""
     count = 0
 
-    def step(frame: FrameType, event: str, arg: Any) -> TraceFunction:
+    def count_line(frame: FrameType, event: str, arg: Any) -> TraceFunction:
         nonlocal count
         count += 1
-        return step
+        return count_line
 
-    before = sys.gettrace()
-    sys.settrace(step)
+    previous_trace = sys.gettrace()
+    sys.settrace(count_line)
     try:
-        work()
+        function()
     finally:
-        sys.settrace(before)
+        sys.settrace(previous_trace)
     return count
 
 
-def test_twice_the_text_takes_twice_the_work() -> None:
+def test_parsing_takes_linear_time() -> None:
     for piece in (*PIECES, "a ", "a;", '"$(', "`#", "bash <<E\n", "bash -c ", "find -exec "):
-        work = {times: lines_run(partial(parse_simple_commands, piece * times)) for times in (100, 200, 400)}
+        work = {times: count_executed_lines(partial(parse_simple_commands, piece * times)) for times in (100, 200, 400)}
         assert work[400] - work[200] < 2.5 * (work[200] - work[100]) + 500, piece
 
 
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join))
-def test_any_text_repeated_takes_work_in_proportion(pieces: str) -> None:
-    def work(times: int) -> int:
-        return lines_run(lambda: parse_simple_commands(pieces * times))
+def test_parsing_any_repeated_text_takes_linear_time(pieces: str) -> None:
+    def count_work(times: int) -> int:
+        return count_executed_lines(lambda: parse_simple_commands(pieces * times))
 
-    assert work(160) - work(80) < 2.5 * (work(80) - work(40)) + 2000
+    assert count_work(160) - count_work(80) < 2.5 * (count_work(80) - count_work(40)) + 2000
 
 
-# Scripts made together with the programs they start, in reading order. `never` stands only where nothing runs it.
+# Scripts generated with the programs they start, in reading order. `never` occurs only where nothing runs it.
 Script = tuple[str, list[str]]
 TEXTS = ["never", "a; never", "b && never", "(never)", "`never`", "$(never)", "#never", "it is", "x | never", "<<E", ""]
 
 
-def double_quoted(text: str) -> str:
+def double_quote(text: str) -> str:
     return '"' + "".join("\\" + c if c in '$`"\\' else c for c in text) + '"'
 
 
-def escaped(text: str) -> str:
+def escape_characters(text: str) -> str:
     return "".join("\\" + c if not c.isalnum() else c for c in text) or "''"
 
 
-STYLES: list[Callable[[str], str]] = [lambda text: f"'{text}'", double_quoted, lambda text: f"$'{text}'", escaped]
+STYLES: list[Callable[[str], str]] = [
+    lambda text: f"'{text}'",
+    double_quote,
+    lambda text: f"$'{text}'",
+    escape_characters,
+]
 PLAIN = [
     "-x",
     "--long=1",
@@ -426,7 +434,7 @@ PLAIN = [
     "@",
 ]
 TARGETS = ["2>&1", ">/dev/null", "2> /dev/null", "&>/dev/null", "<<< 'a; never'", "</dev/null", ">&2"]
-BEFORE = [
+PREFIXES = [
     "",
     "",
     "",
@@ -441,11 +449,11 @@ AFTER = {"": "", "'": "'", '"': '"'}
 
 
 @st.composite
-def simple_scripts(draw: st.DrawFn, depth: int) -> Script:
+def draw_simple_script(draw: st.DrawFn, depth: int) -> Script:
     name = draw(st.sampled_from(["one", "two", "three"]))
     quote = draw(st.sampled_from(["", "", "", "'", '"']))
-    text = f"{draw(st.sampled_from(BEFORE))}{quote}{name}{quote}"
-    started = [name]
+    text = f"{draw(st.sampled_from(PREFIXES))}{quote}{name}{quote}"
+    started_programs = [name]
     for kind in draw(st.lists(st.sampled_from(["plain", "text", "target", "inside"]), max_size=3)):
         if kind == "plain":
             text += " " + draw(st.sampled_from(PLAIN))
@@ -455,15 +463,17 @@ def simple_scripts(draw: st.DrawFn, depth: int) -> Script:
             text += " " + draw(st.sampled_from(TARGETS))
         elif depth:
             # bash 5.2 misreads what follows a heredoc in a substitution
-            inner, programs_inside = draw(scripts(depth - 1).filter(lambda made: "<<" not in made[0]))
+            inner, programs_inside = draw(
+                draw_scripts(depth - 1).filter(lambda script_and_programs: "<<" not in script_and_programs[0])
+            )
             form = draw(st.sampled_from(["$( {}\n)", '"it\'s $( {}\n) x"', "<( {}\n)", 'x"${{y:-$( {}\n)}}"']))
             text += " " + form.format(inner)
-            started += programs_inside
-    return text, started
+            started_programs += programs_inside
+    return text, started_programs
 
 
 @st.composite
-def compounds(draw: st.DrawFn, depth: int) -> Script:
+def draw_compound(draw: st.DrawFn, depth: int) -> Script:
     form = draw(
         st.sampled_from(
             [
@@ -481,16 +491,16 @@ def compounds(draw: st.DrawFn, depth: int) -> Script:
         )
     )
     shape, others = form
-    inner = [draw(scripts(depth - 1)) for _ in range(shape.count("{}"))]
-    started = [name for _, names in inner for name in names]
-    return shape.format(*(text for text, _ in inner)), others[:1] * (shape[0] == "[") + started + others * (
+    inner = [draw(draw_scripts(depth - 1)) for _ in range(shape.count("{}"))]
+    started_programs = [name for _, names in inner for name in names]
+    return shape.format(*(text for text, _ in inner)), others[:1] * (shape[0] == "[") + started_programs + others * (
         shape[0] != "["
     )
 
 
 @st.composite
-def run_by_others(draw: st.DrawFn, depth: int) -> Script:
-    text, started = draw(scripts(depth - 1))
+def draw_nested_script(draw: st.DrawFn, depth: int) -> Script:
+    text, started_programs = draw(draw_scripts(depth - 1))
     form = draw(
         st.sampled_from(["bash -c {}", "bash -euc {} x y", "eval {}", "bash <<'E{}'\n", "find", "xargs", "comment"])
     )
@@ -499,42 +509,45 @@ def run_by_others(draw: st.DrawFn, depth: int) -> Script:
     if form == "xargs":
         return "echo never | xargs -I {} three {}", ["echo", "three"]
     if form == "comment":
-        return f"{text} # it's; never `\n", started
+        return f"{text} # it's; never `\n", started_programs
     if form.startswith("bash <<"):
-        return f"bash <<'E{depth}'\n{text}\nE{depth}\n", ["bash", *started]
-    return form.format(shlex.quote(text)), [form.partition(" ")[0], *started]
+        return f"bash <<'E{depth}'\n{text}\nE{depth}\n", ["bash", *started_programs]
+    return form.format(shlex.quote(text)), [form.partition(" ")[0], *started_programs]
 
 
-def heredocs(name: str, body: str) -> Script:
+def build_heredoc(name: str, body: str) -> Script:
     return f"{name} <<EOF -x 2>&1 <<-'E 2'\n{body}\nEOF\n\tnever\n\tE 2\n", [name]
 
 
 @st.composite
-def scripts(draw: st.DrawFn, depth: int = 2) -> Script:
-    """Lines of commands; one that ends in a newline needs no separator."""
-    parts = [simple_scripts(depth), st.builds(heredocs, st.just("one"), st.sampled_from(["never", "it's", '"']))]
+def draw_scripts(draw: st.DrawFn, depth: int = 2) -> Script:
+    """Draw lines of commands; one that ends in a newline needs no separator."""
+    parts = [
+        draw_simple_script(depth),
+        st.builds(build_heredoc, st.just("one"), st.sampled_from(["never", "it's", '"'])),
+    ]
     if depth:
-        parts += [compounds(depth), run_by_others(depth)]
-    text, started = "", list[str]()
-    for more, names in draw(st.lists(st.one_of(parts), min_size=1, max_size=3)):
+        parts += [draw_compound(depth), draw_nested_script(depth)]
+    text, started_programs = "", list[str]()
+    for part_text, names in draw(st.lists(st.one_of(parts), min_size=1, max_size=3)):
         if text and not text.endswith("\n"):
             others = [] if "<<" in text else ["; ", ";", " & "]
             text += draw(st.sampled_from([" && ", "\n", " | ", " |& ", "&&", " && \\\n  ", *others]))
-        text += more
-        started += names
-    return text, started
+        text += part_text
+        started_programs += names
+    return text, started_programs
 
 
-@given(scripts())
+@given(draw_scripts())
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_the_programs_of_a_made_up_script_are_those_it_was_made_of(script: Script) -> None:
-    text, started = script
-    assert programs(text) == started
+def test_the_programs_of_a_generated_script_are_found(script: Script) -> None:
+    text, started_programs = script
+    assert list_programs(text) == started_programs
 
 
 @pytest.fixture(scope="module")
-def path_of_loggers(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder of programs that each write their own name to descriptor 9."""
+def logger_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Create programs that write their own name to descriptor 9, and return a PATH with them."""
     folder = tmp_path_factory.mktemp("bin")
     for name in ("one", "two", "three", "never"):
         (folder / name).write_text('#!/bin/sh\necho "${0##*/}" >&9\n')
@@ -542,21 +555,21 @@ def path_of_loggers(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{folder}:{os.defpath}"
 
 
-def started_by_bash(script: str, path: str) -> list[str]:
-    """What bash really starts; its output ends when the last program has, background or not."""
-    done = subprocess.run(
+def run_in_bash(script: str, path: str) -> list[str]:
+    """Return the programs that bash starts; its output ends with the last one, background or not."""
+    process = subprocess.run(
         ["bash", "-c", f"exec 9>&1 >/dev/null\n{script}"],
         env={"PATH": path, "HOME": "/nowhere"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )
-    assert "syntax error" not in done.stderr, done.stderr
-    return done.stdout.split()
+    assert "syntax error" not in process.stderr, process.stderr
+    return process.stdout.split()
 
 
-@given(script=scripts())
+@given(script=draw_scripts())
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_bash_starts_the_programs_that_are_found(path_of_loggers: str, script: Script) -> None:
-    found = [name for name in programs(script[0]) if name in ("one", "two", "three", "never")]
-    assert sorted(started_by_bash(script[0], path_of_loggers)) == sorted(found)
+def test_bash_starts_the_programs_that_are_found(logger_path: str, script: Script) -> None:
+    logged_programs = [name for name in list_programs(script[0]) if name in ("one", "two", "three", "never")]
+    assert sorted(run_in_bash(script[0], logger_path)) == sorted(logged_programs)

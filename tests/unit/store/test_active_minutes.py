@@ -1,4 +1,4 @@
-"""Minutes are those in which something happened."""
+"""Active minutes leave out pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transaction ends, whatever happens in it."""
+"""Transactions end on errors, and text with surrogates is stored."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_home_of_0_1_0_keeps_its_rows(own_home: str) -> None:
         for table in ("projects", "sessions", "prompts", "events", "observations", "summaries", "memories", "calls"):
             assert db.fetch_value(connection, f"select count(*) from {table}") == 1, table
         assert db.fetch_value(connection, "select path from observation_files") == "login.py"
-        # A denied call was told as passed, so the turn is distilled anew; the home has long been in use.
+        # 0.1.0 stored a denied call as passed, so the turn is distilled again; the home counts as set up long ago.
         assert db.fetch_column(connection, "select number from turns") == []
         assert db.fetch_value(connection, "select print from summaries") == ""
         assert db.fetch_value(connection, "select at from set_up") == 0.0

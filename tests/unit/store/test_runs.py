@@ -1,4 +1,4 @@
-"""Every run is booked before it is made, and no cap is passed, however many ask at once."""
+"""Every run is booked before it starts, and no cap is exceeded by concurrent processes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from hardwon.store import db, runs
 home, caps = sys.argv[1], json.loads(sys.argv[2])
 connection, booked = db.connect(home), 0
 for number in range(30):
-    made = runs.book(connection, purpose=sys.argv[3], provider="p", model="m", project="", session=None,
+    booking = runs.book(connection, purpose=sys.argv[3], provider="p", model="m", project="", session=None,
                      estimate_in=7, estimate_out=3, estimate_cost=0.01, caps=caps, now=time.time())
-    if made.id and number % 2:
-        runs.settle(connection, made.id, tokens_in=7, tokens_out=3, tokens_cached=0, cost=0.01, duration=0.1,
+    if booking.id and number % 2:
+        runs.settle(connection, booking.id, tokens_in=7, tokens_out=3, tokens_cached=0, cost=0.01, duration=0.1,
                     outcome="fine")
-    booked += made.id is not None
+    booked += booking.id is not None
 print(booked)
 """
 
@@ -51,27 +51,27 @@ def store(home: str) -> db.Connection:
     return db.connect(home)
 
 
-def book(store: db.Connection, now: float = NOON, caps: dict[str, float] = CAPS, **more: Any) -> Booking:
-    asked = {"purpose": "observation", "provider": "anthropic", "model": "small", "project": "/home/dev/kite"}
+def book_run(store: db.Connection, now: float = NOON, caps: dict[str, float] = CAPS, **changes: Any) -> Booking:
+    request_fields = {"purpose": "observation", "provider": "anthropic", "model": "small", "project": "/home/dev/kite"}
     estimates = {"session": None, "estimate_in": 50, "estimate_out": 10, "estimate_cost": 0.05}
-    return runs.book(store, **{**asked, **estimates, "caps": caps, "now": now, **more})
+    return runs.book(store, **{**request_fields, **estimates, "caps": caps, "now": now, **changes})
 
 
-def settle(store: db.Connection, booked: Booking, **more: Any) -> bool:
+def settle_run(store: db.Connection, booked: Booking, **changes: Any) -> bool:
     used = {"tokens_in": 40, "tokens_out": 5, "tokens_cached": 20, "cost": 0.01, "duration": 1.5, "outcome": "fine"}
     assert booked.id is not None
-    return runs.settle(store, booked.id, **{**used, **more})
+    return runs.settle(store, booked.id, **{**used, **changes})
 
 
-def spent(store: db.Connection, now: float = NOON) -> runs.DailySpending:
+def read_spending(store: db.Connection, now: float = NOON) -> runs.DailySpending:
     return runs.read_spending(store, runs.find_budget_day(store, now))
 
 
-def test_an_estimate_counts_until_it_is_known_what_a_run_came_to(store: db.Connection) -> None:
-    booked = book(store)
-    assert spent(store) == runs.DailySpending(1, 60, 0.05, 0)
-    assert settle(store, booked) and not settle(store, booked, tokens_in=0)
-    assert spent(store) == runs.DailySpending(1, 45, 0.01, 0)
+def test_an_estimate_counts_until_the_run_is_settled(store: db.Connection) -> None:
+    booked = book_run(store)
+    assert read_spending(store) == runs.DailySpending(1, 60, 0.05, 0)
+    assert settle_run(store, booked) and not settle_run(store, booked, tokens_in=0)
+    assert read_spending(store) == runs.DailySpending(1, 45, 0.01, 0)
     [run] = list_latest_runs(store, limit=5, now=NOON)
     assert (run.purpose, run.model, run.tokens_cached, run.duration, run.outcome) == (
         "observation",
@@ -83,7 +83,7 @@ def test_an_estimate_counts_until_it_is_known_what_a_run_came_to(store: db.Conne
 
 
 @pytest.mark.parametrize(
-    ("cap", "more", "fit"),
+    ("cap", "changes", "expected_count"),
     [
         ("runsPerDay", {"estimate_in": 0, "estimate_cost": 0.0}, 10),
         ("tokensPerDay", {"estimate_in": 190, "estimate_cost": 0.0}, 5),
@@ -91,58 +91,58 @@ def test_an_estimate_counts_until_it_is_known_what_a_run_came_to(store: db.Conne
         ("reflectionsPerDay", {"purpose": "reflect"}, 2),
     ],
 )
-def test_above_a_cap_nothing_is_booked_and_it_is_said_once(
-    store: db.Connection, cap: str, more: dict[str, Any], fit: int
+def test_above_a_cap_nothing_is_booked_and_the_first_refusal_is_marked(
+    store: db.Connection, cap: str, changes: dict[str, Any], expected_count: int
 ) -> None:
     caps = {**CAPS, "runsPerDay": 10 if cap == "runsPerDay" else 1000}
-    made = [book(store, caps=caps, **more) for _ in range(fit + 3)]
-    assert [one.id is not None for one in made] == [True] * fit + [False] * 3
-    refused = [(one.refusing_cap, one.is_first_refusal) for one in made[fit:]]
+    bookings = [book_run(store, caps=caps, **changes) for _ in range(expected_count + 3)]
+    assert [booking.id is not None for booking in bookings] == [True] * expected_count + [False] * 3
+    refused = [(booking.refusing_cap, booking.is_first_refusal) for booking in bookings[expected_count:]]
     assert refused == [(cap, True), (cap, False), (cap, False)]
     assert runs.count_refusals(store, since="2026-11-16") == [{"day": "2026-11-16", "cap": cap, "times": 3}]
-    assert book(store, NOON + DAY, caps, **more).id is not None
+    assert book_run(store, NOON + DAY, caps, **changes).id is not None
 
 
-def test_a_cap_of_nothing_lets_nothing_through(store: db.Connection) -> None:
-    assert book(store, caps={**CAPS, "runsPerDay": 0}) == Booking(None, "runsPerDay", True)
+def test_a_cap_of_zero_refuses_every_run(store: db.Connection) -> None:
+    assert book_run(store, caps={**CAPS, "runsPerDay": 0}) == Booking(None, "runsPerDay", True)
 
 
-def test_what_cost_more_than_was_thought_is_seen_by_the_next(store: db.Connection) -> None:
-    settle(store, book(store), tokens_in=990, tokens_out=0)
-    assert book(store).refusing_cap == "tokensPerDay"
+def test_a_run_above_its_estimate_counts_against_the_next(store: db.Connection) -> None:
+    settle_run(store, book_run(store), tokens_in=990, tokens_out=0)
+    assert book_run(store).refusing_cap == "tokensPerDay"
 
 
-def test_a_run_that_nobody_settled_goes_on_counting_and_is_called_lost(store: db.Connection) -> None:
-    book(store)
-    assert [one.outcome for one in list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
-    assert [one.outcome for one in list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
+def test_an_unsettled_run_keeps_counting_and_is_called_lost(store: db.Connection) -> None:
+    book_run(store)
+    assert [run.outcome for run in list_latest_runs(store, limit=1, now=NOON + 60)] == ["begun"]
+    assert [run.outcome for run in list_latest_runs(store, limit=1, now=NOON + DAY)] == ["lost"]
     [lost] = runs.sum_by_group(store, group="outcome", since="2026-11-16", now=NOON + DAY)
-    assert (lost["name"], lost["tokens_in"], spent(store).tokens) == ("lost", 50, 60)
+    assert (lost["name"], lost["tokens_in"], read_spending(store).tokens) == ("lost", 50, 60)
 
 
 def test_a_clock_that_goes_back_over_midnight_brings_no_fresh_allowance(store: db.Connection) -> None:
     caps = {**CAPS, "runsPerDay": 1}
-    assert book(store, caps=caps).id
-    assert book(store, NOON - DAY, caps).refusing_cap == "runsPerDay"
-    assert book(store, NOON - 3 * DAY, caps).id, "a clock that was days ahead does not block for days"
-    assert book(store, NOON + DAY, caps).id
+    assert book_run(store, caps=caps).id
+    assert book_run(store, NOON - DAY, caps).refusing_cap == "runsPerDay"
+    assert book_run(store, NOON - 3 * DAY, caps).id, "a clock that was days ahead does not block for days"
+    assert book_run(store, NOON + DAY, caps).id
 
 
 def test_totals_are_by_day_purpose_project_and_model(store: db.Connection) -> None:
     for now, model in ((NOON - DAY, "large"), (NOON, "small"), (NOON, "small")):
-        settle(store, book(store, now, model=model), cost=0.5 if model == "large" else 0.01)
+        settle_run(store, book_run(store, now, model=model), cost=0.5 if model == "large" else 0.01)
     days = runs.sum_by_group(store, group="day", since="2026-11-01", now=NOON)
-    assert [(one["name"], one["runs"]) for one in days] == [("2026-11-15", 1), ("2026-11-16", 2)]
+    assert [(row["name"], row["runs"]) for row in days] == [("2026-11-15", 1), ("2026-11-16", 2)]
     models = runs.sum_by_group(store, group="model", since="2026-11-01", now=NOON)
-    assert [(one["name"], one["tokens_in"], one["seconds"]) for one in models] == [
+    assert [(row["name"], row["tokens_in"], row["seconds"]) for row in models] == [
         ("large", 40, 1.5),
         ("small", 80, 3.0),
     ]
-    assert [one["runs"] for one in runs.sum_by_group(store, group="project", since="2026-11-16", now=NOON)] == [2]
+    assert [row["runs"] for row in runs.sum_by_group(store, group="project", since="2026-11-16", now=NOON)] == [2]
 
 
 @pytest.mark.parametrize(
-    ("processes", "purpose", "caps", "fit"),
+    ("processes", "purpose", "caps", "expected_count"),
     [
         (16, "observation", {"runsPerDay": 37}, 37),
         (4, "observation", {"tokensPerDay": 255}, 25),
@@ -151,39 +151,41 @@ def test_totals_are_by_day_purpose_project_and_model(store: db.Connection) -> No
     ],
 )
 def test_processes_racing_never_pass_a_cap(
-    home: str, store: db.Connection, processes: int, purpose: str, caps: dict[str, float], fit: int
+    home: str, store: db.Connection, processes: int, purpose: str, caps: dict[str, float], expected_count: int
 ) -> None:
     plenty = dict.fromkeys(CAPS, 1e9)
     day = date.today()
     command = [sys.executable, "-c", RACE, home, json.dumps({**plenty, **caps}), purpose]
-    racing = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    booked = sum(int(process.communicate()[0]) for process in racing)
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    booked = sum(int(process.communicate()[0]) for process in children)
     if day == date.today():
-        assert booked == fit == len(list_latest_runs(store, limit=1000, now=NOON))
+        assert booked == expected_count == len(list_latest_runs(store, limit=1000, now=NOON))
 
 
-def test_runs_go_out_and_come_in_once(
+def test_runs_are_exported_and_imported_once(
     home: str, store: db.Connection, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for _ in range(3):
-        settle(store, book(store))
+        settle_run(store, book_run(store))
     lines = [json.loads(line) for line in exports.export_lines(store, home, exported_at=0.0)][1:]
-    assert [one["what"] for one in lines] == ["run"] * 3 and len({one["at"] for one in lines}) == 3
-    there = str(tmp_path_factory.mktemp("there"))
-    other = db.connect(there)
-    for taken in (3, 0):
-        outcome = imports.import_records(other, enumerate(lines, 2), [], is_approved=True)
-        assert (outcome.imported_counts.get("run", 0), outcome.faults) == (taken, ())
-    assert [json.loads(line) for line in exports.export_lines(other, there, exported_at=0.0)][1:] == lines
-    assert spent(other) == spent(store)
-    bad = {**lines[0], "at": 1e17}
-    assert imports.import_records(other, [(2, bad)], [], is_approved=True).faults == ((2, "run: at is no time"),)
+    assert [line["what"] for line in lines] == ["run"] * 3 and len({line["at"] for line in lines}) == 3
+    other_home = str(tmp_path_factory.mktemp("there"))
+    other_store = db.connect(other_home)
+    for expected_count in (3, 0):
+        outcome = imports.import_records(other_store, enumerate(lines, 2), [], is_approved=True)
+        assert (outcome.imported_counts.get("run", 0), outcome.faults) == (expected_count, ())
+    assert [json.loads(line) for line in exports.export_lines(other_store, other_home, exported_at=0.0)][1:] == lines
+    assert read_spending(other_store) == read_spending(store)
+    invalid_line = {**lines[0], "at": 1e17}
+    assert imports.import_records(other_store, [(2, invalid_line)], [], is_approved=True).faults == (
+        (2, "run: at is no time"),
+    )
 
 
 def test_runs_are_kept_for_more_than_a_year(store: db.Connection) -> None:
     for days in (0, 300, 500):
-        book(store, NOON - days * DAY)
-        book(store, NOON - days * DAY, {**CAPS, "runsPerDay": 0})
+        book_run(store, NOON - days * DAY)
+        book_run(store, NOON - days * DAY, {**CAPS, "runsPerDay": 0})
     store.execute(
         "insert into sessions (id, host, session, cwd, transcript, first_prompt, prompts, status, reason, started_at,"
         " opened_at, last_at, to_fill) values (1, 'codex', 's', '', '', '', 0, 'active', '', 1, 1, ?, 0)",
@@ -195,5 +197,7 @@ def test_runs_are_kept_for_more_than_a_year(store: db.Connection) -> None:
             " signature, origin) values (?, 1, 'tool', ?, 0, '', 'Bash', '', '', '', 'fine', '', 'hook')",
             (f"e{number}", NOON - number * DAY),
         )
-    gone, _ = retention.enforce_limits(store, days=90, max_bytes=1 << 40, now=NOON, should_continue=lambda: True)
-    assert gone == {"runs": 1, "refusals": 1}
+    removed_counts, _ = retention.enforce_limits(
+        store, days=90, max_bytes=1 << 40, now=NOON, should_continue=lambda: True
+    )
+    assert removed_counts == {"runs": 1, "refusals": 1}

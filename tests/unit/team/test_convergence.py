@@ -1,4 +1,4 @@
-"""Replicas that saw the same records agree, whatever was lost, doubled or delayed on the way."""
+"""Replicas with the same records agree, whatever was lost, repeated or delayed on the way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Peer:
         self.connection = db.connect(str(folder))
         self.replica = Replica(self.connection, team)
 
-    def write(self, kind: str, subject: str, content: dict[str, Any]) -> Record:
+    def write_record(self, kind: str, subject: str, content: dict[str, Any]) -> Record:
         return self.replica.append(self.key, kind, subject, content)
 
     def send_everything(self) -> Message:
@@ -47,14 +47,18 @@ def found_team(folder: Path, roles: tuple[str, ...]) -> list[Peer]:
     key = create_key()
     team = derive_team_id(key.public_key)
     founder = Peer(folder / "0", team, key)
-    founder.write("found", MEMBERS, {"public_key": key.public_key, "team_name": "ours", "member": "ada"})
+    founder.write_record("found", MEMBERS, {"public_key": key.public_key, "team_name": "ours", "member": "ada"})
     peers = [founder]
     for number, role in enumerate(roles, 1):
         code = f"code-{number}"
-        founder.write("invite", MEMBERS, {"code_hash": hash_code(code), "role": role, "member": f"member-{number}"})
+        founder.write_record(
+            "invite", MEMBERS, {"code_hash": hash_code(code), "role": role, "member": f"member-{number}"}
+        )
         peer = Peer(folder / str(number), team, create_key())
         peer.replica.receive(founder.send_everything())
-        peer.write("join", MEMBERS, {"public_key": peer.key.public_key, "code": code, "name": f"laptop-{number}"})
+        peer.write_record(
+            "join", MEMBERS, {"public_key": peer.key.public_key, "code": code, "name": f"laptop-{number}"}
+        )
         founder.replica.receive(peer.send_everything())
         peers.append(peer)
     exchange_everything(peers)
@@ -74,7 +78,7 @@ class FiveMachines(RuleBasedStateMachine):
     """Any interleaving of writing and lossy delivery, then one complete exchange."""
 
     @initialize(seed=st.integers(0, 2**32))
-    def begin(self, seed: int) -> None:
+    def create_machines(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.folder = tempfile.TemporaryDirectory()
         self.peers = found_team(Path(self.folder.name), (ADMIN, REVIEWER, PROPOSER, READER))
@@ -82,39 +86,39 @@ class FiveMachines(RuleBasedStateMachine):
     @rule(writer=st.integers(0, 4), subject=st.sampled_from(SUBJECTS), number=st.integers(0, 9))
     def publish_or_revise(self, writer: int, subject: str, number: int) -> None:
         is_known = subject in self.peers[writer].replica.read_state().subjects
-        self.peers[writer].write("revise" if is_known else "publish", subject, {"text": f"text {number}"})
+        self.peers[writer].write_record("revise" if is_known else "publish", subject, {"text": f"text {number}"})
 
     @rule(
         writer=st.integers(0, 4), subject=st.sampled_from(SUBJECTS), kind=st.sampled_from(["retire", "erase", "mute"])
     )
-    def decide(self, writer: int, subject: str, kind: str) -> None:
-        self.peers[writer].write(kind, subject, {})
+    def decide_subject(self, writer: int, subject: str, kind: str) -> None:
+        self.peers[writer].write_record(kind, subject, {})
 
     @rule(writer=st.integers(0, 4), subject=st.sampled_from(SUBJECTS))
     def approve_a_version(self, writer: int, subject: str) -> None:
         known_subject = self.peers[writer].replica.read_state().subjects.get(subject)
         if known_subject and known_subject.versions:
             version = self.random.choice(known_subject.versions)
-            self.peers[writer].write("approve", subject, {"version": version.hash})
+            self.peers[writer].write_record("approve", subject, {"version": version.hash})
 
     @rule(writer=st.integers(0, 4), fired=st.integers(0, 50))
     def report_counts(self, writer: int, fired: int) -> None:
-        self.peers[writer].write("counts", SUBJECTS[0], {"totals": {"fired": fired}})
+        self.peers[writer].write_record("counts", SUBJECTS[0], {"totals": {"fired": fired}})
 
     @rule(writer=st.integers(0, 1), subordinate=st.integers(1, 4), role=st.sampled_from([READER, REVIEWER, ADMIN]))
     def change_role(self, writer: int, subordinate: int, role: str) -> None:
         machine = self.peers[subordinate].key.machine
         sequence, _ = self.peers[writer].replica.read_vector()[machine]
-        self.peers[writer].write("role", MEMBERS, {"machine": machine, "role": role, "after_sequence": sequence})
+        self.peers[writer].write_record("role", MEMBERS, {"machine": machine, "role": role, "after_sequence": sequence})
 
     @rule(writer=st.integers(0, 1), subordinate=st.integers(0, 4))
-    def revoke(self, writer: int, subordinate: int) -> None:
+    def revoke_machine(self, writer: int, subordinate: int) -> None:
         machine = self.peers[subordinate].key.machine
         sequence, _ = self.peers[writer].replica.read_vector()[machine]
-        self.peers[writer].write("revoke", MEMBERS, {"machine": machine, "last_sequence": sequence})
+        self.peers[writer].write_record("revoke", MEMBERS, {"machine": machine, "last_sequence": sequence})
 
     @rule(writer=st.integers(0, 4), subject=st.sampled_from(SUBJECTS))
-    def fork(self, writer: int, subject: str) -> None:
+    def fork_history(self, writer: int, subject: str) -> None:
         """Write a second record under the number of the last one, as a machine restored from a backup does."""
         peer = self.peers[writer]
         records = [record for record in peer.replica.list_records() if record.writer == peer.key.machine]

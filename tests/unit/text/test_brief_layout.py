@@ -1,4 +1,4 @@
-"""A brief's sections share the room, whole lines only, and what comes from outside is one harmless line."""
+"""A brief's sections share the room in whole lines, and text from outside becomes one harmless line."""
 
 from __future__ import annotations
 
@@ -20,79 +20,81 @@ from hardwon.text.brief_layout import (
     sanitize_line,
 )
 
-WANTED = st.fixed_dictionaries(dict.fromkeys(SECTION_SHARES, st.integers(0, 20_000)))
-NOTHING_KNOWN = frozenset[str]()
+WANTED_ROOM = st.fixed_dictionaries(dict.fromkeys(SECTION_SHARES, st.integers(0, 20_000)))
+NO_NOTES = frozenset[str]()
 
 
-def lines(*texts: str) -> list[BriefLine]:
-    """Lines of an index; one that begins with # is a heading."""
+def build_lines(*texts: str) -> list[BriefLine]:
+    """Build lines of an index; a text that begins with # is a heading."""
     return [BriefLine("index", text, text, text.count("#")) for text in texts]
 
 
-@given(WANTED, st.integers(0, 10_000))
-def test_nobody_gets_more_than_it_wants_and_all_together_no_more_than_there_is(
-    wanted: dict[str, int], room: int
-) -> None:
-    given = allot_room(wanted, room)
-    assert all(given[name] <= wanted[name] for name in SECTION_SHARES)
-    assert sum(given.values()) <= room
+@given(WANTED_ROOM, st.integers(0, 10_000))
+def test_no_section_gets_more_than_it_wants_and_the_total_fits_the_room(wanted_room: dict[str, int], room: int) -> None:
+    allotted = allot_room(wanted_room, room)
+    assert all(allotted[name] <= wanted_room[name] for name in SECTION_SHARES)
+    assert sum(allotted.values()) <= room
 
 
-@given(WANTED)
-def test_a_section_has_its_share_whatever_the_others_want(wanted: dict[str, int]) -> None:
-    given = allot_room(wanted, 8_800)
-    assert all(given[name] >= min(wanted[name], 8_800 * share // 100) for name, share in SECTION_SHARES.items())
+@given(WANTED_ROOM)
+def test_a_section_has_its_share_whatever_the_others_want(wanted_room: dict[str, int]) -> None:
+    allotted = allot_room(wanted_room, 8_800)
+    assert all(allotted[name] >= min(wanted_room[name], 8_800 * share // 100) for name, share in SECTION_SHARES.items())
 
 
-@given(WANTED)
-def test_what_one_gives_back_another_that_wants_it_gets(wanted: dict[str, int]) -> None:
-    left = 8_800 - sum(allot_room(wanted, 8_800).values())
-    assert left < len(SECTION_SHARES) or all(allot_room(wanted, 8_800)[name] == wanted[name] for name in SECTION_SHARES)
+@given(WANTED_ROOM)
+def test_room_that_one_section_leaves_goes_to_others_that_want_it(wanted_room: dict[str, int]) -> None:
+    unused_room = 8_800 - sum(allot_room(wanted_room, 8_800).values())
+    assert unused_room < len(SECTION_SHARES) or all(
+        allot_room(wanted_room, 8_800)[name] == wanted_room[name] for name in SECTION_SHARES
+    )
 
 
-def test_room_that_all_could_use_is_parted_by_the_shares() -> None:
-    wanted = {"lessons": 9_000, "index": 9_000, "summary": 9_000}
-    total = sum(SECTION_SHARES[name] for name in wanted)
-    expected = {name: 6_000 * SECTION_SHARES[name] / total for name in wanted}
-    allotted = allot_room(wanted, 6_000)
-    assert all(abs(allotted[name] - expected[name]) < len(wanted) for name in wanted)
+def test_scarce_room_is_divided_by_the_shares() -> None:
+    wanted_room = {"lessons": 9_000, "index": 9_000, "summary": 9_000}
+    total = sum(SECTION_SHARES[name] for name in wanted_room)
+    expected = {name: 6_000 * SECTION_SHARES[name] / total for name in wanted_room}
+    allotted = allot_room(wanted_room, 6_000)
+    assert all(abs(allotted[name] - expected[name]) < len(wanted_room) for name in wanted_room)
 
 
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="#"), max_size=60)),
     st.integers(0, 900),
 )
-def test_lines_go_in_whole_and_within_the_room(texts: list[str], room: int) -> None:
-    part = fit_section("index", lines(*texts), room, NOTHING_KNOWN)
-    shown = part.text.split("\n")
+def test_whole_lines_are_shown_within_the_room(texts: list[str], room: int) -> None:
+    part = fit_section("index", build_lines(*texts), room, NO_NOTES)
+    shown_lines = part.text.split("\n")
     assert count_characters(part.text) + len(SECTION_SEPARATOR) <= room or not part.text
     assert part.shown_lines + part.omitted_lines == len(texts)
-    assert not part.text or [line for line in shown if line not in texts] in ([], [shown[-1]])
+    assert not part.text or [line for line in shown_lines if line not in texts] in ([], [shown_lines[-1]])
 
 
-def test_all_of_it_goes_in_where_there_is_just_room() -> None:
-    told = lines("# day", "one", "two")
-    assert fit_section("index", told, measure_lines(told), NOTHING_KNOWN).text == "# day\none\ntwo"
-    assert fit_section("index", told, measure_lines(told) - 1, NOTHING_KNOWN).omitted_lines > 0
+def test_everything_fits_exactly_when_there_is_room() -> None:
+    brief_lines = build_lines("# day", "one", "two")
+    assert fit_section("index", brief_lines, measure_lines(brief_lines), NO_NOTES).text == "# day\none\ntwo"
+    assert fit_section("index", brief_lines, measure_lines(brief_lines) - 1, NO_NOTES).omitted_lines > 0
 
 
-def test_a_heading_stands_only_above_something() -> None:
-    told = lines(
+def test_a_heading_without_lines_is_dropped() -> None:
+    brief_lines = build_lines(
         "# all", "## first day", "one", "## second day", "### a file", "two two two " * 40, "## third day", "six"
     )
-    part = fit_section("index", told, 150, NOTHING_KNOWN)
-    kept = ["# all", "## first day", "one", "## third day", "six"]
-    assert part.text.split("\n")[:-1] == kept and "1 more" in part.text
+    part = fit_section("index", brief_lines, 150, NO_NOTES)
+    expected_lines = ["# all", "## first day", "one", "## third day", "six"]
+    assert part.text.split("\n")[:-1] == expected_lines and "1 more" in part.text
 
 
-def test_what_the_notes_say_is_left_out_and_counted() -> None:
-    known = frozenset(
+def test_lines_that_the_notes_have_are_left_out_and_counted() -> None:
+    notes = frozenset(
         map(normalize_line, ["- **Run** `make check` before pushing.", "# Tests", "1. Never push on a Friday"])
     )
-    told = lines("# rules", "run make check before pushing", "Tests", "never push on a friday!", "something new")
-    part = fit_section("index", told, 1_000, known)
+    brief_lines = build_lines(
+        "# rules", "run make check before pushing", "Tests", "never push on a friday!", "something new"
+    )
+    part = fit_section("index", brief_lines, 1_000, notes)
     assert (part.text, part.noted_lines) == ("# rules\nTests\nsomething new", 2)
-    assert fit_section("index", told[:2], 1_000, known).text == ""
+    assert fit_section("index", brief_lines[:2], 1_000, notes).text == ""
 
 
 NOTES = """# Tests
@@ -108,7 +110,7 @@ the staging host
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("statement", "expected"),
     [
         ("run make check before pushing", True),
         ("Never push on a Friday", True),
@@ -121,13 +123,13 @@ the staging host
         ("Run make check before pushing. Then sleep.", False),
     ],
 )
-def test_sentences_that_the_notes_have_are_known_however_their_lines_are_broken(said: str, expected: bool) -> None:
-    assert is_in_notes(said, frozenset(extract_statements(NOTES))) == expected
+def test_sentences_of_the_notes_are_recognised_across_line_breaks(statement: str, expected: bool) -> None:
+    assert is_in_notes(statement, frozenset(extract_statements(NOTES))) == expected
 
 
-def test_numbers_are_part_of_what_is_said() -> None:
-    known = frozenset([normalize_line("the server listens at port 8080")])
-    assert not is_in_notes("the server listens at port 9090", known)
+def test_numbers_are_part_of_a_statement() -> None:
+    notes = frozenset([normalize_line("the server listens at port 8080")])
+    assert not is_in_notes("the server listens at port 9090", notes)
 
 
 @given(st.text())
@@ -142,7 +144,7 @@ def test_text_from_outside_becomes_one_harmless_line(text: str) -> None:
     assert sanitize_line(line, 120) == line
 
 
-def test_code_keeps_its_look() -> None:
+def test_comparison_signs_in_code_are_kept() -> None:
     assert sanitize_line("if a < b and b > 3: use list[int]", 120) == "if a < b and b > 3: use list[int]"
 
 

@@ -17,7 +17,7 @@ pieces = st.sampled_from(
 @example("İ</hardwon-context>")
 @example("</hardwon-context</hardwon-context>")
 def test_the_fence_opens_and_closes_once_whatever_is_inside(text: str) -> None:
-    said = fence_text(text)
-    assert said.startswith(FENCE_OPEN + "\n") and said.endswith("\n" + FENCE_CLOSE)
-    inside = said[len(FENCE_OPEN) : -len(FENCE_CLOSE)].lower()
+    fenced_text = fence_text(text)
+    assert fenced_text.startswith(FENCE_OPEN + "\n") and fenced_text.endswith("\n" + FENCE_CLOSE)
+    inside = fenced_text[len(FENCE_OPEN) : -len(FENCE_CLOSE)].lower()
     assert "<hardwon-context" not in inside and "</hardwon-context" not in inside

@@ -1,4 +1,4 @@
-"""`jsons` is the standard `json` without its import: same values, same refusals, same text."""
+"""`light_json` behaves as the standard `json`: same values, same refusals, same text."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ plain = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
     max_leaves=20,
 )
-# Texts that are nearly JSON: real JSON with something cut out, put in or said twice.
+# Texts that are nearly JSON: JSON with parts removed, added or repeated.
 fragments = st.sampled_from(
     [*'{}[],:"\\/ \t\r\n-+.eE01', "null", "true", "NaN", "-Infinity", "\\u", "\\ud800", "\ufeff"]
 )
 nearly = st.lists(fragments | plain.map(json.dumps), max_size=8).map("".join)
-cut = st.tuples(plain.map(json.dumps), st.integers(0, 40)).map(lambda made: made[0][: -made[1] or None])
+cut = st.tuples(plain.map(json.dumps), st.integers(0, 40)).map(
+    lambda text_and_cut: text_and_cut[0][: -text_and_cut[1] or None]
+)
 
 
-def outcome(load: Callable[[str], Any], text: str) -> str:
-    """What is read, so exactly that 1, 1.0 and True differ and NaN equals itself; or that it is refused."""
+def describe_outcome(load: Callable[[str], Any], text: str) -> str:
+    """Return the repr of the value, so that 1, 1.0 and True differ and NaN equals itself, or "refused"."""
     try:
         return repr(load(text))
     except ValueError:
         return "refused"
 
 
-def standard(text: str) -> Any:
-    """The standard reader, as lenient about raw control characters as ours: agents write them."""
+def load_standard(text: str) -> Any:
+    """Load with the standard module, accepting raw control characters as ours does: agents write them."""
     return json.loads(text, strict=False)
 
 
@@ -63,11 +65,11 @@ def standard(text: str) -> Any:
 @example("1" * 4000)
 @example("1" * 5000)
 def test_every_text_is_read_or_refused_as_by_the_standard_module(text: str) -> None:
-    assert outcome(light_json.loads, text) == outcome(standard, text)
+    assert describe_outcome(light_json.loads, text) == describe_outcome(load_standard, text)
 
 
 @given(plain, st.sampled_from([None, 0, 2]), st.booleans())
-def test_what_the_standard_module_writes_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
+def test_output_of_the_standard_module_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     assert repr(light_json.loads(text)) == repr(value)
 
@@ -75,12 +77,12 @@ def test_what_the_standard_module_writes_is_read_back(value: object, indent: int
 @given(plain)
 @example([math.nan, math.inf, -math.inf])
 @example({"a": {"b": [True, False, None, -0.0, 1e300, 10**40]}})
-def test_what_is_written_is_what_the_standard_module_writes(value: object) -> None:
+def test_output_equals_that_of_the_standard_module(value: object) -> None:
     assert light_json.dumps(value) == json.dumps(value, separators=(",", ":"))
 
 
 @given(plain)
-def test_what_is_written_is_ascii_and_can_be_read_by_both(value: object) -> None:
+def test_output_is_ascii_and_can_be_read_by_both(value: object) -> None:
     text = light_json.dumps(value)
     assert text.isascii()
     assert repr(json.loads(text)) == repr(light_json.loads(text)) == repr(value)
@@ -108,7 +110,7 @@ def test_a_text_of_a_class_of_its_own_is_written_as_text() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", {"a": {"b": object()}}, {(1, 2): "a"}])
-def test_what_is_no_json_value_is_refused(value: object) -> None:
+def test_a_value_that_json_lacks_is_refused(value: object) -> None:
     for dumps in (json.dumps, light_json.dumps):
         with pytest.raises(TypeError):
             dumps(value)
@@ -121,7 +123,7 @@ def test_nesting_too_deep_is_an_error_not_a_crash(text: str) -> None:
             loads(text)
 
 
-def test_writing_what_is_nested_too_deep_is_an_error_not_a_crash() -> None:
+def test_writing_a_deeply_nested_value_is_an_error_not_a_crash() -> None:
     value: list[object] = []
     for _ in range(200_000):
         value = [value]
@@ -130,7 +132,7 @@ def test_writing_what_is_nested_too_deep_is_an_error_not_a_crash() -> None:
             dumps(value)
 
 
-def test_reading_in_depth_up_to_some_hundreds_works() -> None:
+def test_hundreds_of_nested_lists_are_read() -> None:
     text = "[" * 400 + "]" * 400
     assert light_json.dumps(light_json.loads(text)) == text
 
@@ -145,7 +147,7 @@ def test_reading_a_good_text_does_not_import_json() -> None:
         "import sys\nfrom hardwon.text import light_json\nlight_json.loads(light_json.dumps({'a': [1, 2.5, None, 'x']}))\n"
         "print({'json', 're'} & set(sys.modules))"
     )
-    assert run(code) == "set()"
+    assert run_code(code) == "set()"
 
 
 def test_an_interpreter_without_the_c_scanner_reads_and_writes_the_same() -> None:
@@ -153,13 +155,13 @@ def test_an_interpreter_without_the_c_scanner_reads_and_writes_the_same() -> Non
         "import sys\nsys.modules['_json'] = None\nfrom hardwon.text import light_json\n"
         'value = light_json.loads(\'{"a": [1, 2.5, null, "\\\\u00e9", NaN]}\')\nprint(light_json.dumps(value))'
     )
-    assert run(code) == '{"a":[1,2.5,null,"\\u00e9",NaN]}'
+    assert run_code(code) == '{"a":[1,2.5,null,"\\u00e9",NaN]}'
 
 
-def run(code: str) -> str:
-    """What a fresh interpreter, started as a hook's is, prints."""
+def run_code(code: str) -> str:
+    """Return what a fresh interpreter, started like a hook's, prints."""
     source = light_json.__file__.removesuffix("hardwon/text/light_json.py")
     start = f"import sys; sys.path.insert(0, {source!r})\n"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", start + code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    process = subprocess.run([sys.executable, "-I", "-S", "-c", start + code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()

@@ -1,4 +1,4 @@
-"""The same lesson is known again in other words, in other case, and in letters that only look the same."""
+"""The same lesson is recognised in other words, another case, and letters that only look alike."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hardwon.text.similarity import (
 from hardwon.types import Lesson
 
 
-def lesson(problem: str, solution: str = "", id: str = "") -> Lesson:
-    return Lesson(id=id, slug="", summary="", problem=problem, solution=solution, delivery="note")
+def build_lesson(problem: str, solution: str = "", lesson_id: str = "") -> Lesson:
+    return Lesson(id=lesson_id, slug="", summary="", problem=problem, solution=solution, delivery="note")
 
 
-STASH = lesson(
+STASH = build_lesson(
     "git stash only stashes tracked files, untracked files are silently left behind",
     "Use git stash -u to include untracked files",
 )
@@ -51,18 +51,19 @@ def test_texts_that_look_the_same_have_one_normal_form(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_text", "second_text"),
     [("don’t use “rm”", 'don\'t use "rm"'), ("a – b — c − d", "a - b - c - d"), ("wait…", "wait..."), ("é", "e\u0301")],
 )
-def test_signs_typed_in_two_ways_have_one_normal_form(one: str, other: str) -> None:
-    assert normalize_text(one) == normalize_text(other)
+def test_signs_typed_in_two_ways_have_one_normal_form(first_text: str, second_text: str) -> None:
+    assert normalize_text(first_text) == normalize_text(second_text)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("git stash", "git stash -u"), ("npm", "pnpm"), ("v1", "v2"), ("a b", "ab"), ("é", "e")]
+    ("first_text", "second_text"),
+    [("git stash", "git stash -u"), ("npm", "pnpm"), ("v1", "v2"), ("a b", "ab"), ("é", "e")],
 )
-def test_texts_that_a_reader_can_tell_apart_stay_apart(one: str, other: str) -> None:
-    assert normalize_text(one) != normalize_text(other)
+def test_texts_that_look_different_have_different_normal_forms(first_text: str, second_text: str) -> None:
+    assert normalize_text(first_text) != normalize_text(second_text)
 
 
 @given(st.text())
@@ -75,8 +76,8 @@ def test_the_normal_form_of_a_normal_form_is_itself(text: str) -> None:
 
 
 @given(st.text(alphabet="abcdefghijklmnopqrstuvwxyz ABC"), st.sampled_from("\u200b\u00ad\u2060\ufeff\u200d\ufe0f"))
-def test_invisible_characters_change_nothing(text: str, unseen: str) -> None:
-    assert normalize_text(unseen.join(text)) == normalize_text(text.upper())
+def test_invisible_characters_change_nothing(text: str, invisible: str) -> None:
+    assert normalize_text(invisible.join(text)) == normalize_text(text.upper())
 
 
 TOKENS = [
@@ -126,64 +127,75 @@ OTHER_LESSON = [
 ]
 
 
-def likeness(*both: Lesson) -> float:
-    one, other = (tokenize(f"{each.problem} {each.solution}") for each in both)
-    return compute_jaccard(one, other)
+def compute_likeness(*lessons_pair: Lesson) -> float:
+    first_words, second_words = (tokenize(f"{lesson.problem} {lesson.solution}") for lesson in lessons_pair)
+    return compute_jaccard(first_words, second_words)
 
 
 @pytest.mark.parametrize(("problem", "solution"), SAME_LESSON)
-def test_the_same_lesson_in_other_words_is_known_again(problem: str, solution: str) -> None:
-    assert likeness(STASH, lesson(problem, solution)) >= SAME_THRESHOLD
+def test_the_same_lesson_in_other_words_is_recognised(problem: str, solution: str) -> None:
+    assert compute_likeness(STASH, build_lesson(problem, solution)) >= SAME_THRESHOLD
 
 
 @pytest.mark.parametrize(("problem", "solution"), OTHER_LESSON)
-def test_another_lesson_is_not_taken_for_it(problem: str, solution: str) -> None:
-    assert likeness(STASH, lesson(problem, solution)) < SAME_THRESHOLD
+def test_another_lesson_is_not_similar(problem: str, solution: str) -> None:
+    assert compute_likeness(STASH, build_lesson(problem, solution)) < SAME_THRESHOLD
 
 
-def test_words_moved_from_problem_to_solution_make_no_other_lesson() -> None:
-    assert likeness(lesson("git stash loses files", "use -u"), lesson("git stash loses", "files use -u")) == 1.0
+def test_moving_words_from_problem_to_solution_makes_no_difference() -> None:
+    assert (
+        compute_likeness(
+            build_lesson("git stash loses files", "use -u"), build_lesson("git stash loses", "files use -u")
+        )
+        == 1.0
+    )
 
 
-def test_the_nearest_is_the_most_alike_and_the_first_of_equals() -> None:
-    first, twin, far = lesson("git stash files", id="1"), lesson("git stash files", id="2"), lesson("git", id="3")
-    assert find_nearest_lesson(lesson("git stash files lost"), [far, first, twin]) == (first, 0.75)
+def test_the_nearest_lesson_is_the_most_similar_and_the_first_of_equals() -> None:
+    first, twin, far = (
+        build_lesson("git stash files", lesson_id="1"),
+        build_lesson("git stash files", lesson_id="2"),
+        build_lesson("git", lesson_id="3"),
+    )
+    assert find_nearest_lesson(build_lesson("git stash files lost"), [far, first, twin]) == (first, 0.75)
 
 
 def test_a_lesson_is_not_its_own_nearest() -> None:
-    one, other = lesson("git stash files", id="1"), lesson("git push", id="2")
-    assert find_nearest_lesson(one, [one, other]) == (other, 0.25)
-    assert find_nearest_lesson(one, [one]) is None
+    lesson, other_lesson = build_lesson("git stash files", lesson_id="1"), build_lesson("git push", lesson_id="2")
+    assert find_nearest_lesson(lesson, [lesson, other_lesson]) == (other_lesson, 0.25)
+    assert find_nearest_lesson(lesson, [lesson]) is None
 
 
 def test_nothing_is_near_where_no_word_is_shared() -> None:
     assert find_nearest_lesson(STASH, []) is None
-    assert find_nearest_lesson(STASH, [lesson("pytest hangs"), lesson("")]) is None
+    assert find_nearest_lesson(STASH, [build_lesson("pytest hangs"), build_lesson("")]) is None
 
 
 WORDS = ["git", "stash", "push", "npm", "files", "-u", "pop", "list", "drop", "é", "名", "apply"]
 sentences = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
-lessons = st.builds(lesson, sentences, sentences, st.sampled_from(["", "1", "2", "3"]))
+lessons = st.builds(build_lesson, sentences, sentences, st.sampled_from(["", "1", "2", "3"]))
 
 
 @given(lessons, st.lists(lessons, max_size=20))
-def test_the_index_answers_as_asking_each_lesson_would(one: Lesson, others: list[Lesson]) -> None:
-    strangers = [other for other in others if not one.id or other.id != one.id]
-    best = max(strangers, key=lambda other: likeness(one, other), default=None)
-    plain = (best, likeness(one, best)) if best and likeness(one, best) else None
-    assert find_nearest_in(build_vocabulary(others), one) == plain
+def test_the_index_agrees_with_comparing_every_lesson(lesson: Lesson, others: list[Lesson]) -> None:
+    strangers = [candidate for candidate in others if not lesson.id or candidate.id != lesson.id]
+    best = max(strangers, key=lambda candidate: compute_likeness(lesson, candidate), default=None)
+    expected = (best, compute_likeness(lesson, best)) if best and compute_likeness(lesson, best) else None
+    assert find_nearest_in(build_vocabulary(others), lesson) == expected
 
 
 def test_many_are_compared_with_many_by_shared_words_only() -> None:
-    known = build_vocabulary(lesson(f"word{n} word{n + 1} word{n + 2}", id=str(n)) for n in range(5000))
-    assert len(known.lessons_by_token["word17"]) == 3
-    found = find_nearest_in(known, lesson("word17 word18 word19"))
-    assert found is not None
-    assert (found[0].id, found[1]) == ("17", 1.0)
+    vocabulary = build_vocabulary(
+        build_lesson(f"word{n} word{n + 1} word{n + 2}", lesson_id=str(n)) for n in range(5000)
+    )
+    assert len(vocabulary.lessons_by_token["word17"]) == 3
+    nearest = find_nearest_in(vocabulary, build_lesson("word17 word18 word19"))
+    assert nearest is not None
+    assert (nearest[0].id, nearest[1]) == ("17", 1.0)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_text", "second_text"),
     [
         ("From now on always use pnpm, never npm", "always use pnpm and never npm!"),
         ("always run gust tests before commit", "always run gust tests before each push"),
@@ -191,12 +203,12 @@ def test_many_are_compared_with_many_by_shared_words_only() -> None:
         ("we only use it", "We only use it"),
     ],
 )
-def test_a_memory_in_nearly_the_same_words_is_the_same(one: str, other: str) -> None:
-    assert is_same_statement(one, other) and is_same_statement(other, one)
+def test_a_memory_in_nearly_the_same_words_is_the_same(first_text: str, second_text: str) -> None:
+    assert is_same_statement(first_text, second_text) and is_same_statement(second_text, first_text)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_text", "second_text"),
     [
         ("from now on always use pnpm, never npm", "from now on always use ruff, never black"),
         ("from now on always use pnpm, never npm", "from now on always use npm, never pnpm"),
@@ -207,5 +219,5 @@ def test_a_memory_in_nearly_the_same_words_is_the_same(one: str, other: str) -> 
         ("we only use it", "please use it"),
     ],
 )
-def test_another_rule_and_the_same_turned_round_are_others(one: str, other: str) -> None:
-    assert not is_same_statement(one, other) and not is_same_statement(other, one)
+def test_another_rule_and_its_opposite_are_different(first_text: str, second_text: str) -> None:
+    assert not is_same_statement(first_text, second_text) and not is_same_statement(second_text, first_text)

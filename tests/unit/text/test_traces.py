@@ -32,35 +32,35 @@ def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
 
 
 @pytest.mark.parametrize("other", ["", "the naïve one", "a pelican of Zanzibar", "zanzibar", "the pelican"])
-def test_what_only_resembles_it_is_not_found(other: str) -> None:
+def test_a_similar_text_is_not_found(other: str) -> None:
     assert not traces.has_any_piece(other, traces.split_into_pieces(TEXT))
 
 
-def test_lines_of_some_length_are_looked_for_by_themselves() -> None:
+def test_a_long_line_is_searched_for_on_its_own() -> None:
     pieces = traces.split_into_pieces("def f():\n    return the_whole_secret_value\n")
     assert traces.has_any_piece("+    return the_whole_secret_value", pieces)
     assert not traces.has_any_piece("def f(): pass", pieces)
 
 
 @pytest.mark.parametrize("short", ["", "  ", "a-b", "!!!!!!!"])
-def test_a_text_that_is_too_short_is_not_looked_for(short: str) -> None:
+def test_a_text_that_is_too_short_is_not_searched_for(short: str) -> None:
     assert traces.split_into_pieces(short) == ()
 
 
 @given(st.text(min_size=6), st.text(), st.text())
-def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, after: str) -> None:
+def test_any_text_that_contains_it_is_found_and_has_its_hint(text: str, prefix: str, suffix: str) -> None:
     pieces = traces.split_into_pieces(text)
-    whole = f"{before} {text} {after}"
-    data = json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
+    full_text = f"{prefix} {text} {suffix}"
+    data = json.dumps(full_text, ensure_ascii=False).encode("utf-8", "replace")
     if pieces:
-        assert traces.has_any_piece(whole, pieces)
+        assert traces.has_any_piece(full_text, pieces)
         if text.isascii() and "\\" not in text:
             hint = traces.build_byte_hints(pieces)
             assert not hint or any(word in data.lower() for word in hint)
 
 
 @pytest.mark.parametrize(
-    "id, held, other",
+    "exact_text, text_with_it, text_without_it",
     [
         ("/repo/app", "in /repo/app.", "in /repo/app2"),
         ("/repo/app", '{"cwd":"/repo/app/src"}', '{"cwd":"/repo/app-2"}'),
@@ -71,8 +71,10 @@ def test_whatever_holds_a_text_is_found_with_its_hint(text: str, before: str, af
         ("s1", '["s1"]', "s1-2"),
     ],
 )
-def test_an_id_or_a_path_is_found_where_it_stands_alone(id: str, held: str, other: str) -> None:
+def test_an_id_or_a_path_is_found_where_it_stands_alone(
+    exact_text: str, text_with_it: str, text_without_it: str
+) -> None:
     assert (
-        traces.has_any_piece(held, traces.build_exact_pieces(id)),
-        traces.has_any_piece(other, traces.build_exact_pieces(id)),
+        traces.has_any_piece(text_with_it, traces.build_exact_pieces(exact_text)),
+        traces.has_any_piece(text_without_it, traces.build_exact_pieces(exact_text)),
     ) == (True, False)

@@ -1,4 +1,4 @@
-"""The words by which a text is found."""
+"""Words are extracted from a text for searching."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hardwon.text.words import MAX_WORD_LENGTH, build_filter_word, extract_words, list_path_ends, squeeze_identifier
 
 
-def test_prose_gives_its_words_without_those_that_say_nothing() -> None:
+def test_prose_gives_its_words_without_stop_words() -> None:
     assert extract_words("The Worker was not started, so the hook waited.") == ["worker", "started", "hook", "waited"]
 
 
@@ -36,25 +36,25 @@ def test_wide_and_narrow_forms_of_a_sign_are_one() -> None:
     assert extract_words("ＡＰＩ ﾛｸﾞｲﾝ", is_query=True) == extract_words("API ログイン", is_query=True)
 
 
-def test_an_acronym_is_parted_from_what_follows_it() -> None:
+def test_an_acronym_is_split_from_what_follows_it() -> None:
     assert {"http", "server", "httpserver"} <= set(extract_words("HTTPServer"))
 
 
-def test_a_mark_is_no_word_of_any_text() -> None:
+def test_a_filter_word_cannot_occur_in_text() -> None:
     assert build_filter_word("t", "Bug fix!") == "0tbugfix"
     assert list_path_ends("/home/dev/src/auth/token.py")[:3] == ["tokenpy", "authtokenpy", "srcauthtokenpy"]
 
 
 @pytest.mark.parametrize("sign", ["\u0ee0", "\u0e3f", "\u30fb", "\u3040", "\u0e31"])
-def test_a_sign_of_an_unparted_script_that_is_no_letter_is_no_word(sign: str) -> None:
+def test_a_non_letter_of_a_script_without_spaces_is_no_word(sign: str) -> None:
     assert extract_words(sign) == []
     assert extract_words(f"\u0e01{sign}\u0e02", is_query=True) in (["\u0e01", "\u0e02"], ["\u0e01\u0e02"])
 
 
 @given(st.text(st.characters(min_codepoint=0x0E00, max_codepoint=0x0EFF) | st.characters()))
-def test_whatever_is_typed_gives_plain_words_that_are_never_a_query(text: str) -> None:
-    for asked in (True, False):
-        words = extract_words(text, is_query=asked)
+def test_any_text_gives_plain_unique_words(text: str) -> None:
+    for is_query in (True, False):
+        words = extract_words(text, is_query=is_query)
         assert all(word.isalnum() and word == word.lower() and len(word) <= MAX_WORD_LENGTH for word in words)
         assert len(words) == len(set(words))
     assert not squeeze_identifier(text) or squeeze_identifier(text).isalnum()

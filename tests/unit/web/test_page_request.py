@@ -1,4 +1,4 @@
-"""What a browser sends is parsed, or counts as not sent."""
+"""Parameters of a request are parsed, or ignored if they are invalid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_only_whole_numbers_count() -> None:
         assert parse_number({"n": text}, "n") == number, text
 
 
-def test_a_position_has_exactly_so_many_numbers() -> None:
+def test_a_position_has_the_expected_number_of_parts() -> None:
     assert parse_position("1763.25-7", 2) == [1763.25, 7]
     for text in ("", "7", "1-2-3", "a-b", "nan-1", "inf-1", "1e99-1", "-1-2"):
         assert parse_position(text, 2) is None, text

@@ -58,7 +58,7 @@ def test_hidden_characters_are_shown_as_such_and_long_texts_are_cut() -> None:
     assert template.render(text="x" * 30_000).endswith("… (30,000 characters)")
 
 
-def test_what_is_highlighted_is_escaped_too() -> None:
+def test_highlighted_text_is_escaped() -> None:
     assert highlight("<a> & b", [(1, 2)]) == "&lt;<mark>a</mark>&gt; &amp; b"
 
 
