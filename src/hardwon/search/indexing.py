@@ -66,11 +66,10 @@ def refresh_index(
     *,
     model: embedding.Model | None,
     should_continue: Callable[[], bool],
-    max_items: int | None = None,
 ) -> Counter[str]:
     """Index what is new or changed, as long as it should continue; return what was done, by name.
 
-    `max_items` bounds the documents and vectors of this call. If it stopped early, `left` is how much remains.
+    If it stopped early, `left` is how much remains.
     """
     counts = Counter[str]()
     documents.ensure_index_version(connection, WORDS_VERSION)
@@ -83,9 +82,8 @@ def refresh_index(
 
     def can_continue() -> bool:
         """Index something in any case: on a slow machine the time may be up before the first record is read."""
-        indexed = counts["documents"] + counts["vectors"]
-        has_begun = indexed + counts["stale"] > 0
-        return (max_items is None or indexed < max_items) and (not has_begun or should_continue())
+        has_begun = counts["documents"] + counts["vectors"] + counts["stale"] > 0
+        return not has_begun or should_continue()
 
     is_finished = False
     while can_continue():

@@ -45,7 +45,7 @@ ReadClock = Callable[[], float]
 T = TypeVar("T")
 
 
-def main(home: str, kind: str, max_documents: int | None = None) -> int:
+def main(home: str, kind: str) -> int:
     """Do the due jobs of a kind; return 1 to try again, jobs.EXIT_UNFINISHED if more is left to index."""
     # A person may be waiting for an agent.
     os.nice(10)
@@ -58,7 +58,7 @@ def main(home: str, kind: str, max_documents: int | None = None) -> int:
                 return 0
             if kind == jobs.DISTIL:
                 transcript_import.import_waiting_sessions(home, connection, values)
-            is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
+            is_finished = run_due_jobs(home, connection, kind, values)
             if kind == jobs.DISTIL:
                 _judge_firings(home, connection)
     except (UserError, OSError, db.StoreError) as error:
@@ -82,7 +82,6 @@ def run_due_jobs(
     values: Mapping[str, Any],
     *,
     read_clock: ReadClock = clock.now,
-    max_documents: int | None = None,
 ) -> bool:
     """Do the due jobs of a kind, then compile briefs and refresh the index; return False if more is left to index.
 
@@ -118,9 +117,7 @@ def run_due_jobs(
         """Stop when a live session waits, which the next process distils first."""
         return monotonic() < deadline and not jobs.is_live_due(connection, kind, read_clock())
 
-    index_result = indexing.refresh_index(
-        connection, home, model=model, should_continue=should_continue, max_items=max_documents
-    )
+    index_result = indexing.refresh_index(connection, home, model=model, should_continue=should_continue)
     return not index_result["left"]
 
 
@@ -344,4 +341,4 @@ def _is_recording_denied(home: str, values: Mapping[str, Any], now: float, cwd: 
 
 
 if __name__ == "__main__":
-    sys.exit(main(paths.get_home(), sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None))
+    sys.exit(main(paths.get_home(), sys.argv[1]))
