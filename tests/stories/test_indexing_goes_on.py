@@ -54,9 +54,7 @@ def work_until(home: str, connection: db.Connection, left: int) -> None:
     asyncio.run(work())
 
 
-def test_a_large_backlog_is_indexed_to_its_end_through_a_restart(
-    house: House, connection: db.Connection
-) -> None:
+def test_a_large_backlog_is_indexed_to_its_end_through_a_restart(house: House, connection: db.Connection) -> None:
     total = 550 + 2 * BATCH
     assert sum(documents.count_backlog(connection)) == total
     assert f"{total:,} records not indexed yet" in house.ok("status").out

@@ -14,7 +14,16 @@ from time import monotonic
 from typing import Any
 
 from hardwon.store import reports
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
+from hardwon.store.db import (
+    Connection,
+    fetch_column,
+    fetch_dicts,
+    fetch_row,
+    fetch_value,
+    insert_row,
+    to_storable,
+    transaction,
+)
 
 # A document's id packs its project, its time slot, whether it is a tool call, and its size class, from the highest bit
 # to the lowest. So a project is one range of ids that the word index can read by itself, latest first, in whatever
@@ -554,7 +563,7 @@ def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]
 
 def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
     query = f"select {_COLUMNS} from documents where kind = ? and row = ? and name = ?"
-    return next(iter(fetch_dicts(connection, query, kind, row, name)), None)
+    return fetch_row(connection, query, kind, row, name)
 
 
 _NEIGHBOUR_QUERY = """
