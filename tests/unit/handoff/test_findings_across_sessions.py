@@ -8,7 +8,7 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.shell import failures
-from hardwon.store.reflection_types import EMPTY_CONTEXT, PastHandoff, ReflectionContext, RepositoryPage, SessionStats
+from hardwon.store.reflection_types import EMPTY_CONTEXT, PastHandoff, ReflectionContext, SessionStats
 from hardwon.types import replace
 from tests.support.parsed_sessions import KITE, STARTED_AT, build_story, has_quoted_evidence
 from tests.support.step_builder import NO_ANCHOR, TYPES, UNKNOWN, StepBuilder
@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 def earlier(number: int, **more: Any) -> SessionStats:
     """The session that was so many days ago."""
-    return SessionStats(f"e{number}", STARTED_AT - number * DAY, **{"prompts": 2, **more})
+    return SessionStats(f"e{number}", STARTED_AT - number * DAY, **more)
 
 
 def failing(text: str = UNKNOWN, times: int = 1) -> StepBuilder:
@@ -77,14 +77,11 @@ def habit(command: str, times: int = 3) -> StepBuilder:
     return story
 
 
-def with_habit(name: str, sessions: int = 6, *pages: RepositoryPage) -> ReflectionContext:
+def with_habit(name: str, sessions: int = 6, *documented_code: str) -> ReflectionContext:
     return ReflectionContext(
-        tuple(earlier(n, commands={name: 2} if n <= sessions else {}) for n in range(1, 11)), conventions=pages
+        tuple(earlier(n, commands={name: 2} if n <= sessions else {}) for n in range(1, 11)),
+        documented_code=documented_code,
     )
-
-
-def page(name: str, *names: str) -> RepositoryPage:
-    return RepositoryPage(f"{KITE}/docs/conventions/{name}.md", name, 1, f"# {name}", names)
 
 
 @pytest.mark.parametrize("name", ["mise run lint", "make check", "./scripts/check.sh"])
@@ -102,11 +99,7 @@ def test_what_everybody_runs_is_no_convention(name: str) -> None:
 
 def test_a_habit_that_is_written_down_or_rare_is_not_told() -> None:
     story = build_story(habit("make check"))
-    assert not list(
-        findings.detect_undocumented_habits(
-            story, with_habit("make check", 6, page("checks", "make check before a push"))
-        )
-    )
+    assert not list(findings.detect_undocumented_habits(story, with_habit("make check", 6, "make check before a push")))
     assert not list(findings.detect_undocumented_habits(story, with_habit("make check", 4)))
     assert not list(
         findings.detect_undocumented_habits(build_story(habit("make check", times=2)), with_habit("make check"))
@@ -121,8 +114,8 @@ def working(*asked: str) -> StepBuilder:
     return story
 
 
-def handed(resume: str, ago: float = 3_600.0, confidence: str = "H") -> PastHandoff:
-    return PastHandoff(STARTED_AT - ago, "e1", resume, confidence)
+def handed(resume: str, ago: float = 3_600.0) -> PastHandoff:
+    return PastHandoff(STARTED_AT - ago, "e1", resume)
 
 
 PLAN = "Write the migration of the wind table, then measure how fast searching is."

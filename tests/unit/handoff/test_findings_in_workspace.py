@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
 from hardwon.handoff import findings
-from hardwon.handoff.repository_context import add_repository_context
+from hardwon.handoff.repository_context import read_documented_code
 from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext
 from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
 from tests.support.step_builder import StepBuilder
@@ -52,51 +51,16 @@ def test_a_memory_that_was_mended_at_once_is_not_doubted() -> None:
     assert not list(findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT))
 
 
-@pytest.fixture
-def repository(own_home: str) -> str:
-    place = os.path.join(own_home, "kite")
+def test_the_code_that_the_conventions_of_a_repository_quote_is_known(own_home: str) -> None:
     pages = {
         "docs/conventions/release.md": "---\nowner: dev\n---\n# Releasing\n\nRun `make release`.\n",
-        "docs/workstreams/tail.md": '---\nblocked_by: [wind-tunnel, "#41"]\n---\n# The tail\n',
+        "docs/workstreams/tail.md": "# The tail\n\nRun `make tail`.\n",
         "CLAUDE.md": "# Kite\n\n```sh\nmake check\n```\n",
-        "src/a.py": "",
     }
     for name, text in pages.items():
-        os.makedirs(os.path.dirname(os.path.join(place, name)), exist_ok=True)
-        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+        path = os.path.join(own_home, "kite", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    git(place, "init", "-q")
-    git(place, "add", ".")
-    git(place, "commit", "-q", "-m", "all")
-    return place
-
-
-def git(place: str, *words: str) -> None:
-    who = ["-c", "user.name=dev", "-c", "user.email=dev@kite.example"]
-    when = {"GIT_COMMITTER_DATE": "2026-11-16T12:00:00Z", "GIT_AUTHOR_DATE": "2026-11-16T12:00:00Z"}
-    subprocess.run(["git", *who, *words], cwd=place, check=True, env={**os.environ, **when})
-
-
-NOON = 1_794_830_400.0
-
-
-def test_a_repository_says_what_its_pages_name_and_what_was_committed(repository: str) -> None:
-    past = add_repository_context(EMPTY_CONTEXT, repository, NOON - 60, NOON + 60)
-    assert [(convention.name, convention.line, convention.heading) for convention in past.conventions] == [
-        ("CLAUDE", 1, "# Kite"),
-        ("release", 4, "# Releasing"),
-    ]
-    assert [convention.quoted_code for convention in past.conventions] == [("make check",), ("make release",)]
-    assert [sorted(files) for files in past.commits] == [
-        ["CLAUDE.md", "docs/conventions/release.md", "docs/workstreams/tail.md", "src/a.py"]
-    ]
-
-
-def test_commits_of_another_time_are_not_the_sessions(repository: str) -> None:
-    assert add_repository_context(EMPTY_CONTEXT, repository, NOON - 900, NOON - 600).commits == ()
-
-
-def test_where_there_is_no_repository_nothing_is_known(own_home: str) -> None:
-    assert add_repository_context(EMPTY_CONTEXT, os.path.join(own_home, "gone"), 0.0, 0.0) == EMPTY_CONTEXT
-    past = add_repository_context(EMPTY_CONTEXT, own_home, NOON, NOON)
-    assert (past.commits, past.folder_file_counts) == ((), {})
+    assert read_documented_code(os.path.join(own_home, "kite")) == ("make check", "make release")
+    assert read_documented_code(os.path.join(own_home, "gone")) == ()

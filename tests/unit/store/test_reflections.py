@@ -201,14 +201,8 @@ def test_a_reflection_is_told_of_the_sessions_before_newest_first(lived: db.Conn
     past = reflections.read_context(lived, KITE, 99_999.0, agent="claude-code", session="s3")
     assert [one.session for one in past.sessions] == ["s2", "s1"]
     second = past.sessions[0]
-    assert (second.calls, second.prompts, second.first_prompt, second.has_commit) == (3, 1, "ask s2", True)
     assert second.failures == {"kite interface unknown": 2}
     assert second.commands == {"kite fly": 2, "git commit": 1}
-    assert second.files == ("src/a.py", "src/b.py")
-    assert second.minutes == 1.0  # the long pause does not count
-    assert second.tokens is None  # nothing was imported that counts them
-    assert past.current_session is not None
-    assert (past.current_session.session, past.current_session.calls) == ("s3", 1)
 
 
 def test_a_session_in_the_middle_is_not_told_of_what_came_later(lived: db.Connection) -> None:
@@ -216,9 +210,9 @@ def test_a_session_in_the_middle_is_not_told_of_what_came_later(lived: db.Connec
     assert [one.session for one in past.sessions] == ["s1"]
 
 
-def test_a_session_nobody_recorded_has_a_past_but_no_measure_of_its_own(lived: db.Connection) -> None:
+def test_a_session_nobody_recorded_has_a_past(lived: db.Connection) -> None:
     past = reflections.read_context(lived, KITE, 99_999.0, agent="codex", session="unknown")
-    assert ([one.session for one in past.sessions], past.current_session) == (["s3", "s2", "s1"], None)
+    assert [one.session for one in past.sessions] == ["s3", "s2", "s1"]
     assert reflections.read_context(lived, "/nowhere", 99_999.0).sessions == ()
 
 
@@ -231,9 +225,7 @@ def test_it_is_told_of_open_and_ratified_handoffs_and_of_memories_in_force(lived
     memories.insert_memory(lived, memory)
     memories.insert_memory(lived, replace(memory, key="m2", status="candidate"))
     past = reflections.read_context(lived, KITE, 99_999.0, agent="claude-code", session="s3")
-    assert [(handoff.session, handoff.resume, handoff.confidence, handoff.status) for handoff in past.handoffs] == [
-        ("s1", "bend the tail", "M", RATIFIED)
-    ]
+    assert [(handoff.session, handoff.resume) for handoff in past.handoffs] == [("s1", "bend the tail")]
     assert past.memories == (("user", "prefers tabs"),)
 
 
