@@ -1,4 +1,4 @@
-"""A large backlog is indexed to its end, in several shifts and through a restart of the worker."""
+"""A large backlog is indexed to its end, through a restart of the worker."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from hardwon import paths, settings
+from hardwon import paths
 from hardwon.search import indexing
-from hardwon.store import db, documents, jobs, reports
-from hardwon.worker import job_process
+from hardwon.store import db, documents, reports
 from hardwon.worker.background import JobRunner
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import House
 
-BATCH = indexing.READ_BATCH_SIZE  # what a shift indexes at least, however short it is
+BATCH = indexing.READ_BATCH_SIZE
 PROJECT = "/home/dev/kite"
 
 
@@ -66,15 +65,3 @@ def test_a_large_backlog_is_indexed_to_its_end_through_a_restart(house: House, c
     assert connection.execute("select count(*) from vectors").fetchone()[0] == 550
     assert "indexed" not in house.ok("status").out
     assert "indexed" not in house.cli("doctor").out
-
-
-def test_a_backlog_of_several_shifts_is_indexed_to_its_end(
-    house: House, connection: db.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_process, "SHIFT_SECONDS", 0.0)
-    values = settings.load_settings(house.home)
-    shifts = 1
-    while not job_process.run_due_jobs(house.home, connection, jobs.DISTIL, values):
-        shifts += 1
-    assert shifts > 3
-    assert documents.count_backlog(connection) == (0, 0)
