@@ -16,14 +16,14 @@ from collections.abc import Iterable, Sequence
 from hardwon.types import Lesson, frozen
 
 SAME_THRESHOLD = 0.5  # share of words in common at which two lessons or memories count as the same
-_STOP_WORDS = (
-    "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
-    "that the their then there these they this those to was were which while will with you your"
+_IGNORED_WORDS = frozenset(
+    """
+    a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than
+    that the their then there these they this those to was were which while will with you your
+    """.split()
 )
-_IGNORED_WORDS = frozenset(_STOP_WORDS.split())
 # Words that frame a wish; two memories that share only these are different.
-_FRAME_WORDS = "now always never not don t dont use using prefer please we i only going forward"
-_PHRASING_WORDS = frozenset(_FRAME_WORDS.split())
+_PHRASING_WORDS = frozenset("now always never not don t dont use using prefer please we i only going forward".split())
 _NEGATED_WORD = re.compile(
     r"\b(?:never|not|no|without|don'?t|instead of|rather than|over)\s+(?:(?:ever|use|using|the|an?|any)\s+)*(-*\w+)"
 )
