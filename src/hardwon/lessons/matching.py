@@ -323,7 +323,11 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     # As in gitignore, a glob without a slash matches at any depth.
     if "/" not in body:
         segments.insert(0, "**")
-    root = "/" if is_absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
+    root = _NOT_OUTSIDE
+    if is_absolute:
+        root = "/"
+    elif segments[0] == "**":
+        root = _MAYBE_OUTSIDE
     source = rf"\A{root}{_compile_path(segments)}\Z"
     return Glob(source, int(IGNORECASE) if ignore_case else 0, is_include, folders_only, is_absolute)
 
@@ -375,7 +379,8 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
             if low <= body[pos]:
                 items.append(f"{escape(low)}-{escape(body[pos])}")
             low = ""
-        elif char == "[" and body[pos + 1] == ":" and body[pos + 2 : (end := body.index("]", pos + 2))].endswith(":"):
+        elif body.startswith("[:", pos) and body.find(":]", pos + 2) + 1 == body.index("]", pos + 2):
+            end = body.index("]", pos + 2)  # of a class such as `[:alpha:]`
             items.append(_POSIX_CLASSES[body[pos + 2 : end - 1]])
             pos, low = end, ""
         else:

@@ -44,7 +44,9 @@ def is_key_like(value: str) -> bool:
         and _compute_jumble(value) >= (0.25 if digits else 0.15)
     ):
         return True
-    return (digits > 0 or len(value) > 19) and wordiness < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+    if not digits:
+        return len(value) > 19 and wordiness < 0.3
+    return wordiness < (0.55 if digits < 4 else 0.75)
 
 
 def _compute_jumble(value: str) -> float:

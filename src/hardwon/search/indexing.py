@@ -79,10 +79,11 @@ def refresh_index(
         previous_total = counts.total()
         _index_waiting(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), counts, can_continue)
         if model is not None:
-            while can_continue() and (
-                count := documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
-            ):
-                counts["stale"] += count
+            while can_continue():
+                dropped = documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
+                if not dropped:
+                    break
+                counts["stale"] += dropped
             _embed_waiting(connection, home, model, counts, can_continue)
         # Index only some events per round, so that more important records that arrive meanwhile need not wait.
         _index_waiting(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), counts, can_continue)

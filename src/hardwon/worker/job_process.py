@@ -92,7 +92,10 @@ def run_due_jobs(
     lease = f"{os.getpid()}.{os.urandom(4).hex()}"
     touched_projects = set[str]()
     deadline = monotonic() + SHIFT_SECONDS
-    while monotonic() < deadline and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
+    while monotonic() < deadline:
+        job = jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))
+        if job is None:
+            break
         session = views.find_session(connection, job.session)
         if session is None:  # deleted since, and its job with it
             continue
@@ -328,12 +331,11 @@ def drop_superseded_drafts(connection: db.Connection, session: int, now: float) 
     drafts = [
         draft for draft in reflections.list_drafts(connection, session) if draft.kind in reflections.REFLECTED_KINDS
     ]
-    session_turns = turns.list_turns(connection, session) if drafts else []
-    drafted_at = min((draft.at for draft in drafts), default=now)
-    # A handoff that was written by hand after the draft makes the draft obsolete.
-    if not any(
-        (handoff_at := find_handoff_time(turn)) is not None and handoff_at > drafted_at for turn in session_turns
-    ):
+    if not drafts:
+        return 0
+    handoff_times = map(find_handoff_time, turns.list_turns(connection, session))
+    last_handoff_at = max((at for at in handoff_times if at is not None), default=0.0)
+    if last_handoff_at <= min(draft.at for draft in drafts):
         return 0
     return ratification.drop_session_drafts(connection, drafts[0].session, now)
 
