@@ -124,11 +124,15 @@ def prune_old(home: str, cutoff: float) -> None:
 def mark_paused(home: str, session: str, now: float) -> None:
     """Record that part of this session was paused: its transcript contains things that must not be recorded."""
     if session:
-        take(os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX), PAUSED_PREFIX, now)
+        take(_get_pause_marker(home, session), PAUSED_PREFIX, now)
 
 
 def has_been_paused(home: str, session: str) -> bool:
-    return os.path.exists(os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX))
+    return os.path.exists(_get_pause_marker(home, session))
+
+
+def _get_pause_marker(home: str, session: str) -> str:
+    return os.path.join(get_claim_folder(home, session, PAUSED_PREFIX), PAUSED_PREFIX)
 
 
 def is_last_prompt_private(home: str, session: str) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from posixpath import join, normpath
 
-from hardwon.projects import is_in_scope
+from hardwon.projects import find_git_root, is_in_scope, list_equivalent_folders
 from hardwon.shell.parsing import extract_code, list_source_texts, parse_with_code, remove_spans
 from hardwon.types import GLOB_TOOL, PROGRAM_NAME, SHELL_TOOL, Glob, Match, Pattern, frozen
 
@@ -97,8 +97,14 @@ class MatchableCall:
     searched_paths: tuple[str, ...]  # the pattern of a Glob call as absolute paths
 
 
-def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequence[str]) -> MatchableCall:
-    """Prepare a call for matching; `equivalent_folders` are the real paths at which it happens."""
+def prepare_call(
+    event: Event, *, project_root: str | None = None, equivalent_folders: Sequence[str] | None = None
+) -> MatchableCall:
+    """Prepare a call for matching.
+
+    `equivalent_folders` are the real paths at which it happens. Whoever prepares many calls passes both, since finding
+    them reads the file system.
+    """
     views = guarded_views = CommandViews()
     if event.tool == SHELL_TOOL and event.command:
         views, guarded_views = _build_views(event.command)
@@ -106,10 +112,10 @@ def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequenc
         event.tool,
         views,
         guarded_views,
-        project_root,
+        find_git_root(event.cwd) if project_root is None else project_root,
         _resolve_path(event.path, event.cwd),
         event.content,
-        tuple(equivalent_folders),
+        tuple(list_equivalent_folders(event.cwd) if equivalent_folders is None else equivalent_folders),
         _list_searched_paths(event),
     )
 

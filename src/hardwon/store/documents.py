@@ -135,7 +135,7 @@ _WAITING = """
     select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index
     left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'
     """
-_LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
+_WAITING_EVENTS = _WAITING.format(table="events", letter="E")
 
 
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
@@ -144,13 +144,13 @@ def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[st
     They are indexed before calls, which are many and whose results the observations have.
     """
     selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
-    selects.append(_WAITING.format(table="events", letter="E") + _LAST_WORDS)
+    selects.append(_WAITING_EVENTS + " and source.kind in ('Stop', 'SubagentStop')")
     return _list_newest(connection, " union all ".join(selects), limit)
 
 
 def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
     """Return events to index, newest first, in the same form; one whose row is gone comes last."""
-    return _list_newest(connection, _WAITING.format(table="events", letter="E"), limit)
+    return _list_newest(connection, _WAITING_EVENTS, limit)
 
 
 def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
