@@ -55,9 +55,10 @@ def list_prose_lines(text: str) -> list[str]:
     prose_lines: list[str] = []
     in_fence = False
     for raw_line in text.splitlines():
-        if _FENCE.match(raw_line):
+        is_fence = _FENCE.match(raw_line) is not None
+        if is_fence:
             in_fence = not in_fence
-        if in_fence or _FENCE.match(raw_line) or raw_line.lstrip().startswith("|"):
+        if is_fence or in_fence or raw_line.lstrip().startswith("|"):
             continue
         line = to_plain_line(_strip_markup(raw_line))
         if line:
