@@ -272,7 +272,6 @@ class Guard:
         if self._index is None:
             return []
 
-        root, places = _find_root(call.cwd), _find_places(call.cwd)
         event = _make_event(call)
         events = [event]
         if call.agent_name in call_replies.AGENTS_NOTED_AFTER_CALL and (
@@ -282,14 +281,7 @@ class Guard:
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
         for asked in events:
-            reply = call_replies.reply_to_call(
-                asked,
-                self._index,
-                _RememberedClaims(event, told),
-                self._patterns,
-                project_root=root,
-                equivalent_folders=places,
-            )
+            reply = call_replies.reply_to_call(asked, self._index, _RememberedClaims(event, told), self._patterns)
             firings += [Firing(injection.lesson, injection.delivery) for injection in reply.deliveries]
             if reply.deny:
                 break

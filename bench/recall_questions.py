@@ -110,8 +110,8 @@ def read_records(connection: db.Connection, letters: str) -> list[Record]:
         kind = DOCUMENT_KINDS[letter]
         numbers = [number for (number,) in connection.execute(f"select id from {kind.table}")]
         for row in read_source_rows(connection, kind, numbers):
-            content = records.extract_content(letter, row)
-            text = _normalize(f"{content.title}\n{content.text}")
+            record = records.build_record(kind, row, with_details=False)
+            text = _normalize(f"{record['title']}\n{record['text']}")
             stored_records.append(Record(f"{letter}{row['id']}", row["project"], row["session_number"], text))
     return stored_records
 

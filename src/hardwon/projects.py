@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import open_plain_file
+from hardwon.paths import MAX_PATH_LENGTH, open_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SESSIONS_FOLDER = os.path.join("docs", "sessions")
 _CONFIG_PATH, _DRAFTS_SETTING = os.path.join(".hardwon", "config.json"), "sessionDrafts"
-_MAX_LINKS, _MAX_PATH_LENGTH = 2_000, 4_096  # words of a call resolved as paths, and the longest such path
+_MAX_LINKS = 2_000  # words of a call that are resolved as paths
 _SEPARATORS = "'\"`=<>()[]{}|&;:,@\0"
 
 
@@ -154,7 +154,7 @@ def has_denied_path(
         path = os.path.normpath(os.path.join(cwd, os.path.expanduser(word)))
         if any(_is_denied(path, denied_path) for denied_path in expanded_paths):
             return True
-        if index < _MAX_LINKS and len(path) < _MAX_PATH_LENGTH:
+        if index < _MAX_LINKS and len(path) < MAX_PATH_LENGTH:
             resolved = os.path.realpath(path)
             if any(_is_denied(resolved, denied_path) for denied_path in real_paths):
                 return True

@@ -173,11 +173,13 @@ def _find_secret_fault(name: str, value: str) -> str | None:
 
 def find_faults(config: Mapping[str, Any]) -> list[str]:
     """Return the errors in config.json, one sentence each."""
-    configured = ((setting, get_configured_value(config, setting.name)) for setting in SETTINGS)
-    faults = [
-        (setting, fault) for setting, value in configured if value is not None and (fault := find_fault(setting, value))
-    ]
-    return [f"{fault}; until then nothing is spent" if _is_cap(setting) else fault for setting, fault in faults]
+    faults = []
+    for setting in SETTINGS:
+        value = get_configured_value(config, setting.name)
+        fault = None if value is None else find_fault(setting, value)
+        if fault:
+            faults.append(f"{fault}; until then nothing is spent" if _is_cap(setting) else fault)
+    return faults
 
 
 def _is_cap(setting: Setting) -> bool:
@@ -203,7 +205,11 @@ def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
     """
     group, _, inner = name.rpartition(".")
     holder = config.get(group) if group else config
-    value = holder.get(inner) if isinstance(holder, dict) else None if holder is None else [holder]
+    value = None
+    if isinstance(holder, dict):
+        value = holder.get(inner)
+    elif holder is not None:
+        value = [holder]
     return config.get(name) if value is None else value
 
 

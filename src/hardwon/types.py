@@ -352,26 +352,6 @@ class Job:
     why: str
 
 
-@frozen
-class Run:
-    """A model call: its purpose, usage, cost and outcome."""
-
-    id: int
-    at: float
-    purpose: str
-    provider: str
-    model: str
-    project: str
-    session: int | None
-    tokens_in: int
-    tokens_out: int
-    tokens_cached: int
-    cost: float
-    duration: float  # seconds
-    outcome: str
-    why: str = ""
-
-
 MEMORY_TYPES = ("user", "feedback", "project", "reference")
 
 

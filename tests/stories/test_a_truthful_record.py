@@ -18,7 +18,7 @@ from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import build_draft, render_draft
 from hardwon.lessons import delivery_outcomes
 from hardwon.sessions import transcript_import
-from hardwon.store import db, jobs, sessions, views
+from hardwon.store import db, jobs, retention, sessions, views
 from hardwon.web import lessons as lesson_pages
 from hardwon.web import render
 from hardwon.web.access_control import BrowserSession
@@ -243,7 +243,7 @@ def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Me
     )
     assert memory.distilled() == "[]"
     assert sessions.list_sessions(memory.connection, limit=10) == []
-    assert sessions.count_recorded(memory.connection)["sessions"] == 0
+    assert retention.read_store_totals(memory.connection).sessions == 0
     assert views.list_session_page(memory.connection, limit=10) == []
 
 

@@ -1,4 +1,4 @@
-"""A backlog larger than one shift is indexed to its end, through a restart of the worker."""
+"""A large backlog is indexed to its end, through a restart of the worker."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any
 import pytest
 
 from hardwon import paths
+from hardwon.search import indexing
 from hardwon.store import db, documents, reports
 from hardwon.worker.background import JobRunner
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import House
 
-SHIFT = 300  # documents and vectors
+BATCH = indexing.READ_BATCH_SIZE
 PROJECT = "/home/dev/kite"
 
 
 @pytest.fixture
 def connection(house: House) -> Iterator[db.Connection]:
-    """A store with 500 observations and 50 summaries, and as many calls as two more shifts index."""
+    """A store with 500 observations and 50 summaries, and as many calls as two more batches have."""
     remembered = DistilledStore(house.home, PROJECT)
     remembered.many(500)
     remembered.close()
     paths.make_private_folder(os.path.join(house.home, "logs"))
     with closing(db.connect(house.home)) as opened:
         with db.transaction(opened):
-            for number in range(2 * SHIFT):
+            for number in range(2 * BATCH):
                 call: dict[str, Any] = {"tool": "Bash", "input": '{"command": "ls"}', "response": f"file {number}"}
                 reports.store_report(
                     opened,
@@ -42,7 +43,7 @@ def work_until(home: str, connection: db.Connection, left: int) -> None:
     """Let a worker's background work until no more than so much is left, then end it as a restart does."""
 
     async def work() -> None:
-        background = JobRunner(home, connection, max_documents=SHIFT)
+        background = JobRunner(home, connection)
         background.start_due_jobs()
         while sum(documents.count_backlog(connection)) > left:
             assert background.is_busy(), f"it stopped with {documents.count_backlog(connection)} left"
@@ -52,14 +53,12 @@ def work_until(home: str, connection: db.Connection, left: int) -> None:
     asyncio.run(work())
 
 
-def test_a_backlog_of_several_shifts_is_indexed_to_its_end_through_a_restart(
-    house: House, connection: db.Connection
-) -> None:
-    total = 550 + 2 * SHIFT
+def test_a_large_backlog_is_indexed_to_its_end_through_a_restart(house: House, connection: db.Connection) -> None:
+    total = 550 + 2 * BATCH
     assert sum(documents.count_backlog(connection)) == total
     assert f"{total:,} records not indexed yet" in house.ok("status").out
     assert f"{total:,} records not indexed yet" in house.cli("doctor").out
-    work_until(house.home, connection, left=total - SHIFT)  # stopped in the middle, as by a restart
+    work_until(house.home, connection, left=total - BATCH)  # stopped in the middle, as by a restart
     assert sum(documents.count_backlog(connection)) > 0
     work_until(house.home, connection, left=0)
     assert connection.execute("select count(*) from documents").fetchone()[0] == total

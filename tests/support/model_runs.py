@@ -4,7 +4,27 @@ from __future__ import annotations
 
 from hardwon.store.db import Connection
 from hardwon.store.runs import BEGUN, LOST, LOST_SECONDS
-from hardwon.types import Run, replace
+from hardwon.types import frozen, replace
+
+
+@frozen
+class Run:
+    """A model call: its purpose, usage, cost and outcome."""
+
+    id: int
+    at: float
+    purpose: str
+    provider: str
+    model: str
+    project: str
+    session: int | None
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    cost: float
+    duration: float  # seconds
+    outcome: str
+    why: str = ""
 
 
 def list_latest_runs(connection: Connection, *, limit: int, now: float) -> list[Run]:

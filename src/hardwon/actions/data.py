@@ -63,7 +63,7 @@ def import_transcripts(
 ) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Record the sessions in transcripts; return what was added and which files could not be read."""
     faults: list[tuple[str, str]] = []
-    old_counts = sessions.count_recorded(connection)
+    old_totals = retention.read_store_totals(connection)
     for file in files:
         try:
             import_transcript(home, connection, file.agent, file.path, values)
@@ -76,8 +76,9 @@ def import_transcripts(
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
     ended_sessions = [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]
     sessions.mark_completed(connection, ended_sessions)
-    new_counts = sessions.count_recorded(connection)
-    return {name: new_counts[name] - old_counts[name] for name in new_counts}, faults
+    new_totals = retention.read_store_totals(connection)
+    names = ("sessions", "prompts", "events")
+    return {name: getattr(new_totals, name) - getattr(old_totals, name) for name in names}, faults
 
 
 def import_records(

@@ -68,15 +68,14 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
     ):
         # A session start has seconds to spare, and a typed decision can be carried out by the worker alone.
         _launch_worker(home, event.kind)
-        wait_seconds = (
-            WORKER_START_SECONDS
-            if event.kind == "SessionStart"
-            else load_agent(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
-        )
-        while not (worker_answer := ask_worker(agent, kind, home, event_id, payload)) and monotonic() - started < min(
-            wait_seconds, WORKER_START_SECONDS
-        ):
+        deadline = started + WORKER_START_SECONDS
+        if event.kind != "SessionStart":
+            budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
+            deadline = min(deadline, started + budget)
+        worker_answer = ask_worker(agent, kind, home, event_id, payload)
+        while not worker_answer and monotonic() < deadline:
             sleep(0.02)
+            worker_answer = ask_worker(agent, kind, home, event_id, payload)
     return worker_answer or _answer_from_manifest(event, home)
 
 
@@ -320,13 +319,17 @@ def _extract_lesson_blocks(prompt: str) -> str:
     """
     from hardwon.text.lesson_tags import find_lesson_blocks
 
-    parts, end, tags = list[str](), 0, find_lesson_blocks(prompt)
-    for tag in tags:
-        start = prompt.rfind("\n", end, tag.start) + 1 or end
-        parts += ["…" * bool(prompt[end:start].strip()), prompt[start : tag.end]]
-        end = tag.end
-    parts.append("…" * bool(prompt[end:].strip()))
-    return "\n".join(parts) if tags else ""
+    blocks = find_lesson_blocks(prompt)
+    if not blocks:
+        return ""
+    parts: list[str] = []
+    end = 0
+    for block in blocks:
+        start = prompt.rfind("\n", end, block.start) + 1 or end
+        parts += ["…" if prompt[end:start].strip() else "", prompt[start : block.end]]
+        end = block.end
+    parts.append("…" if prompt[end:].strip() else "")
+    return "\n".join(parts)
 
 
 def search_pattern(pattern: Pattern, text: str) -> bool:

@@ -318,7 +318,7 @@ def _group_failed_calls(story: Story) -> dict[str, list[tuple[Step, Step]]]:
 def detect_undocumented_habits(story: Story, past: ReflectionContext) -> Iterator[Finding]:
     """Detect a project command that several sessions ran repeatedly and no page documents."""
     recent = past.sessions[:_RECENT_SESSIONS]
-    documented = [to_plain_line(code) for page in past.conventions for code in page.quoted_code]
+    documented = [to_plain_line(code) for code in past.documented_code]
     steps_by_name: dict[str, list[Step]] = {}
     for call, _ in pair_calls(story).values():
         for name in set(list_first_words(call.command)) if call.tool == "Bash" else ():

@@ -162,9 +162,9 @@ def choose_page_path(connection: Connection, home: str, reflection: Reflection) 
     beside = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
     if reflection.status != DRAFT or not paths.is_inside(home, reflection.draft):
         return beside
-    folder = projects.find_sessions_folder(
-        sessions.find_cwd_by_session_id(connection, reflection.host, reflection.session) or reflection.project
-    )
+    recorded = sessions.find_by_session_id(connection, reflection.session, reflection.host)
+    cwd = recorded[0]["cwd"] if recorded else ""
+    folder = projects.find_sessions_folder(cwd or reflection.project)
     return (
         os.path.join(folder, f"{paths.to_safe_name(reflection.session or 'session')}{PAGE_SUFFIX}")
         if folder

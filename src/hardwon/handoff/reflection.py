@@ -29,7 +29,7 @@ from hardwon.handoff.draft import (
     select_findings,
 )
 from hardwon.handoff.findings import MENU, detect_findings
-from hardwon.handoff.repository_context import add_repository_context
+from hardwon.handoff.repository_context import read_documented_code
 from hardwon.handoff.transcript_story import Story
 from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.store import reflections
@@ -114,7 +114,7 @@ def _write_reflection(
     epoch: int,
 ) -> ReflectionResult:
     context = reflections.read_context(connection, story.project, now, agent=story.agent, session=story.session)
-    past = add_repository_context(context, story.project, story.started_at, story.ended_at)
+    past = replace(context, documented_code=read_documented_code(story.project))
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
     queued = memory_queue.read_queue(queue_folder, story.session)
     # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.

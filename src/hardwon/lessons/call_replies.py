@@ -37,15 +37,7 @@ STOPPING_MODES = ("block", "hold")
 AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen", "kilo", "droid", "vibe", "cursor")
 
 
-def reply_to_call(
-    event: Event,
-    index: ManifestIndex,
-    session_claims: SessionClaims,
-    sources: HookSources,
-    *,
-    project_root: str,
-    equivalent_folders: Sequence[str],
-) -> HookReply:
+def reply_to_call(event: Event, index: ManifestIndex, session_claims: SessionClaims, sources: HookSources) -> HookReply:
     """Reply to a tool call with a block, or else a hold, or else notes.
 
     After a call there are only notes. Agents that read notes after a call get none before it.
@@ -56,7 +48,7 @@ def reply_to_call(
     entries: dict[str, ManifestEntry] = {}
     silent_entries: dict[str, ManifestEntry] = {}
     for part in event.parts or (event,):
-        for match in _iter_matches(part, index, modes, sources, project_root, equivalent_folders):
+        for match in _iter_matches(part, index, modes, sources):
             if match.entry.silent_share and session_claims.is_silent(match.entry, index.secret):
                 silent_entries.setdefault(match.entry.id, match.entry)
             elif match.entry.delivery != "block":
@@ -82,19 +74,12 @@ def reply_to_call(
     return HookReply(deliveries=silent_firings) if silent_firings else EMPTY_REPLY
 
 
-def _iter_matches(
-    event: Event,
-    index: ManifestIndex,
-    modes: Sequence[str],
-    sources: HookSources,
-    project_root: str,
-    equivalent_folders: Sequence[str],
-) -> Iterator[Match]:
+def _iter_matches(event: Event, index: ManifestIndex, modes: Sequence[str], sources: HookSources) -> Iterator[Match]:
     """Yield matching lessons with one of these deliveries until the time limit is reached."""
     numbers = index.find_possible_matches(event.tool, list_call_texts(event))
     if not numbers:
         return
-    call = prepare_call(event, project_root=project_root, equivalent_folders=equivalent_folders)
+    call = prepare_call(event)
     for number in numbers:
         entry = index.read_entry(number)
         if sources.get_cpu_seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):

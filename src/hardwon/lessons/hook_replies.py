@@ -26,7 +26,7 @@ from hardwon.lessons.typed_prompts import (
     is_answered_by_hardwon,
     is_remember_prompt,
 )
-from hardwon.projects import find_git_root, find_project_path, list_equivalent_folders
+from hardwon.projects import find_project_path, list_equivalent_folders
 from hardwon.self_protection.commands import judge_call
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.text.fence import fence_text
@@ -87,14 +87,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
     can_note_now = (event.kind != "PreToolUse") == (event.host in AGENTS_NOTED_AFTER_CALL)
     if event.kind != "PreToolUse" and not (event.kind in AFTER_CALL_EVENTS and can_note_now):
         return EMPTY_REPLY
-    reply = reply_to_call(
-        event,
-        index,
-        session_claims,
-        sources,
-        project_root=find_git_root(event.cwd),
-        equivalent_folders=list_equivalent_folders(event.cwd),
-    )
+    reply = reply_to_call(event, index, session_claims, sources)
     # A denied call is repeated, and memories about its file are delivered then.
     is_about_file = event.tool in FILE_MEMORY_TOOLS and bool(event.path)
     if reply.deny or not can_note_now or not is_about_file or not index.settings.get("fileMemory"):

@@ -58,11 +58,7 @@ SlugReasons = list[tuple[str, str]]
 def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], SlugReasons]:
     """Return the lessons that would fire on a call, and the slugs of the others with reasons."""
     index = manifest.open_current_index(home, now)
-    call = prepare_call(
-        event,
-        project_root=projects.find_git_root(event.cwd),
-        equivalent_folders=projects.list_equivalent_folders(event.cwd),
-    )
+    call = prepare_call(event)
     from hardwon.lessons.pattern_search import PatternCache  # `regex` takes 14 ms, which a list need not pay
 
     search = PatternCache().search

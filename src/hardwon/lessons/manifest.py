@@ -158,13 +158,11 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
 
 def _find_untrusted_files(trusted_hashes: Mapping[str, str]) -> list[str]:
     """Return a line for each new file of one lesson in a repository of which something is trusted."""
-    projects = dict.fromkeys(map(lessons_file.get_trusted_project, trusted_hashes))
-    return [
-        f"{subject} is new and is not used: hardwon trust {project}"
-        for project in projects
-        for subject in lessons_file.list_trust_subjects(project)
-        if subject not in trusted_hashes
-    ]
+    lines = []
+    for project in dict.fromkeys(map(lessons_file.get_trusted_project, trusted_hashes)):
+        new_subjects = [name for name in lessons_file.list_trust_subjects(project) if name not in trusted_hashes]
+        lines += [f"{subject} is new and is not used: hardwon trust {project}" for subject in new_subjects]
+    return lines
 
 
 def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from posixpath import join, normpath
 
-from hardwon.projects import is_in_scope
+from hardwon.projects import find_git_root, is_in_scope, list_equivalent_folders
 from hardwon.shell.parsing import extract_code, list_source_texts, parse_with_code, remove_spans
 from hardwon.types import GLOB_TOOL, PROGRAM_NAME, SHELL_TOOL, Glob, Match, Pattern, frozen
 
@@ -97,8 +97,14 @@ class MatchableCall:
     searched_paths: tuple[str, ...]  # the pattern of a Glob call as absolute paths
 
 
-def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequence[str]) -> MatchableCall:
-    """Prepare a call for matching; `equivalent_folders` are the real paths at which it happens."""
+def prepare_call(
+    event: Event, *, project_root: str | None = None, equivalent_folders: Sequence[str] | None = None
+) -> MatchableCall:
+    """Prepare a call for matching.
+
+    `equivalent_folders` are the real paths at which it happens. Whoever prepares many calls passes both, since finding
+    them reads the file system.
+    """
     views = guarded_views = CommandViews()
     if event.tool == SHELL_TOOL and event.command:
         views, guarded_views = _build_views(event.command)
@@ -106,10 +112,10 @@ def prepare_call(event: Event, *, project_root: str, equivalent_folders: Sequenc
         event.tool,
         views,
         guarded_views,
-        project_root,
+        find_git_root(event.cwd) if project_root is None else project_root,
         _resolve_path(event.path, event.cwd),
         event.content,
-        tuple(equivalent_folders),
+        tuple(list_equivalent_folders(event.cwd) if equivalent_folders is None else equivalent_folders),
         _list_searched_paths(event),
     )
 
@@ -323,7 +329,11 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     # As in gitignore, a glob without a slash matches at any depth.
     if "/" not in body:
         segments.insert(0, "**")
-    root = "/" if is_absolute else _MAYBE_OUTSIDE if segments[0] == "**" else _NOT_OUTSIDE
+    root = _NOT_OUTSIDE
+    if is_absolute:
+        root = "/"
+    elif segments[0] == "**":
+        root = _MAYBE_OUTSIDE
     source = rf"\A{root}{_compile_path(segments)}\Z"
     return Glob(source, int(IGNORECASE) if ignore_case else 0, is_include, folders_only, is_absolute)
 
@@ -375,7 +385,8 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
             if low <= body[pos]:
                 items.append(f"{escape(low)}-{escape(body[pos])}")
             low = ""
-        elif char == "[" and body[pos + 1] == ":" and body[pos + 2 : (end := body.index("]", pos + 2))].endswith(":"):
+        elif body.startswith("[:", pos) and body.find(":]", pos + 2) + 1 == body.index("]", pos + 2):
+            end = body.index("]", pos + 2)  # of a class such as `[:alpha:]`
             items.append(_POSIX_CLASSES[body[pos + 2 : end - 1]])
             pos, low = end, ""
         else:

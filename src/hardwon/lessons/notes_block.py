@@ -38,7 +38,9 @@ def build_block(sections: Iterable[tuple[str, Iterable[str]]], max_chars: int) -
 
     Without entries the block is empty. Entries must be single lines, so that none begins with a marker.
     """
-    lines, left_out, room = list[str](), 0, max_chars
+    lines: list[str] = []
+    left_out = 0
+    room = max_chars
     for heading, entries in sections:
         fitting_entries = list[str]()
         for entry in entries:
@@ -106,18 +108,14 @@ def find_rules(text: str) -> Iterator[NotesRule]:
     Code, headings, comments, tables, bare links and our own block do not count.
     """
     lines = list(_iter_prose_lines(text))
-    has_items = any(_ITEM.fullmatch(line) for _, line in lines)
-    yield from (
-        rule for rule in (_iter_item_rules(lines) if has_items else _iter_line_rules(lines)) if _is_rule(rule.text)
-    )
-
-
-def _is_rule(text: str) -> bool:
-    return len(normalize_line(text)) >= MIN_STATEMENT_LENGTH and not text.endswith(":") and not _LINK.fullmatch(text)
-
-
-def _iter_line_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
-    return (NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line))
+    if any(_ITEM.fullmatch(line) for _, line in lines):
+        rules = _iter_item_rules(lines)
+    else:
+        rules = (NotesRule(number, line.strip()) for number, line in lines if not _HEADING.match(line))
+    for rule in rules:
+        is_long_enough = len(normalize_line(rule.text)) >= MIN_STATEMENT_LENGTH
+        if is_long_enough and not rule.text.endswith(":") and not _LINK.fullmatch(rule.text):
+            yield rule
 
 
 def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:

@@ -67,11 +67,10 @@ def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Ite
     search, can_fire = PatternCache().search, build_prefilter(entry)
     for call in calls:
         event = to_event(call)
-        if can_fire(event) and match_entry(
-            entry,
-            prepare_call(event, project_root=find_root(call.cwd), equivalent_folders=list_folders(call.cwd)),
-            search,
-        ):
+        if not can_fire(event):
+            continue
+        root, folders = find_root(call.cwd), list_folders(call.cwd)
+        if match_entry(entry, prepare_call(event, project_root=root, equivalent_folders=folders), search):
             yield call
 
 

@@ -58,14 +58,12 @@ def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
     hit_numbers = set[int]()
     for first, last in spans:  # a secret without an end may span several of the joined texts
         hit_numbers.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
-    return [
-        clean_text(text)
-        if number in hit_numbers
-        or (random_runs and _has_any(text, random_runs))
-        or (tags and _has_any(fold_case(text), tags))
-        else text
-        for number, text in enumerate(texts)
-    ]
+    cleaned = []
+    for number, text in enumerate(texts):
+        has_random = bool(random_runs) and _has_any(text, random_runs)
+        has_tag = bool(tags) and _has_any(fold_case(text), tags)
+        cleaned.append(clean_text(text) if number in hit_numbers or has_random or has_tag else text)
+    return cleaned
 
 
 def _has_any(text: str, parts: Sequence[str]) -> bool:

@@ -62,12 +62,13 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         return None
     marker_folder = claims.get_claim_folder(home, event.session, claims.PRIVATE_PREFIX)
     latest_marker = os.path.join(marker_folder, claims.LATEST_MARKER)
+    # It exists while the agent answers a prompt for hardwon.
+    hardwon_turn = os.path.join(
+        claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
+    )
     if event.kind == "UserPromptSubmit":
         visible_prompt = remove_between(event.prompt, *_REMINDER_TAGS)
         agent_prompt = extract_agent_prompt(event.prompt)
-        hardwon_turn = os.path.join(
-            claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER
-        )
         # Both with and without the reminders that agents add: neither may make a private prompt public.
         if is_wholly_private(visible_prompt[:MAX_STRIPPED_CHARS]) or is_wholly_private(
             event.prompt[:MAX_STRIPPED_CHARS]
@@ -85,8 +86,8 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         elif event.prompt.strip():
             return None
         event = replace(event, prompt=agent_prompt)
-    elif event.kind == "Stop" and not event.agent and _is_hardwon_turn(event, home):
-        event = replace(event, message="")
+    elif event.kind == "Stop" and not event.agent and os.path.exists(hardwon_turn):
+        event = replace(event, message="")  # it is about hardwon
     names = _list_turn_names(event)
     if not any(os.path.exists(os.path.join(marker_folder, name)) for name in (claims.LATEST_MARKER, *names)):
         return _clean_event(event, values)
@@ -94,13 +95,6 @@ def filter_hook_event(event: Event, home: str, values: Mapping[str, Any]) -> Eve
         for name in names:
             claims.take(os.path.join(marker_folder, name), event.id, event.at)
     return None if _is_call(event) else _strip_content(event)
-
-
-def _is_hardwon_turn(event: Event, home: str) -> bool:
-    """Return whether the turn began with a prompt for hardwon; the agent's last message is then about hardwon."""
-    return os.path.exists(
-        os.path.join(claims.get_claim_folder(home, event.session, claims.HARDWON_TURN_PREFIX), claims.LATEST_MARKER)
-    )
 
 
 def read_recording_settings(home: str, compiled_settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,13 +18,14 @@ _BLANKING_TABLE = bytes(
     [code if code < 128 and (chr(code).isalnum() or code in b"+/=_-") else 32 for code in range(256)]
 )
 # The letter pairs that words and names are made of.
-_COMMON_PAIR_WORDS = (
-    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic "
-    "ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un "
-    "lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev "
-    "ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ov by rm ep tt oc ue up"
+_COMMON_PAIRS = frozenset(
+    """
+    th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic
+    ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec pr no ct us ac ot il tr ly nc et ut ss so rs un
+    lo wa ge ie wh ee wi em ad ol rt po we na ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev
+    ld ry mp fe bl ab gh ty op wo sa ay ex ke fr oo av ag if ap gr od bo sp rd do uc bu ov by rm ep tt oc ue up
+    """.split()
 )
-_COMMON_PAIRS = frozenset(_COMMON_PAIR_WORDS.split())
 _DIGITS = frozenset("0123456789")
 _MARKING_TABLE = bytes([32 if code == 32 else 97 for code in _BLANKING_TABLE])
 
@@ -43,7 +44,9 @@ def is_key_like(value: str) -> bool:
         and _compute_jumble(value) >= (0.25 if digits else 0.15)
     ):
         return True
-    return (digits > 0 or len(value) > 19) and wordiness < (0.3 if not digits else 0.55 if digits < 4 else 0.75)
+    if not digits:
+        return len(value) > 19 and wordiness < 0.3
+    return wordiness < (0.55 if digits < 4 else 0.75)
 
 
 def _compute_jumble(value: str) -> float:

@@ -50,7 +50,7 @@ ORDERED_RULES = (
 
 # Where the literals of each rule are searched: in the case-folded text, in its unbroken runs, or in the exact text.
 _LITERAL_SCOPES = [
-    "folded" if "folded" in row.flags else "unbroken" if "unbroken" in row.flags else "exact" for row in ORDERED_RULES
+    next((scope for scope in ("folded", "unbroken") if scope in row.flags), "exact") for row in ORDERED_RULES
 ]
 # By each literal the rules that have it, since several share one.
 _LITERALS: dict[str, dict[str, list[int]]] = {"folded": {}, "unbroken": {}, "exact": {}}

@@ -72,18 +72,13 @@ def trim_value(value: Any, max_string: int, max_total: int) -> Any:
         elif item_limit > 1:
             item_limit //= 2
         else:
-            return _format_too_large(max_string, max_total)
+            note = "[left out: too large]"[: max(max_string, 0)]
+            return note if len(note) + 2 <= max_total else ""
     return trimmed
 
 
 def _format_cut_note(cut: int) -> str:
     return f"\n[… {cut:,} characters cut …]\n"
-
-
-def _format_too_large(max_string: int, max_total: int) -> str:
-    """Return the note for a value of which nothing fits; empty if even the note does not."""
-    note = "[left out: too large]"[: max(max_string, 0)]
-    return note if len(note) + 2 <= max_total else ""
 
 
 def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:

@@ -10,11 +10,11 @@ and two can run at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hardwon import projects
 from hardwon.errors import UserError
@@ -22,7 +22,6 @@ from hardwon.handoff import handoffs
 from hardwon.lessons import lessons_file, manifest
 from hardwon.memories import memories, memory_files
 from hardwon.search import embedding, records, vector_codes
-from hardwon.search.records import RecordContent
 from hardwon.store import approvals, documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Document
@@ -41,16 +40,6 @@ MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how ma
 MAX_WORDS, TAIL_WORDS = 600, 150
 
 
-class _Page(NamedTuple):
-    """An active record of a kind that is kept in files."""
-
-    name: str
-    content: RecordContent
-    project: str
-    at: float = 0.0
-    agent: str = ""
-
-
 @cache
 def load_model_or_none() -> embedding.Model | None:
     """Return the shipped model; None if it is unavailable, and search then uses words only."""
@@ -66,11 +55,10 @@ def refresh_index(
     *,
     model: embedding.Model | None,
     should_continue: Callable[[], bool],
-    max_items: int | None = None,
 ) -> Counter[str]:
     """Index what is new or changed, as long as it should continue; return what was done, by name.
 
-    `max_items` bounds the documents and vectors of this call. If it stopped early, `left` is how much remains.
+    If it stopped early, `left` is how much remains.
     """
     counts = Counter[str]()
     documents.ensure_index_version(connection, WORDS_VERSION)
@@ -83,19 +71,19 @@ def refresh_index(
 
     def can_continue() -> bool:
         """Index something in any case: on a slow machine the time may be up before the first record is read."""
-        indexed = counts["documents"] + counts["vectors"]
-        has_begun = indexed + counts["stale"] > 0
-        return (max_items is None or indexed < max_items) and (not has_begun or should_continue())
+        has_begun = counts["documents"] + counts["vectors"] + counts["stale"] > 0
+        return not has_begun or should_continue()
 
     is_finished = False
     while can_continue():
         previous_total = counts.total()
         _index_waiting(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), counts, can_continue)
         if model is not None:
-            while can_continue() and (
-                count := documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
-            ):
-                counts["stale"] += count
+            while can_continue():
+                dropped = documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
+                if not dropped:
+                    break
+                counts["stale"] += dropped
             _embed_waiting(connection, home, model, counts, can_continue)
         # Index only some events per round, so that more important records that arrive meanwhile need not wait.
         _index_waiting(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), counts, can_continue)
@@ -135,16 +123,16 @@ def _embed_waiting(
         counts["vectors"] += _embed_batch(connection, home, model, waiting[start : start + EMBED_BATCH_SIZE])
 
 
-def build_document_words(content: RecordContent, *, kind: str, agent: str) -> tuple[str, ...]:
-    """Return the words of a text, with the filter words by which it can be found."""
-    words = extract_words(
-        f"{content.title}\n{_clip_text(content)}\n{' '.join(content.files)}\n{' '.join(content.concepts)}"
-    )
+def _build_document_words(record: Mapping[str, Any], letter: str) -> tuple[str, ...]:
+    """Return the words of a record, with the filter words by which it can be found."""
+    texts = (record["title"], _clip_text(record["text"]), " ".join(record["files"]), " ".join(record["concepts"]))
+    words = extract_words("\n".join(texts))
     if len(words) > MAX_WORDS:
         words = [*words[: MAX_WORDS - TAIL_WORDS], *words[-TAIL_WORDS:]]
-    marks = [build_filter_word("k", kind), build_filter_word("t", content.type), build_filter_word("h", agent)]
-    marks += [build_filter_word("c", concept) for concept in content.concepts]
-    marks += [build_filter_word("f", end) for file in content.files[:50] for end in list_path_ends(file)]
+    marks = [build_filter_word("k", letter), build_filter_word("t", record["type"])]
+    marks.append(build_filter_word("h", record["host"]))
+    marks += [build_filter_word("c", concept) for concept in record["concepts"]]
+    marks += [build_filter_word("f", end) for file in record["files"][:50] for end in list_path_ends(file)]
     return (*dict.fromkeys(marks), *words) if words else ()
 
 
@@ -153,8 +141,9 @@ def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]
     new_documents: list[Document] = []
     for letter, group in groupby(sorted(waiting), key=lambda item: item[0]):
         counts_by_row = {row: count for _, row, count in group}
-        for row in documents.read_source_rows(connection, DOCUMENT_KINDS[letter], list(counts_by_row)):
-            words = build_document_words(records.extract_content(letter, row), kind=letter, agent=row["host"])
+        kind = DOCUMENT_KINDS[letter]
+        for row in documents.read_source_rows(connection, kind, list(counts_by_row)):
+            words = _build_document_words(records.build_record(kind, row, with_details=False), letter)
             new_documents.append(
                 Document(
                     letter,
@@ -183,31 +172,16 @@ def _index_files(connection: Connection, home: str, letter: str, path: str, fing
     if documents.read_fingerprint(connection, path) == fingerprint:
         return 0
     try:
-        pages = _read_pages(connection, home, letter)
+        file_records = records.list_file_records(connection, home, letter)
     except UserError:
         return 0  # the error is reported elsewhere; keep the indexed documents
     new_documents = []
-    for page in pages:
-        words = build_document_words(page.content, kind=letter, agent=page.agent)
-        project = _find_project_number(connection, page.project)
-        new_documents.append(Document(letter, 0, page.name, 0, project, page.at, words))
+    for record in file_records:
+        project = _find_project_number(connection, record["project"])
+        words = _build_document_words(record, letter)
+        new_documents.append(Document(letter, 0, records.get_name(record), 0, project, record["at"], words))
     is_new = documents.replace_file_documents(connection, letter, path, fingerprint, new_documents)
     return len(new_documents) if is_new else 0
-
-
-def _read_pages(connection: Connection, home: str, letter: str) -> list[_Page]:
-    """Return the active records of a kind that is kept in files."""
-    if letter == "L":
-        lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
-        return [_Page(lesson.slug, records.extract_lesson_content(lesson), lesson.project) for lesson in lessons]
-    if letter == "M":
-        approved = memories.list_approved_pages(connection, home)
-        return [_Page(str(page.number), records.extract_memory_content(page), page.project) for page in approved]
-    pages = []
-    for page in handoffs.list_ratified_pages(connection, home):
-        content, reflection = records.extract_handoff_content(page), page.reflection
-        pages.append(_Page(str(reflection.id), content, reflection.project, reflection.at, reflection.host))
-    return pages
 
 
 def _find_project_number(connection: Connection, path: str) -> int:
@@ -242,20 +216,18 @@ def _iter_texts(
         if kind.table:
             ids_by_row = {row: document_id for document_id, _, row, _ in items}
             for row in documents.read_source_rows(connection, kind, list(ids_by_row)):
-                yield ids_by_row[row["id"]], _clip_text(records.extract_content(letter, row))
+                record = records.build_record(kind, row, with_details=False)
+                yield ids_by_row[row["id"]], _clip_text(record["text"])
         else:
+            ids_by_name = {name: document_id for document_id, _, _, name in items}
             with suppress(UserError):
-                contents_by_name = {page.name: page.content for page in _read_pages(connection, home, letter)}
-                yield from (
-                    (document_id, _clip_text(contents_by_name[name]))
-                    for document_id, _, _, name in items
-                    if name in contents_by_name
-                )
+                for record in records.list_file_records(connection, home, letter):
+                    if (name := records.get_name(record)) in ids_by_name:
+                        yield ids_by_name[name], _clip_text(record["text"])
 
 
-def _clip_text(content: RecordContent) -> str:
+def _clip_text(text: str) -> str:
     """Return the indexed part of a text: the beginning and the end, where the question after a pasted log is."""
-    text = content.text
     return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - TAIL_CHARS]}\n{text[-TAIL_CHARS:]}"
 
 

@@ -33,13 +33,14 @@ _GAP = re.compile(r"\s+|[-_./]")
 _PLURAL_ABBREVIATION = re.compile(r"[A-Z]{2,}s")  # URLs
 _CONTRACTION = re.compile(r"\b\w+n['’]t\b|['’](?:s|re|ve|ll|d|m)\b")
 # Words that make a sentence a question, and say nothing about its topic.
-_QUESTION_WORD_TEXT = (
-    "again ever find found get got happen happened let make made many much need put thing things tried try use used "
-    "using want way yet"
+_QUESTION_WORDS = frozenset(
+    """
+    again ever find found get got happen happened let make made many much need put thing things tried try use used
+    using want way yet
+    """.split()
 )
-_QUESTION_WORDS = frozenset(_QUESTION_WORD_TEXT.split())
-_STEM_ENDING_TEXT = "ations ation ings ing ions ion ies ied ers er ed es ly s e y"  # the longest first
-STEM_ENDINGS = tuple(_STEM_ENDING_TEXT.split())
+# The longest comes first, so that the whole ending is cut off.
+STEM_ENDINGS = tuple("ations ation ings ing ions ion ies ied ers er ed es ly s e y".split())
 _WORD_ENDINGS = frozenset(["", "d", "r", "rs", "ment", "ments", "able", "al", "or", "ors", "ity", *STEM_ENDINGS])
 _SHORT_WORD_ENDINGS = frozenset(["", "d", "s", "es", "ed", "er", "ing"])  # of words such as `go`, that begin many
 _MIN_STEM, _MAX_ENDING = 3, 7

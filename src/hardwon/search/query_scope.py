@@ -104,10 +104,13 @@ class Period:
     def describe(self) -> str:
         first = f"{datetime.fromtimestamp(self.since):%Y-%m-%d}" if self.since else ""
         last = f"{datetime.fromtimestamp(self.until - 1):%Y-%m-%d}" if self.until else ""
-        days = (
-            f"on {first}" if first == last else f"{f'from {first} ' if first else ''}{f'until {last}' if last else ''}"
-        )
-        return f"{days.strip()} ({self.words})"
+        if first == last:
+            days = f"on {first}"
+        elif first and last:
+            days = f"from {first} until {last}"
+        else:
+            days = f"from {first}" if first else f"until {last}"
+        return f"{days} ({self.words})"
 
 
 def parse_time(text: str, now: float) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,11 @@ def format_id(kind: str, row: int, name: str) -> str:
     return f"{kind}:{name}" if kind == "L" else f"{kind}{name}"
 
 
+def get_name(record: Mapping[str, Any]) -> str:
+    """Return the name of a record that is kept in a file: its id without the letter."""
+    return str(record["id"][1:]).removeprefix(":")
+
+
 def fetch_records(
     connection: Connection, home: str, ids: Sequence[str], *, with_details: bool = True
 ) -> list[dict[str, Any]]:
@@ -74,12 +80,9 @@ def fetch_records(
         if kind.table:
             source_rows = read_source_rows(connection, kind, rows)
             records += [build_record(kind, row, with_details=with_details) for row in source_rows]
-        elif letter == "L":
-            records += map(build_lesson_record, list_active_lessons(home))
-        elif letter == "M":
-            records += map(build_memory_record, memories.list_approved_pages(connection, home))
         else:
-            records += map(build_handoff_record, handoffs.list_ratified_pages(connection, home))
+            with suppress(UserError):  # lessons.json is broken, and doctor says where
+                records += list_file_records(connection, home, letter)
     records_by_id = {record["id"]: record for record in records}
     answers = []
     for record_id, parsed in requested.items():
@@ -103,29 +106,36 @@ def build_record(kind: DocumentKind, row: dict[str, Any], *, with_details: bool 
     if kind.letter != "S":
         extra_fields["turn"] = row["number" if kind.letter == "P" else "prompt"]
     return _assemble_record(
-        f"{kind.letter}{row['id']}", kind.name, extract_content(kind.letter, row), row, **extra_fields
+        f"{kind.letter}{row['id']}", kind.name, _extract_content(kind.letter, row), row, **extra_fields
     )
 
 
-def build_lesson_record(lesson: Lesson) -> dict[str, Any]:
+def list_file_records(connection: Connection, home: str, letter: str) -> list[dict[str, Any]]:
+    """Return the active records of a kind that is kept in files; raise UserError if its file is broken."""
+    if letter == "L":
+        return [_build_lesson_record(lesson) for lesson in _gather_active_lessons(home)]
+    if letter == "M":
+        return list(map(_build_memory_record, memories.list_approved_pages(connection, home)))
+    return list(map(build_handoff_record, handoffs.list_ratified_pages(connection, home)))
+
+
+def _build_lesson_record(lesson: Lesson) -> dict[str, Any]:
+    text = _join_lines([lesson.summary, f"problem: {lesson.problem}", f"solution: {lesson.solution}"])
+    content = RecordContent(lesson.summary, text, "lesson", (), lesson.tags)
     extra_fields = {name: getattr(lesson, name) for name in ("problem", "solution", "delivery", "status")}
-    return _assemble_record(
-        f"L:{lesson.slug}", "lesson", extract_lesson_content(lesson), {"project": lesson.project}, **extra_fields
-    )
+    return _assemble_record(f"L:{lesson.slug}", "lesson", content, {"project": lesson.project}, **extra_fields)
 
 
-def build_memory_record(page: MemoryPage) -> dict[str, Any]:
+def _build_memory_record(page: MemoryPage) -> dict[str, Any]:
+    content = RecordContent(page.description, page.text, page.type)
     extra_fields = {"file": page.path, "sources": list(page.sources)}
-    return _assemble_record(
-        f"M{page.number}", "memory", extract_memory_content(page), {"project": page.project}, **extra_fields
-    )
+    return _assemble_record(f"M{page.number}", "memory", content, {"project": page.project}, **extra_fields)
 
 
 def build_handoff_record(page: handoffs.HandoffPage) -> dict[str, Any]:
+    content = RecordContent(page.topic, page.text, "handoff")
     extra_fields = {"file": page.path, "resume": handoffs.get_resume_lines(page), "confidence": page.confidence}
-    return _assemble_record(
-        f"H{page.reflection.id}", "handoff", extract_handoff_content(page), vars(page.reflection), **extra_fields
-    )
+    return _assemble_record(f"H{page.reflection.id}", "handoff", content, vars(page.reflection), **extra_fields)
 
 
 def _assemble_record(
@@ -156,12 +166,16 @@ def get_type_label(kind: str, record_type: str) -> str:
 def list_active_lessons(home: str) -> list[Lesson]:
     """Return the active lessons of this home and of trusted repositories; none while the file is broken."""
     try:
-        return [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+        return _gather_active_lessons(home)
     except UserError:
         return []
 
 
-def extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
+def _gather_active_lessons(home: str) -> list[Lesson]:
+    return [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
+
+
+def _extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
     """Return the words of a row."""
     if kind == "O":
         return _extract_observation(row)
@@ -175,19 +189,6 @@ def extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
     if kind == "P":
         return RecordContent(_shorten_title(row["prompt"]), row["prompt"], "prompt")
     return _extract_event(row)
-
-
-def extract_lesson_content(lesson: Lesson) -> RecordContent:
-    text = _join_lines([lesson.summary, f"problem: {lesson.problem}", f"solution: {lesson.solution}"])
-    return RecordContent(lesson.summary, text, "lesson", (), lesson.tags)
-
-
-def extract_memory_content(page: MemoryPage) -> RecordContent:
-    return RecordContent(page.description, page.text, page.type)
-
-
-def extract_handoff_content(page: handoffs.HandoffPage) -> RecordContent:
-    return RecordContent(page.topic, page.text, "handoff")
 
 
 def _extract_observation(row: dict[str, Any]) -> RecordContent:

@@ -187,8 +187,13 @@ class _Search:
         model: embedding.Model | None,
         filters: _Filters,
     ) -> None:
-        self._connection, self._home, self._model, self._filters = connection, home, model, filters
-        self._query, self._words, self._files = query, split_query(query), _extract_files(query)
+        self._connection = connection
+        self._home = home
+        self._model = model
+        self._filters = filters
+        self._query = query
+        self._words = split_query(query)
+        self._files = _extract_files(query)
         self._marked_words = [*self._words, *dict.fromkeys(find_whole_names(query).values())]
         self._projects = documents.find_project_numbers(connection, project)
         self._scope = documents.build_scope(self._projects) if project else documents.FULL_SCOPE

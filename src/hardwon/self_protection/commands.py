@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from hardwon import paths
 from hardwon.shell.parsing import ParsedCommand, parse_command
 from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
 
 # Variables that agents set for the commands they run. CODEX_HOME, CODEX_API_KEY and the like are missing here because
 # people set those themselves.
-_AGENT_VARIABLE_TEXT = (
-    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT GEMINI_CLI OPENCODE CURSOR_AGENT CODEX_SANDBOX"
-    " CODEX_SANDBOX_NETWORK_DISABLED CODEX_THREAD_ID CODEX_CI CODEX_MANAGED_BY_NPM CODEX_MANAGED_BY_BUN"
-    " COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE KILO GROK_AGENT"
+AGENT_VARIABLES = tuple(
+    """
+    CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT GEMINI_CLI OPENCODE CURSOR_AGENT CODEX_SANDBOX
+    CODEX_SANDBOX_NETWORK_DISABLED CODEX_THREAD_ID CODEX_CI CODEX_MANAGED_BY_NPM CODEX_MANAGED_BY_BUN
+    COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE KILO GROK_AGENT
+    """.split()
 )
-AGENT_VARIABLES = tuple(_AGENT_VARIABLE_TEXT.split())
 _GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
@@ -72,58 +74,31 @@ _WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valu
 _INTERPRETERS = ("python", "pypy")
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
-_AGENT_TEXT = "claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline"
-AGENTS = tuple(_AGENT_TEXT.split())
+AGENTS = tuple("claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline".split())
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
-_LAUNCHER_TEXT = "uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel"
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
-_LAUNCHERS = (*_LAUNCHER_TEXT.split(), *_CLEARING_LAUNCHERS)
+_LAUNCHERS = (
+    *"uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel".split(),
+    *_CLEARING_LAUNCHERS,
+)
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
 _TYPED_TO_AGENTS = ("accept", "reject", "undo", "allow", "ratify", "discard", "approve", "handoff", "memory")
 _AGENT_PROGRAMS = (*AGENTS, "claude", "dcode", "cursor-agent")
 _REMOVAL_VERBS = ("disable", "uninstall", "remove")
 
 # Every call that writes hardwon's files or an agent's settings contains one of these; other calls skip the checks.
-_HINTS = (
-    PROGRAM_NAME,
-    ".hard",
-    "HARDWON",
-    "lessons.json",
-    "config.json",
-    "settings",
-    "hooks.json",
-    "config.toml",
-    ".claude",
-    ".codex",
-    ".gemini",
-    "opencode",
-    ".copilot",
-    ".qwen",
-    "kilo",
-    ".grok",
-    ".factory",
-    ".vibe",
-    ".deepagents",
-    ".cursor",
-    ".cline",
-    "ToolUse.sh",
-    "TaskStart.sh",
-    "TaskComplete.sh",
-    "SessionShutdown.sh",
-    "COPILOT_HOME",
-    "CLINE_DIR",
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
+_HINTS = tuple(
+    f"""
+    {PROGRAM_NAME} .hard HARDWON lessons.json config.json settings hooks.json config.toml
+    .claude .codex .gemini opencode .copilot .qwen kilo .grok .factory .vibe .deepagents .cursor .cline
+    ToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh
+    COPILOT_HOME CLINE_DIR CLAUDE_CONFIG_DIR CODEX_HOME
+    """.split()
 )
 _real_homes: dict[str, str] = {}  # cached, since a worker asks for the same home on every call
 _MCP_PREFIX = "mcp__"
-_LINKABLE_FILES = ("lessons.json", "config.json")  # people link these to their dotfiles
-_MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
 _MAX_LAUNCH_DEPTH = 3  # of commands in strings that launchers run
 _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that would take twice the time a hook has
-# For a longer command: characters read after each `hardwon` in it, and how many of these are read.
-_SCAN_CHARS, _MAX_MENTIONS = 400, 2_000
-_UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 
 
 def find_agent_variable(environment: Mapping[str, str]) -> str:
@@ -221,7 +196,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
     if _can_write_own_files(event.path, event.cwd, home):
         return True
     path = os.path.join(event.cwd, event.path)
-    if len(path) > _MAX_PATH_LENGTH or "\0" in path:
+    if len(path) > paths.MAX_PATH_LENGTH or "\0" in path:
         return False
     try:
         real_path = os.path.realpath(path)
@@ -229,7 +204,8 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
         return False
     if _can_write_own_files("", real_path, home):
         return True
-    sources = [os.path.join(home, name) for name in _LINKABLE_FILES]
+    # People link these to their dotfiles.
+    sources = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)]
     return any(os.path.realpath(source) == real_path for source in sources if os.path.islink(source))
 
 
@@ -373,13 +349,15 @@ def _is_hook(words: Sequence[str]) -> bool:
 
 def _scan_long_command(command: str) -> str:
     """Judge a command that is too long to parse by searching its text; quoted text counts too."""
+    from hardwon.self_protection.files import MAX_MENTIONS, SCANNED_CHARS, iter_mentions, unquote_part
+
     hides_caller = any(name in command for name in _GUARDED_VARIABLES)
-    hits, position = 0, command.find(PROGRAM_NAME)
-    while position >= 0 and hits < _MAX_MENTIONS:
-        words = command[position : position + _SCAN_CHARS].translate(_UNQUOTE_TABLE).partition("\n")[0].split()
+    for position in iter_mentions(command, PROGRAM_NAME):
+        words = unquote_part(command[position : position + SCANNED_CHARS]).partition("\n")[0].split()
         if _is_own_name(words[0]) and (hides_caller or _is_decision(words[1:])):
             return _format_decision_refusal(words[1:])
         if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_HOOK_LAUNCHER}"):
             return "hardwon's hook is run by the agent program, never by a command"
-        hits, position = hits + 1, command.find(PROGRAM_NAME, position + 1)
-    return "hardwon stands in this command too often for it to be read" if hits == _MAX_MENTIONS else ""
+    if command.count(PROGRAM_NAME) >= MAX_MENTIONS:
+        return "hardwon stands in this command too often for it to be read"
+    return ""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from hardwon import paths
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes, resolve_path
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -18,45 +19,49 @@ if TYPE_CHECKING:
     from hardwon.types import Event
 
 
-_LINKABLE_FILES = ("lessons.json", "config.json", "socket")  # people link the first two to their dotfiles
-_SETTINGS_NAME_TEXT = (
-    "settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json"
-    " PreToolUse.sh PostToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh"
+SETTINGS_NAMES = tuple(
+    """
+    settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json
+    PreToolUse.sh PostToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh
+    """.split()
 )
-SETTINGS_NAMES = tuple(_SETTINGS_NAME_TEXT.split())
-_SETTINGS_FOLDER_TEXT = (
-    ".claude .codex .gemini opencode .opencode plugin .copilot hooks .qwen"
-    " kilo .kilo .grok .factory .vibe .deepagents .cursor .cline"
+_SETTINGS_FOLDERS = tuple(
+    """
+    .claude .codex .gemini opencode .opencode plugin .copilot hooks .qwen
+    kilo .kilo .grok .factory .vibe .deepagents .cursor .cline
+    """.split()
 )
-_SETTINGS_FOLDERS = tuple(_SETTINGS_FOLDER_TEXT.split())
 _FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CLINE_DIR")
 _SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json", "hooks/PreToolUse.sh")
 _MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
 HOOK_SCRIPT = "/hardwon/hook.py"
-_MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
 # Links are followed only in so many characters of paths per call; further paths are judged by their text. Each part of
 # a path costs a system call, so a path counts by its length, and a short one with the minimum below.
 _MAX_FOLLOWED_CHARS = 10_000
 _MIN_FOLLOWED_CHARS = 100
 _MAX_SETTINGS_BYTES = 1_000_000
-_READING_WORD_TEXT = (
-    "read get list search stat head tail find view show glob grep tree info describe query count exists diff"
-    " lookup recall status"
+_READING_WORDS = frozenset(
+    """
+    read get list search stat head tail find view show glob grep tree info describe query count exists diff
+    lookup recall status
+    """.split()
 )
-_READING_WORDS = frozenset(_READING_WORD_TEXT.split())
-_WRITING_WORD_TEXT = (
-    "write edit create delete remove move rename update set save put append insert replace patch upload download"
-    " copy execute run"
+_WRITING_WORDS = frozenset(
+    """
+    write edit create delete remove move rename update set save put append insert replace patch upload download
+    copy execute run
+    """.split()
 )
-_WRITING_WORDS = frozenset(_WRITING_WORD_TEXT.split())
-_PATH_FIELD_TEXT = (
-    "path paths file files filename destination dest target to uri url source src from directory dir folder output"
+_PATH_FIELDS = tuple(
+    """
+    path paths file files filename destination dest target to uri url source src from directory dir folder output
+    """.split()
 )
-_PATH_FIELDS = tuple(_PATH_FIELD_TEXT.split())
 _SOURCE_FIELDS = ("source", "src", "from")
 _MAX_FIELDS = 500
-# For a command too long to parse: characters read before each mention of the home, and how many mentions are read.
-_SCAN_CHARS, _MAX_MENTIONS = 400, 2_000
+# In a longer command, how many mentions of a name are read, and how many characters beside each.
+MAX_MENTIONS = 2_000
+SCANNED_CHARS = 400
 _UNQUOTE_TABLE = str.maketrans(";&|()`#", "\n" * 7, "'\"\\")
 _MAX_SHOWN_CHARS = 200  # of a command that a denial quotes
 _PLUGIN_MARK = "hardwon@"
@@ -72,7 +77,7 @@ class ProtectedPaths:
     def __init__(self, home: str) -> None:
         self.home = home.rstrip("/")
         self._homes = (self.home, os.path.realpath(home))
-        own_files = [os.path.join(home, name) for name in _LINKABLE_FILES]
+        own_files = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG, paths.SOCKET)]
         self._linked_paths = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
         self._follows_left = _MAX_FOLLOWED_CHARS
         self._reads_left = _MAX_SETTINGS_READS
@@ -113,7 +118,7 @@ class ProtectedPaths:
         if "\0" in path or not path.startswith("/"):
             return
         yield os.path.normpath(path)
-        if self._follows_left > 0 and len(path) <= _MAX_PATH_LENGTH:
+        if self._follows_left > 0 and len(path) <= paths.MAX_PATH_LENGTH:
             self._follows_left -= max(len(path), _MIN_FOLLOWED_CHARS)
             yield follow_links(path)
 
@@ -188,18 +193,33 @@ def judge_mcp_call(event: Event, home: str) -> str:
 
 def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
     """Return the strings in fields whose names suggest paths: `path`, `filePath`, `new_path`, `destination`."""
-    paths = []
+    field_paths = []
     fields, position = [("", tool_input)], 0
     while position < min(len(fields), _MAX_FIELDS):
         name, content = fields[position]
         position += 1
         if isinstance(content, str) and name.lower().endswith(suffixes):
-            paths.append(content)
+            field_paths.append(content)
         elif isinstance(content, dict):
             fields += [(str(key), inner) for key, inner in content.items()]
         elif isinstance(content, list):
             fields += [(name, inner) for inner in content]
-    return paths
+    return field_paths
+
+
+def iter_mentions(command: str, name: str) -> Iterator[int]:
+    """Yield where a name stands in a command that is too long to parse, as often as there is time for."""
+    position = command.find(name)
+    for _ in range(MAX_MENTIONS):
+        if position < 0:
+            return
+        yield position
+        position = command.find(name, position + 1)
+
+
+def unquote_part(part: str) -> str:
+    """Return part of a command without quotes, and with a newline for every sign that ends a simple command."""
+    return part.translate(_UNQUOTE_TABLE)
 
 
 def judge_long_command(command: str, home: str) -> str:
@@ -207,16 +227,14 @@ def judge_long_command(command: str, home: str) -> str:
 
     It is denied if the home follows `>`, or is in the same simple command as a program that writes its arguments.
     """
-    name = os.path.basename(home)
-    hits, position = 0, command.find(name)
-    while position >= 0 and hits < _MAX_MENTIONS:
-        piece = command[max(position - _SCAN_CHARS, 0) : position].translate(_UNQUOTE_TABLE).rpartition("\n")[2]
+    for position in iter_mentions(command, os.path.basename(home)):
+        # The simple command as far as the home: `echo x > /home/dev/` or `rm -r /home/dev/`.
+        piece = unquote_part(command[max(position - SCANNED_CHARS, 0) : position]).rpartition("\n")[2]
         words = piece.split()
-        target = piece.rpartition(" ")[2] if not piece.endswith(" ") else ""
-        is_redirected = ">" in target or piece[: len(piece) - len(target)].rstrip().endswith(">")
+        before_path, _, path_start = piece.rpartition(" ")
+        is_redirected = ">" in path_start or before_path.rstrip().endswith(">")
         if is_redirected or (words and words[0].rpartition("/")[2] in WRITE_RULES):
             return _format_write_refusal(home, command[max(position - len(piece), 0) :])
-        hits, position = hits + 1, command.find(name, position + 1)
     return ""
 
 

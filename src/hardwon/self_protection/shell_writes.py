@@ -48,11 +48,10 @@ class WriteRule:
 
 
 _ALL_OPERANDS = WriteRule("all")
-_PLAIN_WRITER_TEXT = (
-    "tee touch truncate mkdir mkfifo mknod chmod chown chgrp chattr setfacl ln link sponge"
-    " ed ex vi vim nvim nano emacs fallocate"
-)
-_PLAIN_WRITERS = _PLAIN_WRITER_TEXT.split()
+_PLAIN_WRITERS = """
+    tee touch truncate mkdir mkfifo mknod chmod chown chgrp chattr setfacl ln link sponge
+    ed ex vi vim nvim nano emacs fallocate
+    """.split()
 _TARGET_OPTIONS = ("-t", "--target-directory")
 _IN_PLACE_OPTIONS = ("-i", "--in-place", "--inplace")
 _RSYNC_VALUE_OPTIONS = ("-e", "--rsh", "-f", "--filter", "--exclude", "--include", "--exclude-from", "--include-from")
@@ -89,17 +88,19 @@ WRITE_RULES: dict[str, WriteRule] = {
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL_OPERANDS),
 }
 _OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # for programs that are not in the table
-_GIT_READ_VERB_TEXT = (
-    "status log diff show ls-files ls-tree ls-remote blame grep rev-parse rev-list cat-file shortlog describe"
-    " remote branch reflog check-ignore for-each-ref name-rev help version count-objects diff-tree diff-files"
-    " merge-base var config"
+_GIT_READ_VERBS = frozenset(
+    """
+    status log diff show ls-files ls-tree ls-remote blame grep rev-parse rev-list cat-file shortlog describe
+    remote branch reflog check-ignore for-each-ref name-rev help version count-objects diff-tree diff-files
+    merge-base var config
+    """.split()
 )
-_GIT_READ_VERBS = frozenset(_GIT_READ_VERB_TEXT.split())
-_SQL_READ_WORD_TEXT = (
-    "select explain values pragma with .schema .fullschema .tables .indexes .indices .databases .dbinfo .dump"
-    " .mode .header .headers .width .nullvalue .separator .timeout .print .help .quit .exit .stats .timer .show"
+_SQL_READ_WORDS = frozenset(
+    """
+    select explain values pragma with .schema .fullschema .tables .indexes .indices .databases .dbinfo .dump
+    .mode .header .headers .width .nullvalue .separator .timeout .print .help .quit .exit .stats .timer .show
+    """.split()
 )
-_SQL_READ_WORDS = frozenset(_SQL_READ_WORD_TEXT.split())
 _SQL_WRITE_WORDS = {"with": ("insert", "update", "delete", "replace"), "pragma": ("=",)}
 _SQLITE_VALUE_OPTIONS = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
 _FIND_RUN_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")

@@ -125,7 +125,7 @@ def _import_portions(
         total_usage = get_total_usage(reader.usage)
         new_tokens = _subtract_usage(counted_usage, total_usage) if total_usage else None
         yield _commit_portion(
-            connection, agent, path, events, final_messages, new_position, tracker.last_session, new_tokens
+            connection, agent, path, events, final_messages, new_position, tracker.session, new_tokens
         )
         counted_usage = total_usage or counted_usage
 
@@ -195,7 +195,7 @@ class TranscriptState:
     ) -> None:
         self._agent, self._path, self._values, self._tombstones = agent, path, values, tombstones
         self._private_turns = PrivateTurnTracker(path, state)
-        self._session = str(state.get("session", ""))
+        self.session = str(state.get("session", ""))  # of the last step
         # Steps without a time get that of the step before, the first one that of the file.
         self._at = float(state.get("at") or modified)
         self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
@@ -212,7 +212,7 @@ class TranscriptState:
         event = self._last_message and self._filter_event(self._last_message)
         return {
             **self._private_turns.dump_state(),
-            "session": self._session,
+            "session": self.session,
             "at": self._at,
             "calls": self._open_calls,
             "said": [event.message, event.at, event.cwd] if event else None,
@@ -220,14 +220,9 @@ class TranscriptState:
             "for_us": self._is_for_hardwon,
         }
 
-    @property
-    def last_session(self) -> str:
-        """Return the session of the last step."""
-        return self._session
-
     def process_step(self, step: Step) -> Iterator[TranscriptEvent]:
         """Yield the events that a step reports."""
-        self._session = step.session or self._session
+        self.session = step.session or self.session
         self._at = parse_timestamp(step.at) or self._at
         is_hidden = self._private_turns.should_hide(step)
         if step.kind == "person":
@@ -257,10 +252,9 @@ class TranscriptState:
         self._is_for_hardwon = is_only_for_hardwon(step.text)
         if self._private_turns.is_private or self._is_for_hardwon:
             return
-        for filtered_event, _, _ in self._emit_event(
-            self._build_event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call)
-        ):
-            yield TranscriptEvent(filtered_event, times=self._count_prompt(filtered_event))
+        event = self._filter_event(self._build_event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call))
+        if event:
+            yield TranscriptEvent(event, times=self._count_prompt(event))
 
     def _count_prompt(self, prompt: Event) -> int:
         """Return how often a prompt's text occurred so far; for a prompt with an id, count only those with one."""
@@ -272,9 +266,10 @@ class TranscriptState:
     def _remember_call(self, step: Step) -> None:
         """Remember what may be stored of a call, until its result is there."""
         tool_input = {"command": step.command, "file_path": step.path, "content": step.content}
-        event = self._build_tool_event(step, step.tool, {name: value for name, value in tool_input.items() if value})
-        for filtered_event, _, _ in self._emit_event(event):
-            self._open_calls[step.call] = [filtered_event.tool, filtered_event.input]
+        given_input = {name: value for name, value in tool_input.items() if value}
+        event = self._filter_event(self._build_tool_event(step, step.tool, given_input))
+        if event:
+            self._open_calls[step.call] = [event.tool, event.input]
             if len(self._open_calls) > _MAX_OPEN_CALLS:
                 del self._open_calls[next(iter(self._open_calls))]
 
@@ -283,14 +278,15 @@ class TranscriptState:
         tool, tool_input = self._open_calls.pop(step.call, ("", None))
         if not tool:
             return
-        failed = step.failed and not step.refused
         outcome = ""
         if step.refused:
             outcome = "refused"
         elif step.denied:
             outcome = "denied"
-        event = self._build_tool_event(step, tool, tool_input)
-        yield from self._emit_event(replace(event, response=step.text, failed=failed), outcome)
+        call = self._build_tool_event(step, tool, tool_input)
+        event = self._filter_event(replace(call, response=step.text, failed=step.failed and not step.refused))
+        if event:
+            yield TranscriptEvent(event, outcome)
 
     def _build_tool_event(self, step: Step, tool: str, tool_input: Any) -> Event:
         fields = tool_input if isinstance(tool_input, dict) else {}
@@ -304,11 +300,6 @@ class TranscriptState:
             path=fields.get("file_path", ""),
             content=fields.get("content", ""),
         )
-
-    def _emit_event(self, event: Event, outcome: str = "") -> Iterator[TranscriptEvent]:
-        filtered_event = self._filter_event(event)
-        if filtered_event:
-            yield TranscriptEvent(filtered_event, outcome)
 
     def _filter_event(self, event: Event) -> Event | None:
         """Return the event as it may be stored; None if it was deleted since it happened."""
@@ -329,4 +320,4 @@ class TranscriptState:
             **extra_fields,
         }
         path = "" if step.agent else self._path
-        return clean_ids(Event(self._agent, kind, self._session, step.cwd, transcript=path, **fields))
+        return clean_ids(Event(self._agent, kind, self.session, step.cwd, transcript=path, **fields))

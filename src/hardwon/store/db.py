@@ -9,8 +9,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from sqlite3 import Connection as Connection
-from sqlite3 import Error as StoreError
 from typing import Any
 from urllib.parse import quote
 
@@ -18,29 +16,8 @@ from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.migrations import LATEST_VERSION, STEPS
 
-__all__ = [
-    "Connection",
-    "PurgeConflict",
-    "StoreError",
-    "begin_epoch",
-    "check_epoch",
-    "connect",
-    "copy_database",
-    "fetch_column",
-    "fetch_dicts",
-    "fetch_value",
-    "insert_row",
-    "migrate",
-    "open",
-    "open_read_only",
-    "open_unmigrated",
-    "parse_json_or_text",
-    "read_epoch",
-    "read_schema_version",
-    "to_storable",
-    "transaction",
-]
-
+Connection = sqlite3.Connection
+StoreError = sqlite3.Error
 BUSY_MILLISECONDS = 5_000
 MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
@@ -229,6 +206,12 @@ def fetch_value(connection: sqlite3.Connection, query: str, *values: object) -> 
 def fetch_column(connection: sqlite3.Connection, query: str, *values: object) -> list[Any]:
     """Return the first column of every row."""
     return [row[0] for row in connection.execute(query, values).fetchall()]
+
+
+def fetch_row(connection: sqlite3.Connection, query: str, *values: object) -> dict[str, Any] | None:
+    """Return the first row by its column names; None if there is no row."""
+    row = connection.execute(query, values).fetchone()
+    return dict(row) if row else None
 
 
 def fetch_dicts(connection: sqlite3.Connection, query: str, *values: object) -> list[dict[str, Any]]:

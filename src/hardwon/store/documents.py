@@ -14,7 +14,16 @@ from time import monotonic
 from typing import Any
 
 from hardwon.store import reports
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, to_storable, transaction
+from hardwon.store.db import (
+    Connection,
+    fetch_column,
+    fetch_dicts,
+    fetch_row,
+    fetch_value,
+    insert_row,
+    to_storable,
+    transaction,
+)
 
 # A document's id packs its project, its time slot, whether it is a tool call, and its size class, from the highest bit
 # to the lowest. So a project is one range of ids that the word index can read by itself, latest first, in whatever
@@ -126,7 +135,7 @@ _WAITING = """
     select to_index.kind as kind, to_index.row as row, to_index.times as times, source.at as at from to_index
     left join {table} as source on source.id = to_index.row where to_index.kind = '{letter}'
     """
-_LAST_WORDS = " and source.kind in ('Stop', 'SubagentStop')"
+_WAITING_EVENTS = _WAITING.format(table="events", letter="E")
 
 
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
@@ -135,13 +144,13 @@ def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[st
     They are indexed before calls, which are many and whose results the observations have.
     """
     selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
-    selects.append(_WAITING.format(table="events", letter="E") + _LAST_WORDS)
+    selects.append(_WAITING_EVENTS + " and source.kind in ('Stop', 'SubagentStop')")
     return _list_newest(connection, " union all ".join(selects), limit)
 
 
 def list_waiting_events(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
     """Return events to index, newest first, in the same form; one whose row is gone comes last."""
-    return _list_newest(connection, _WAITING.format(table="events", letter="E"), limit)
+    return _list_newest(connection, _WAITING_EVENTS, limit)
 
 
 def _list_newest(connection: Connection, select: str, limit: int) -> list[tuple[str, int, int]]:
@@ -554,7 +563,7 @@ def read_words(connection: Connection, ids: Sequence[int]) -> dict[int, set[str]
 
 def find_by_source(connection: Connection, kind: str, row: int, name: str) -> dict[str, Any] | None:
     query = f"select {_COLUMNS} from documents where kind = ? and row = ? and name = ?"
-    return next(iter(fetch_dicts(connection, query, kind, row, name)), None)
+    return fetch_row(connection, query, kind, row, name)
 
 
 _NEIGHBOUR_QUERY = """

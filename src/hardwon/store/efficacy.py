@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hardwon import paths
-from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, open_unmigrated
+from hardwon.store.db import Connection, fetch_dicts, fetch_row, fetch_value, insert_row, open_unmigrated
 from hardwon.store.reports import WAS_TOLD
 from hardwon.store.views import OF_LESSONS
 from hardwon.types import Delivery, Event
@@ -372,7 +372,7 @@ def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
         select id, session, at, agent, tool, input, outcome from events
         where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc, id desc limit 1
         """
-    return next(iter(fetch_dicts(connection, query, number, name)), None)
+    return fetch_row(connection, query, number, name)
 
 
 def read_calls(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:

@@ -489,225 +489,185 @@ SCHEMA_OF_0_1_0: tuple[str, ...] = (
     end
     """,
 )
-STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (11, SCHEMA_OF_0_1_0),
-    (
-        12,
-        (
-            # A lesson, memory, handoff or trusted file is in force only with a row here that was not undone.
-            """
-            create table approvals (
-                id integer primary key autoincrement,
-                kind text not null,  -- lesson, memory, handoff or trust
-                subject text not null,  -- the lesson's id, the number of the memory or reflection, the project's path
-                hash text not null,  -- of the fields that an author writes, or of the file
-                body text not null,  -- the approved lesson as JSON; empty for the other kinds and after a purge
-                path text not null,  -- command-line, viewer, prompt, trust, policy, ratifyAfterDays or upgrade
-                approved_at real not null,
-                undone_at real,
-                announced_at real  -- when a session start listed it
-            ) strict
-            """,
-            "create index approvals_live on approvals (kind, subject, id) where undone_at is null",
-            "create index approvals_unannounced on approvals (id) where announced_at is null",
-            # Steps of an upgrade that SQL cannot do, each done once.
-            "create table upgrades (name text primary key, done_at real not null) strict, without rowid",
-        ),
-    ),
-    (
-        13,
-        (
-            # History that is imported today is kept as long as what happened today; null for what hooks reported.
-            "alter table events add column taken_at real",
-            "alter table calls add column taken_at real",
-            "alter table sessions add column taken_at real",
-        ),
-    ),
-    (
-        14,
-        (
-            # When hardwon was set up: handoffs of earlier sessions are not drafted automatically. A home already in use
-            # gets 0, because its sessions were drafted all along.
-            "create table set_up (id integer primary key check (id = 1), at real not null) strict",
-            "insert into set_up (id, at) select 1, 0.0 where exists (select 1 from sessions)",
-        ),
-    ),
-    (
-        15,
-        (
-            # Tokens as the agent's transcript counts them; null if it does not.
-            "alter table sessions add column tokens_in integer",
-            "alter table sessions add column tokens_out integer",
-            "alter table sessions add column tokens_cached integer",
-            # Calls that did not run were described as passed, so distil their sessions again.
-            """
-            update summaries set print = '' where made = 'plain' and session in
-            (select session from events where outcome in ('denied', 'refused', 'interrupted'))
-            """,
-            """
-            delete from turns where made = 'plain' and substr(print, 1, 5) != 'worn:' and session in
-            (select session from events where outcome in ('denied', 'refused', 'interrupted'))
-            """,
-        ),
-    ),
-    (
-        16,
-        (
-            # Hashes of rejected memories and candidates, so that they stay rejected after a purge removed their words.
-            """
-            create table rejections (
-                id integer primary key,
-                kind text not null,
-                salt text not null,
-                project text not null,
-                normal text not null,
-                words text not null,
-                denied text not null
-            ) strict
-            """,
-        ),
-    ),
-    (
-        17,
-        (
-            # The log of deletions: when, by which command, how many rows of each table; no content.
-            """
-            create table deletions (
-                id integer primary key autoincrement,
-                at real not null,
-                path text not null,
-                kind text not null,
-                rows text not null
-            ) strict
-            """,
-            # Salted hashes of deleted data from before a time, which an import must not bring back. The length and the
-            # 16-bit checksum of a text select the positions worth hashing.
-            """
-            create table tombstones (
-                id integer primary key,
-                kind text not null,
-                salt blob not null,
-                hash blob not null,
-                length integer not null,
-                checksum integer not null,
-                before real not null,
-                unique (kind, hash)
-            ) strict
-            """,
-        ),
-    ),
-    (
-        18,
-        (
-            # A delivery is a firing of a trigger that was told; those of the arms silent, shadow and before were not.
-            "alter table injections add column version text not null default ''",
-            "alter table injections add column model text not null default ''",
-            "alter table injections add column arm text not null default 'told'",
-            "alter table injections add column probability real not null default 1.0",
-            # What followed, see `efficacy/outcomes.py`; empty while it is not known yet.
-            "alter table injections add column verdict text not null default ''",
-            "alter table injections add column ended text not null default ''",  # how the call made instead ended
-            "alter table injections add column instead integer",  # the event of that call
-            "create index injections_unjudged on injections (id) where verdict = ''",
-            # What hardwon or a person changed about a lesson's delivery: measured, stepped down, proposed to retire.
-            """
-            create table lesson_changes (
-                id integer primary key autoincrement,
-                at real not null,
-                lesson text not null,
-                slug text not null,
-                change text not null,
-                reason text not null,
-                path text not null,  -- who: hardwon, or the path of a person's decision
-                undone_at real,
-                announced_at real
-            ) strict
-            """,
-            "create index lesson_changes_live on lesson_changes (lesson, id) where undone_at is null",
-            # What follows from these changes and the firings so far, for the manifest.
-            """
-            create table lesson_states (
-                lesson text primary key,
-                stepped_down_to text not null,  -- note, silent, or empty
-                silent_share real not null  -- of the sessions in which a measured lesson is not told
-            ) strict, without rowid
-            """,
-            # Calls that an agent ran although hardwon had denied them.
-            """
-            create table ignored_denials (
-                id integer primary key autoincrement,
-                at real not null,
-                host text not null,
-                version text not null,
-                session text not null,
-                call text not null,
-                tool text not null,
-                announced_at real,
-                unique (host, session, call)
-            ) strict
-            """,
-            # Code that a lesson, memory or handoff names, as it was when a person approved that.
-            """
-            create table anchors (
-                kind text not null,
-                subject text not null,
-                path text not null,
-                symbol text not null,
-                hash text not null,
-                revision text not null,
-                at real not null,
-                primary key (kind, subject, path, symbol)
-            ) strict, without rowid
-            """,
-            # Single values: the secret that arms are drawn with, when the weekly line was shown last.
-            "create table efficacy_values (name text primary key, value text not null) strict, without rowid",
-            "insert into efficacy_values values ('secret', lower(hex(randomblob(32))))",
-        ),
-    ),
-    (
-        19,
-        (
-            # A team's append-only log: each machine's own chain of signed records. Bodies are apart, so that one can be
-            # erased while the chain stays whole.
-            """
-            create table team_records (
-                team text not null,
-                writer text not null,
-                sequence integer not null,
-                kind text not null,
-                format integer not null,
-                subject text not null,
-                parents text not null,
-                body_hash text not null,
-                hash text not null,
-                signature text not null,
-                primary key (team, writer, sequence)
-            ) strict, without rowid
-            """,
-            "create table team_bodies (hash text primary key, body text not null) strict, without rowid",
-            # Machines that wrote two records under one number: from that number on they do not count. The second record
-            # is the evidence that other machines need to see.
-            """
-            create table team_forks (
-                team text not null,
-                writer text not null,
-                sequence integer not null,
-                evidence text not null,
-                primary key (team, writer)
-            ) strict, without rowid
-            """,
-            # What was decided on this machine about the subjects that arrived.
-            """
-            create table team_decisions (
-                team text not null,
-                subject text not null,
-                version text not null,
-                decision text not null,
-                at real not null,
-                primary key (team, subject)
-            ) strict, without rowid
-            """,
-        ),
-    ),
+CHANGES_SINCE_0_1_0: tuple[str, ...] = (
+    # A lesson, memory, handoff or trusted file is in force only with a row here that was not undone.
+    """
+    create table approvals (
+        id integer primary key autoincrement,
+        kind text not null,  -- lesson, memory, handoff or trust
+        subject text not null,  -- the lesson's id, the number of the memory or reflection, the project's path
+        hash text not null,  -- of the fields that an author writes, or of the file
+        body text not null,  -- the approved lesson as JSON; empty for the other kinds and after a purge
+        path text not null,  -- command-line, viewer, prompt, trust, policy, ratifyAfterDays or upgrade
+        approved_at real not null,
+        undone_at real,
+        announced_at real  -- when a session start listed it
+    ) strict
+    """,
+    "create index approvals_live on approvals (kind, subject, id) where undone_at is null",
+    "create index approvals_unannounced on approvals (id) where announced_at is null",
+    # Steps of an upgrade that SQL cannot do, each done once.
+    "create table upgrades (name text primary key, done_at real not null) strict, without rowid",
+    # History that is imported today is kept as long as what happened today; null for what hooks reported.
+    "alter table events add column taken_at real",
+    "alter table calls add column taken_at real",
+    "alter table sessions add column taken_at real",
+    # When hardwon was set up: handoffs of earlier sessions are not drafted automatically. A home already in use
+    # gets 0, because its sessions were drafted all along.
+    "create table set_up (id integer primary key check (id = 1), at real not null) strict",
+    "insert into set_up (id, at) select 1, 0.0 where exists (select 1 from sessions)",
+    # Tokens as the agent's transcript counts them; null if it does not.
+    "alter table sessions add column tokens_in integer",
+    "alter table sessions add column tokens_out integer",
+    "alter table sessions add column tokens_cached integer",
+    # Calls that did not run were described as passed, so distil their sessions again.
+    """
+    update summaries set print = '' where made = 'plain' and session in
+    (select session from events where outcome in ('denied', 'refused', 'interrupted'))
+    """,
+    """
+    delete from turns where made = 'plain' and substr(print, 1, 5) != 'worn:' and session in
+    (select session from events where outcome in ('denied', 'refused', 'interrupted'))
+    """,
+    # Hashes of rejected memories and candidates, so that they stay rejected after a purge removed their words.
+    """
+    create table rejections (
+        id integer primary key,
+        kind text not null,
+        salt text not null,
+        project text not null,
+        normal text not null,
+        words text not null,
+        denied text not null
+    ) strict
+    """,
+    # The log of deletions: when, by which command, how many rows of each table; no content.
+    """
+    create table deletions (
+        id integer primary key autoincrement,
+        at real not null,
+        path text not null,
+        kind text not null,
+        rows text not null
+    ) strict
+    """,
+    # Salted hashes of deleted data from before a time, which an import must not bring back. The length and the
+    # 16-bit checksum of a text select the positions worth hashing.
+    """
+    create table tombstones (
+        id integer primary key,
+        kind text not null,
+        salt blob not null,
+        hash blob not null,
+        length integer not null,
+        checksum integer not null,
+        before real not null,
+        unique (kind, hash)
+    ) strict
+    """,
+    # A delivery is a firing of a trigger that was told; those of the arms silent, shadow and before were not.
+    "alter table injections add column version text not null default ''",
+    "alter table injections add column model text not null default ''",
+    "alter table injections add column arm text not null default 'told'",
+    "alter table injections add column probability real not null default 1.0",
+    # What followed, see `efficacy/outcomes.py`; empty while it is not known yet.
+    "alter table injections add column verdict text not null default ''",
+    "alter table injections add column ended text not null default ''",  # how the call made instead ended
+    "alter table injections add column instead integer",  # the event of that call
+    "create index injections_unjudged on injections (id) where verdict = ''",
+    # What hardwon or a person changed about a lesson's delivery: measured, stepped down, proposed to retire.
+    """
+    create table lesson_changes (
+        id integer primary key autoincrement,
+        at real not null,
+        lesson text not null,
+        slug text not null,
+        change text not null,
+        reason text not null,
+        path text not null,  -- who: hardwon, or the path of a person's decision
+        undone_at real,
+        announced_at real
+    ) strict
+    """,
+    "create index lesson_changes_live on lesson_changes (lesson, id) where undone_at is null",
+    # What follows from these changes and the firings so far, for the manifest.
+    """
+    create table lesson_states (
+        lesson text primary key,
+        stepped_down_to text not null,  -- note, silent, or empty
+        silent_share real not null  -- of the sessions in which a measured lesson is not told
+    ) strict, without rowid
+    """,
+    # Calls that an agent ran although hardwon had denied them.
+    """
+    create table ignored_denials (
+        id integer primary key autoincrement,
+        at real not null,
+        host text not null,
+        version text not null,
+        session text not null,
+        call text not null,
+        tool text not null,
+        announced_at real,
+        unique (host, session, call)
+    ) strict
+    """,
+    # Code that a lesson, memory or handoff names, as it was when a person approved that.
+    """
+    create table anchors (
+        kind text not null,
+        subject text not null,
+        path text not null,
+        symbol text not null,
+        hash text not null,
+        revision text not null,
+        at real not null,
+        primary key (kind, subject, path, symbol)
+    ) strict, without rowid
+    """,
+    # Single values: the secret that arms are drawn with, when the weekly line was shown last.
+    "create table efficacy_values (name text primary key, value text not null) strict, without rowid",
+    "insert into efficacy_values values ('secret', lower(hex(randomblob(32))))",
+    # A team's append-only log: each machine's own chain of signed records. Bodies are apart, so that one can be
+    # erased while the chain stays whole.
+    """
+    create table team_records (
+        team text not null,
+        writer text not null,
+        sequence integer not null,
+        kind text not null,
+        format integer not null,
+        subject text not null,
+        parents text not null,
+        body_hash text not null,
+        hash text not null,
+        signature text not null,
+        primary key (team, writer, sequence)
+    ) strict, without rowid
+    """,
+    "create table team_bodies (hash text primary key, body text not null) strict, without rowid",
+    # Machines that wrote two records under one number: from that number on they do not count. The second record
+    # is the evidence that other machines need to see.
+    """
+    create table team_forks (
+        team text not null,
+        writer text not null,
+        sequence integer not null,
+        evidence text not null,
+        primary key (team, writer)
+    ) strict, without rowid
+    """,
+    # What was decided on this machine about the subjects that arrived.
+    """
+    create table team_decisions (
+        team text not null,
+        subject text not null,
+        version text not null,
+        decision text not null,
+        at real not null,
+        primary key (team, subject)
+    ) strict, without rowid
+    """,
 )
+STEPS = ((11, SCHEMA_OF_0_1_0), (19, CHANGES_SINCE_0_1_0))
 LATEST_VERSION = STEPS[-1][0]

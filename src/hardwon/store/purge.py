@@ -313,13 +313,13 @@ def _delete_prompts_and_events(connection: Connection, tables: Mapping[str, Sequ
 
 def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
     """Delete everything of a session, of a project, or from before a time."""
-    value: object
+    value: object = target.session or target.project or target.older_than
     if target.session:
-        value, memory_condition, statements = target.session, "session = ?", _DELETE_SESSION
+        memory_condition, statements = "session = ?", _DELETE_SESSION
     elif target.project:
-        value, memory_condition, statements = target.project, "project = ?", _DELETE_PROJECT
+        memory_condition, statements = "project = ?", _DELETE_PROJECT
     else:
-        value, memory_condition, statements = target.older_than, "at < ?", _DELETE_OLDER
+        memory_condition, statements = "at < ?", _DELETE_OLDER
     deletions.store_memory_traces(connection, memory_condition, (value,))
     for statement in statements:
         connection.execute(statement, (value,))

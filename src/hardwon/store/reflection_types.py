@@ -47,37 +47,12 @@ class SuggestedMemory:
 
 @frozen
 class SessionStats:
-    """An earlier session of the same project; `failures` counts each signature, `commands` each command's first words.
-
-    `tokens` are as the agent's transcript counts them, in and out, None if it does not; `minutes` leaves pauses out.
-    """
+    """An earlier session of the project: how often each signature failed, and each command's first words were run."""
 
     session: str
     at: float
-    tokens: int | None = None
-    minutes: float = 0.0
-    calls: int = 0
     failures: Mapping[str, int] = {}
-    files: tuple[str, ...] = ()
     commands: Mapping[str, int] = {}
-    prompts: int = 0
-    first_prompt: str = ""
-    has_commit: bool = False  # it made a commit
-
-
-@frozen
-class RepositoryPage:
-    """A page that people keep in the repository, by its heading and the line of that.
-
-    `quoted_code` is what it quotes as code, `depends_on` the other pages that it says it waits for.
-    """
-
-    path: str
-    name: str
-    line: int
-    heading: str
-    quoted_code: tuple[str, ...] = ()
-    depends_on: tuple[str, ...] = ()
 
 
 @frozen
@@ -87,26 +62,19 @@ class PastHandoff:
     at: float
     session: str
     resume: str
-    confidence: str = ""
-    status: str = "draft"
 
 
 @frozen
 class ReflectionContext:
     """Everything that is known beside a session that is reflected on: newest sessions and handoffs first.
 
-    `own` is the session itself, measured as the earlier ones are. `memories` are pairs of type and text, `commits` the
-    files of each commit of the session, `folder_file_counts` how many files of the repository lie directly in each.
+    `memories` are pairs of type and text, `documented_code` is what the repository's conventions quote as code.
     """
 
     sessions: tuple[SessionStats, ...] = ()
     memories: tuple[tuple[str, str], ...] = ()
     handoffs: tuple[PastHandoff, ...] = ()
-    conventions: tuple[RepositoryPage, ...] = ()
-    commits: tuple[tuple[str, ...], ...] = ()
-    current_session: SessionStats | None = None
-    workstreams: tuple[RepositoryPage, ...] = ()
-    folder_file_counts: Mapping[str, int] = {}
+    documented_code: tuple[str, ...] = ()
 
 
 EMPTY_CONTEXT = ReflectionContext()

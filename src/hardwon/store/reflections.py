@@ -15,18 +15,15 @@ from typing import Any
 
 from hardwon.shell.habits import count_first_words
 from hardwon.store import memories
-from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, parse_json_or_text, transaction
-from hardwon.store.observations import parse_json_list
+from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, transaction
 from hardwon.store.reflection_types import Evidence, Finding, PastHandoff, ReflectionContext, SessionStats
-from hardwon.store.sessions import count_active_minutes
-from hardwon.types import frozen, replace
+from hardwon.types import SHELL_TOOL, frozen, replace
 
 RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 REFLECTED_KINDS = ("plain", "model")  # others were written: by a `person`, or by the `agent` in the session
 MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
-_MAX_PROMPT_CHARS = 2_000  # characters of a prompt
 
 
 @frozen
@@ -61,7 +58,6 @@ class Reflection:
 
 
 _COLUMNS = ", ".join(Reflection.__annotations__)
-_STATS_COLUMNS = "sessions.id, session, started_at, prompts, first_prompt, tokens_in + tokens_out as tokens"
 
 
 def insert(connection: Connection, reflection: Reflection) -> Reflection:
@@ -139,65 +135,43 @@ def read_context(
 
     `handoff/repository_context.py` adds the context from the repository.
     """
-    current_row = connection.execute(
-        f"select {_STATS_COLUMNS} from sessions where host = ? and session = ?", (agent, session)
-    ).fetchone()
-    until = current_row["started_at"] if current_row else now
+    query = "select started_at from sessions where host = ? and session = ?"
+    until = fetch_value(connection, query, agent, session) or now
     rows = connection.execute(
-        f"""
-        select {_STATS_COLUMNS} from sessions join projects on projects.id = sessions.project
+        """
+        select sessions.id, session, started_at from sessions join projects on projects.id = sessions.project
         where path = ? and started_at < ? and prompts > 0 and not (host = ? and session = ?)
         order by started_at desc, sessions.id desc limit ?
         """,
         (project, until, agent, session, MAX_EARLIER_SESSIONS),
     ).fetchall()
     handoffs = [
-        PastHandoff(entry.at, entry.session, entry.resume, entry.confidence, entry.status)
+        PastHandoff(entry.at, entry.session, entry.resume)
         for entry in list_reflections(connection, DRAFT, RATIFIED, project=project)
         if entry.session != session and entry.at < now
     ]
     active_memories = memories.list_memories(connection, "active", project=project)
     return ReflectionContext(
-        sessions=tuple(_build_session_stats(connection, row) for row in rows),
+        sessions=tuple(_build_session_stats(connection, *row) for row in rows),
         memories=tuple((memory.type, memory.text) for memory in active_memories),
         handoffs=tuple(handoffs),
-        current_session=_build_session_stats(connection, current_row) if current_row else None,
     )
 
 
-def _build_session_stats(connection: Connection, row: sqlite3.Row) -> SessionStats:
+def _build_session_stats(connection: Connection, number: int, session: str, started_at: float) -> SessionStats:
     failures, commands = Counter[str](), list[str]()
-    times: list[float] = fetch_column(connection, "select at from prompts where session = ?", row["id"])
     events = connection.execute(
-        "select at, kind, tool, input, outcome, signature from events where session = ? order by at, id", (row["id"],)
-    ).fetchall()
-    calls = [event for event in events if event["kind"] == "tool"]
-    for event in events:
-        times.append(event["at"])
-        if event["outcome"] == "failed" and event["signature"]:
-            failures[event["signature"]] += 1
-    for call in calls:
-        arguments = parse_json_or_text(call["input"])
-        command = arguments.get("command") if isinstance(arguments, dict) else None
-        if call["tool"] == "Bash" and command and isinstance(command, str):
-            commands.append(command)
-    habits = count_first_words(commands)
-    file_lists = fetch_column(
-        connection, "select files_modified from observations where session = ? order by at, id", row["id"]
+        "select kind, tool, input, outcome, signature from events where session = ? order by at, id", (number,)
     )
-    return SessionStats(
-        session=row["session"],
-        at=row["started_at"],
-        tokens=row["tokens"],
-        minutes=count_active_minutes(times),
-        calls=sum(bool(call["tool"]) for call in calls),
-        failures=dict(failures),
-        files=tuple(dict.fromkeys(file for text in file_lists for file in parse_json_list(text))),
-        commands=dict(habits),
-        prompts=row["prompts"],
-        first_prompt=row["first_prompt"][:_MAX_PROMPT_CHARS],
-        has_commit="git commit" in habits,
-    )
+    for kind, tool, call_input, outcome, signature in events:
+        if outcome == "failed" and signature:
+            failures[signature] += 1
+        if kind == "tool" and tool == SHELL_TOOL:
+            arguments = parse_json_or_text(call_input)
+            command = arguments.get("command") if isinstance(arguments, dict) else None
+            if isinstance(command, str):
+                commands.append(command)
+    return SessionStats(session, started_at, dict(failures), dict(count_first_words(commands)))
 
 
 def _build_reflection(row: sqlite3.Row) -> Reflection:

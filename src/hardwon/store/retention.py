@@ -122,7 +122,7 @@ def enforce_limits(
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)
     if cutoff is not None:
         kept_since = -1.0 if message_cutoff is None else message_cutoff
-        while rows := _list_rows(connection, _EXPIRED_ROWS, cutoff, kept_since, ROWS_PER_READ):
+        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, kept_since, ROWS_PER_READ)).fetchall():
             portion_counts = _delete_rows(connection, rows, should_continue)
             deleted_counts += portion_counts
             if portion_counts.total() < len(rows):  # `should_continue` stopped it
@@ -150,7 +150,7 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     deleted_counts: Counter[str] = Counter()
     portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
     while measure_used_bytes(connection) > max_bytes and should_continue():
-        oldest_rows = _list_rows(connection, _OLDEST_ROWS, portion_rows)
+        oldest_rows = connection.execute(_OLDEST_ROWS, (portion_rows,)).fetchall()
         if not oldest_rows:
             break
         deleted_counts += _delete_rows(
@@ -159,10 +159,6 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
         while documents.merge_word_index(connection) and should_continue():
             pass
     return deleted_counts
-
-
-def _list_rows(connection: Connection, query: str, *values: object) -> list[tuple[str, int]]:
-    return [(table, row_id) for table, row_id in connection.execute(query, values).fetchall()]
 
 
 def _find_latest_times(connection: Connection, now: float) -> tuple[float | None, float | None]:

@@ -89,25 +89,6 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 10
 
 
-def find_cwd_by_session_id(connection: Connection, agent: str, session: str) -> str:
-    """Return the folder a session worked in, by the agent's id; empty if it is not recorded."""
-    return str(fetch_value(connection, "select cwd from sessions where host = ? and session = ?", agent, session) or "")
-
-
-def get_cwd(connection: Connection, session: int) -> str:
-    return str(fetch_value(connection, "select cwd from sessions where id = ?", session) or "")
-
-
-def get_transcript_path(connection: Connection, session: int) -> str:
-    return str(fetch_value(connection, "select transcript from sessions where id = ?", session) or "")
-
-
-def get_project_path(connection: Connection, session: int) -> str:
-    """Return the folder of the project that a session belongs to; empty if there is none."""
-    query = "select path from sessions join projects on projects.id = sessions.project where sessions.id = ?"
-    return str(fetch_value(connection, query, session) or "")
-
-
 def list_transcript_paths(connection: Connection) -> list[str]:
     """Return the transcripts that hooks named."""
     return fetch_column(connection, "select transcript from sessions where transcript != ''")
@@ -184,15 +165,6 @@ def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]
         (limit,),
     )
     return [HookCoverage(*row) for row in rows]
-
-
-def count_recorded(connection: Connection) -> dict[str, int]:
-    """Return how many sessions, prompts and events there are."""
-    query = f"""
-        select (select count(*) from sessions where {HAS_CONTENT}) as sessions,
-            (select count(*) from prompts) as prompts, (select count(*) from events) as events
-        """
-    return fetch_dicts(connection, query)[0]
 
 
 def count_active_minutes(times: Iterable[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -11,7 +11,6 @@ from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
 
 _COLUMNS = "team, writer, sequence, kind, format, subject, parents, body_hash, hash, signature"
 RecordRow = tuple[str, str, int, str, int, str, tuple[str, ...], str, str, str]
-MAX_VARIABLES = 500  # SQLite's oldest limit on parameters is 999
 
 
 def list_records(connection: Connection, team: str) -> list[RecordRow]:
@@ -38,19 +37,7 @@ def find_last_record(connection: Connection, team: str, writer: str) -> RecordRo
 
 
 def _parse_row(row: Sequence[Any]) -> RecordRow:
-    team, writer, sequence, kind, record_format, subject, parents, body_hash, record_hash, signature = row
-    return (
-        team,
-        writer,
-        sequence,
-        kind,
-        record_format,
-        subject,
-        tuple(orjson.loads(parents)),
-        body_hash,
-        record_hash,
-        signature,
-    )
+    return cast(RecordRow, (*row[:6], tuple(orjson.loads(row[6])), *row[7:]))
 
 
 def read_vector(connection: Connection, team: str) -> dict[str, tuple[int, str]]:
@@ -106,14 +93,11 @@ def insert_bodies(connection: Connection, bodies: Mapping[str, str]) -> None:
 
 def read_bodies(connection: Connection, hashes: Sequence[str]) -> dict[str, str]:
     """Return the bodies that are here, by their hash."""
-    bodies: dict[str, str] = {}
-    for start in range(0, len(hashes), MAX_VARIABLES):
-        part = hashes[start : start + MAX_VARIABLES]
-        marks = ", ".join("?" * len(part))
-        bodies.update(
-            connection.execute(f"select hash, body from team_bodies where hash in ({marks})", part).fetchall()
-        )
-    return bodies
+    rows = connection.execute(
+        "select hash, body from team_bodies where hash in (select value from json_each(?))",
+        (orjson.dumps(list(hashes)).decode(),),
+    )
+    return dict(rows.fetchall())
 
 
 def delete_bodies(connection: Connection, hashes: Sequence[str]) -> None:

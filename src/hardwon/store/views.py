@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value
+from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_row, fetch_value
 from hardwon.store.observations import TITLE_OR_FACT
 from hardwon.store.reports import WAS_TOLD
 from hardwon.store.sessions import HAS_CONTENT
@@ -89,7 +89,7 @@ def find_session(connection: Connection, number: int) -> dict[str, Any] | None:
             started_at, last_at, ended_at, tokens_in, tokens_out, tokens_cached
         from sessions left join projects on projects.id = sessions.project where sessions.id = ?
         """
-    return next(iter(fetch_dicts(connection, query, number)), None)
+    return fetch_row(connection, query, number)
 
 
 def list_timestamps(connection: Connection, session: int) -> list[float]:
@@ -208,8 +208,7 @@ def list_timeline_steps(
 
 def find_event(connection: Connection, session: int, event_id: int) -> dict[str, Any] | None:
     """Return one event, whole."""
-    rows = fetch_dicts(connection, "select * from events where session = ? and id = ?", session, event_id)
-    return next(iter(rows), None)
+    return fetch_row(connection, "select * from events where session = ? and id = ?", session, event_id)
 
 
 def find_session_and_time(connection: Connection, table: str, row_id: int) -> tuple[int, float] | None:
@@ -301,7 +300,7 @@ def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
         select events.id, sessions.id as number, host, cwd, tool, input, response, outcome, at from events
         join sessions on sessions.id = events.session where events.id = ?
         """
-    return next(iter(fetch_dicts(connection, query, event_id)), None)
+    return fetch_row(connection, query, event_id)
 
 
 # Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
@@ -348,7 +347,7 @@ def find_denied_call(connection: Connection, session: int, delivery: dict[str, A
         """
     at = delivery["at"]
     values = (session, delivery["event"], at, at + _SAME_CALL_SECONDS, delivery["tool"], delivery["agent"])
-    return next(iter(fetch_dicts(connection, query, *values)), None)
+    return fetch_row(connection, query, *values)
 
 
 def list_calls_after(

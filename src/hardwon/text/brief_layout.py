@@ -84,9 +84,14 @@ def measure_lines(lines: Iterable[BriefLine]) -> int:
 
 def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statements: frozenset[str]) -> BriefSection:
     """Lay out the lines that fit, in order and under their headings, and count the others."""
-    shown_texts, headings, shown_count, omitted_count = list[str](), list[BriefLine](), 0, 0
+    shown_texts: list[str] = []
+    headings: list[BriefLine] = []
+    shown_count = omitted_count = 0
     new_lines = drop_noted_lines(lines, note_statements)
-    remaining = room - len(SECTION_SEPARATOR) - (0 if measure_lines(new_lines) <= room else len(_OMITTED_NOTICE) + 5)
+    wanted_chars = measure_lines(new_lines)
+    remaining = room - len(SECTION_SEPARATOR)
+    if wanted_chars > room:
+        remaining -= len(_OMITTED_NOTICE) + 5
     for line in new_lines:
         if line.heading_rank:
             headings = [*(heading for heading in headings if heading.heading_rank < line.heading_rank), line]
@@ -96,7 +101,10 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
         if cost > remaining + 1:
             omitted_count += 1
             continue
-        shown_texts, headings, remaining, shown_count = shown_texts + texts, [], remaining - cost, shown_count + 1
+        shown_texts += texts
+        headings = []
+        remaining -= cost
+        shown_count += 1
     if omitted_count and shown_texts:
         shown_texts.append(_OMITTED_NOTICE.format(omitted_count))
     line_count = sum(not line.heading_rank for line in lines)
@@ -104,7 +112,7 @@ def fit_section(section: str, lines: Sequence[BriefLine], room: int, note_statem
     return BriefSection(
         section,
         "\n".join(shown_texts),
-        measure_lines(new_lines),
+        wanted_chars,
         room,
         shown_count,
         omitted_count,

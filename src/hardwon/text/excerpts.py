@@ -52,13 +52,16 @@ def _cut_long_word(line: str, max_length: int) -> str:
 
 def list_prose_lines(text: str) -> list[str]:
     """Return the lines of an agent's answer without its markup, code and tables."""
-    prose_lines, in_fence = list[str](), False
+    prose_lines: list[str] = []
+    in_fence = False
     for raw_line in text.splitlines():
-        if _FENCE.match(raw_line):
+        is_fence = _FENCE.match(raw_line) is not None
+        if is_fence:
             in_fence = not in_fence
-        elif (
-            not in_fence and not raw_line.lstrip().startswith("|") and (line := to_plain_line(_strip_markup(raw_line)))
-        ):
+        if is_fence or in_fence or raw_line.lstrip().startswith("|"):
+            continue
+        line = to_plain_line(_strip_markup(raw_line))
+        if line:
             prose_lines.append(_LINK.sub(_format_link, line) if "](" in line else line)
     return prose_lines
 
@@ -92,7 +95,9 @@ def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:
 
 
 def format_times(count: int) -> str:
-    return "" if count == 1 else " twice" if count == 2 else f" {count} times"
+    if count == 1:
+        return ""
+    return " twice" if count == 2 else f" {count} times"
 
 
 def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:

@@ -33,10 +33,8 @@ FIELDS = (
     "content",
     "blockReason",
 )
-MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = (
-    20,
-    60,
-)  # length of the beginning of a problem that identifies it; a shorter text must be the whole problem
+# The length of the beginning of a problem that identifies it; a shorter text must be the whole problem.
+MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = 20, 60
 _MIN_SUMMARY_CHARS, _MAX_SUMMARY_CHARS = 20, 110
 _CANONICAL_NAMES = {name.lower(): name for name in FIELDS} | OLD_KEYS
 _NAME_PATTERN = "|".join(_CANONICAL_NAMES)
@@ -147,12 +145,11 @@ def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]
             if start >= 0:
                 yield is_cancel, False, start, line_match.start(), lines
             marker_offset = line.index("#")
-            start, is_cancel, is_quoted = (
-                line_match.start() + marker_offset,
-                marker == "#lesson:cancel",
-                ">" in line[:marker_offset],
-            )
-            lines, line = [], rest
+            start = line_match.start() + marker_offset
+            is_cancel = marker == "#lesson:cancel"
+            is_quoted = ">" in line[:marker_offset]
+            lines = []
+            line = rest
         if start < 0:
             continue
         end_marker = _END_MARKER.search(line)

@@ -16,15 +16,14 @@ from collections.abc import Iterable, Sequence
 from hardwon.types import Lesson, frozen
 
 SAME_THRESHOLD = 0.5  # share of words in common at which two lessons or memories count as the same
-_COMMON_WORD_LESSONS = 1_000  # a word in this many lessons is too common to pick a leader by
-_STOP_WORDS = (
-    "a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than "
-    "that the their then there these they this those to was were which while will with you your"
+_IGNORED_WORDS = frozenset(
+    """
+    a an and are as at be been but by can do does for from had has have if in into is it its of on or so such than
+    that the their then there these they this those to was were which while will with you your
+    """.split()
 )
-_IGNORED_WORDS = frozenset(_STOP_WORDS.split())
 # Words that frame a wish; two memories that share only these are different.
-_FRAME_WORDS = "now always never not don t dont use using prefer please we i only going forward"
-_PHRASING_WORDS = frozenset(_FRAME_WORDS.split())
+_PHRASING_WORDS = frozenset("now always never not don t dont use using prefer please we i only going forward".split())
 _NEGATED_WORD = re.compile(
     r"\b(?:never|not|no|without|don'?t|instead of|rather than|over)\s+(?:(?:ever|use|using|the|an?|any)\s+)*(-*\w+)"
 )
@@ -169,43 +168,18 @@ def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
 
 
 def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesson, float] | None:
-    """Find the nearest lesson like `find_nearest_lesson`, but in a vocabulary that is built once.
-
-    Shared words are counted from the rarest to the most common, and only while the rest can still change the result.
-    """
-    words, token_sets = _tokenize_lesson(lesson), vocabulary.token_sets
-    lesson_lists = [vocabulary.lessons_by_token[word] for word in words if word in vocabulary.lessons_by_token]
-    shared_counts: Counter[int] = Counter()
-    min_share, uncounted = (
-        0.0,
-        len(lesson_lists),
-    )  # the best share so far, and the number of words not counted yet
-    for lesson_indexes in sorted(lesson_lists, key=len):
-        if uncounted < int(min_share * len(words)):  # no lesson without a counted word can win any more
-            break
-        shared_counts.update(lesson_indexes)
-        uncounted -= 1
-        if len(lesson_indexes) < _COMMON_WORD_LESSONS:
-            leader = max(lesson_indexes, key=shared_counts.__getitem__)
-            min_share = max(
-                min_share,
-                0.0 if _is_same_lesson(vocabulary, leader, lesson) else compute_jaccard(words, token_sets[leader]),
-            )
+    """Find the nearest lesson like `find_nearest_lesson`, but in a vocabulary that is built once."""
+    words = _tokenize_lesson(lesson)
+    shared_counts = Counter[int]()
+    for word in words:
+        shared_counts.update(vocabulary.lessons_by_token.get(word, ()))
     best_share, best_index = 0.0, -1
-    for index, count in shared_counts.items():
-        max_shared = count + uncounted
-        if max_shared < int(min_share * len(words)) or max_shared < int(
-            min_share * (len(words) + len(token_sets[index]) - max_shared)
-        ):
-            continue
-        share = compute_jaccard(words, token_sets[index])
-        if (share, -index) > (best_share, -best_index) and not _is_same_lesson(vocabulary, index, lesson):
-            best_share, best_index, min_share = share, index, max(share, min_share)
+    for index, shared in shared_counts.items():
+        share = shared / (len(words) + len(vocabulary.token_sets[index]) - shared)
+        is_better = (share, -index) > (best_share, -best_index)
+        if is_better and (not lesson.id or vocabulary.lessons[index].id != lesson.id):
+            best_share, best_index = share, index
     return (vocabulary.lessons[best_index], best_share) if best_share else None
-
-
-def _is_same_lesson(vocabulary: LessonVocabulary, index: int, lesson: Lesson) -> bool:
-    return lesson.id != "" and vocabulary.lessons[index].id == lesson.id
 
 
 def _tokenize_lesson(lesson: Lesson) -> frozenset[str]:

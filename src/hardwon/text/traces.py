@@ -97,11 +97,8 @@ def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
     """
     hints = []
     for piece in pieces:
-        words = [
-            word
-            for word in normalize_for_search(piece if isinstance(piece, str) else piece.id).split()
-            if word.isascii()
-        ]
+        piece_text = piece if isinstance(piece, str) else piece.id
+        words = filter(str.isascii, normalize_for_search(piece_text).split())
         longest = max(words, key=len, default="")
         if len(longest) < 3:
             return ()

@@ -13,13 +13,14 @@ from unicodedata import category, normalize
 MAX_WORD_LENGTH = 64  # nobody searches for longer words
 MAX_PATH_ENDS = 4  # parts in the longest indexed end of a path
 
-_STOP_WORD_TEXT = (
-    "a about after all also am an and any are as at be because been before being but by can could did do does doing "
-    "done for from had has have having he her here him his how i if in into is it its just me my no not of on or our "
-    "out over own she should so some such than that the their them then there these they this those through to too "
-    "until up us was we were what when where which while who whom why will with would you your"
+STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as at be because been before being but by can could did do does doing
+    done for from had has have having he her here him his how i if in into is it its just me my no not of on or our
+    out over own she should so some such than that the their them then there these they this those through to too
+    until up us was we were what when where which while who whom why will with would you your
+    """.split()
 )
-STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 
 _UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -43,9 +43,6 @@ _COMMANDS = {
     jobs.REFINE: ("hardwon.worker.job_process", jobs.REFINE),
     REFLECT: ("hardwon.worker.job_process", REFLECT),
 }
-log = logging.getLogger(__name__)
-
-
 INTERVAL_SECONDS = 60.0
 COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
 MAX_INTERVAL_SECONDS = 300.0  # while the server is away: how late a machine may notice that it is back
@@ -60,12 +57,8 @@ class JobRunner:
         home: str,
         connection: db.Connection,
         publish_message: Callable[[str, dict[str, Any]], None] = lambda kind, message: None,
-        *,
-        max_documents: int | None = None,
     ) -> None:
-        """Limit each process to indexing `max_documents`; without that only its time is limited."""
         self.home, self.connection, self._publish_message = home, connection, publish_message
-        self._max_documents = max_documents
         self._loop = asyncio.get_running_loop()
         self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
         self._waiting_scans: dict[tuple[str, str], None] = {}  # of transcripts in which an agent reported a lesson
@@ -209,8 +202,6 @@ class JobRunner:
         return is_quiet or sum(backlog) >= LARGE_BACKLOG
 
     def _start_process(self, kind: str, *arguments: str) -> None:
-        if kind == jobs.DISTIL and self._max_documents is not None:
-            arguments = (str(self._max_documents),)
         path = os.path.join(self.home, paths.WORKER_LOG)
         log_descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with open(log_descriptor, "a") as log_file, lifecycle.open_jobs_lock(self.home) as jobs_lock:

@@ -105,12 +105,8 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
             log.warning("no API: %s", error)
     await hook_socket.open()
 
-    def wake() -> None:
-        """Look for work now and restore worker.json: `wake_worker` and `read_status` send this signal."""
-        hook_socket.announce_if_lost()
-        job_runner.start_due_jobs()
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, wake)
+    # `wake_worker` sends this signal.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, job_runner.start_due_jobs)
     worker_start.clear_failed_starts(home)
     log.info("serving %s, process %d", home, os.getpid())
     api_task = asyncio.create_task(_start_api(http_server, hook_socket))
@@ -229,10 +225,6 @@ class HookSocket:
             log.warning("the socket was deleted; creating it again")
             self._server.close()
             await self.open()
-        self.announce_if_lost()
-
-    def announce_if_lost(self) -> None:
-        """Write worker.json again if it was deleted or changed."""
         if lifecycle.is_announced(self.home) or not lifecycle.is_lock_owner(self.home):
             return
         log.warning("%s was deleted or changed; writing it again", paths.WORKER_INFO)

@@ -33,7 +33,7 @@ from hardwon.memories import memories
 from hardwon.privacy.prompt_text import has_sensitive_word
 from hardwon.search import brief, indexing
 from hardwon.sessions import transcript_import
-from hardwon.store import db, jobs, observations, reflections, runs, sessions, turns
+from hardwon.store import db, jobs, observations, reflections, runs, sessions, turns, views
 from hardwon.store.memories import list_memories
 from hardwon.store.reflection_types import SuggestedMemory
 from hardwon.types import Job
@@ -45,7 +45,7 @@ ReadClock = Callable[[], float]
 T = TypeVar("T")
 
 
-def main(home: str, kind: str, max_documents: int | None = None) -> int:
+def main(home: str, kind: str) -> int:
     """Do the due jobs of a kind; return 1 to try again, jobs.EXIT_UNFINISHED if more is left to index."""
     # A person may be waiting for an agent.
     os.nice(10)
@@ -58,7 +58,7 @@ def main(home: str, kind: str, max_documents: int | None = None) -> int:
                 return 0
             if kind == jobs.DISTIL:
                 transcript_import.import_waiting_sessions(home, connection, values)
-            is_finished = run_due_jobs(home, connection, kind, values, max_documents=max_documents)
+            is_finished = run_due_jobs(home, connection, kind, values)
             if kind == jobs.DISTIL:
                 _judge_firings(home, connection)
     except (UserError, OSError, db.StoreError) as error:
@@ -82,7 +82,6 @@ def run_due_jobs(
     values: Mapping[str, Any],
     *,
     read_clock: ReadClock = clock.now,
-    max_documents: int | None = None,
 ) -> bool:
     """Do the due jobs of a kind, then compile briefs and refresh the index; return False if more is left to index.
 
@@ -93,21 +92,27 @@ def run_due_jobs(
     lease = f"{os.getpid()}.{os.urandom(4).hex()}"
     touched_projects = set[str]()
     deadline = monotonic() + SHIFT_SECONDS
-    while monotonic() < deadline and (job := jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))):
+    while monotonic() < deadline:
+        job = jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))
+        if job is None:
+            break
+        session = views.find_session(connection, job.session)
+        if session is None:  # deleted since, and its job with it
+            continue
         try:
             if kind == jobs.DISTIL:
-                distil_session(connection, job, values, read_clock)
+                distil_session(connection, job, session["transcript"], values, read_clock)
                 drop_superseded_drafts(connection, job.session, read_clock())
             # A pause or a denied folder that came after the job was queued keeps its text from the model, too.
-            elif _is_recording_denied(home, values, read_clock(), sessions.get_cwd(connection, job.session)):
+            elif _is_recording_denied(home, values, read_clock(), session["cwd"]):
                 jobs.finish(connection, job)
             else:
-                refine_session(connection, job, values, read_clock, os.environ)
+                refine_session(connection, job, session["project_path"], values, read_clock)
         except db.StoreError as error:  # a full disk or a long write by others, which is not the job's fault
             with suppress(db.StoreError):
                 jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(error))
             raise
-        touched_projects.add(sessions.get_project_path(connection, job.session))
+        touched_projects.add(session["project_path"])
     # Once per project, after all its sessions of this shift.
     for project in touched_projects - {""}:
         brief.compile_brief(connection, home, project, values)
@@ -118,9 +123,7 @@ def run_due_jobs(
         """Stop when a live session waits, which the next process distils first."""
         return monotonic() < deadline and not jobs.is_live_due(connection, kind, read_clock())
 
-    index_result = indexing.refresh_index(
-        connection, home, model=model, should_continue=should_continue, max_items=max_documents
-    )
+    index_result = indexing.refresh_index(connection, home, model=model, should_continue=should_continue)
     return not index_result["left"]
 
 
@@ -128,7 +131,9 @@ class _LeaseLost(Exception):
     """The lease ran out, and another process may have taken the job."""
 
 
-def distil_session(connection: db.Connection, job: Job, values: Mapping[str, Any], read_clock: ReadClock) -> None:
+def distil_session(
+    connection: db.Connection, job: Job, transcript: str, values: Mapping[str, Any], read_clock: ReadClock
+) -> None:
     """Distil the changed turns of a session into observations and a summary, by plain code.
 
     Of a session that is marked as sensitive nothing is kept, and what was distilled before is deleted.
@@ -145,12 +150,7 @@ def distil_session(connection: db.Connection, job: Job, values: Mapping[str, Any
         turns.store_distilled(connection, turn, fingerprint, observe_turn(turn), turns.PLAIN)
         if values["rememberInTurn"] and turn.final_message and job.priority == jobs.LIVE:
             approved_texts = [memory.text for memory in list_memories(connection, "active", project=turn.project)]
-            memory_queue.queue_statements(
-                memory_queue.get_queue_folder(),
-                turn,
-                sessions.get_transcript_path(connection, job.session),
-                approved_texts,
-            )
+            memory_queue.queue_statements(memory_queue.get_queue_folder(), turn, transcript, approved_texts)
         if not jobs.renew_lease(connection, job, read_clock()):
             return
     fingerprint = turns.compute_session_fingerprint(connection, job.session)
@@ -171,12 +171,12 @@ def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, 
 
 
 def refine_session(
-    connection: db.Connection, job: Job, values: Mapping[str, Any], read_clock: ReadClock, environ: Mapping[str, str]
+    connection: db.Connection, job: Job, project: str, values: Mapping[str, Any], read_clock: ReadClock
 ) -> None:
     """Have a model improve what plain code wrote, which stays where the model fails or a cap is reached."""
     try:
-        if not _is_sensitive(connection, job.session, values) and (model_provider := provider(values, environ)):
-            _refine_with_model(connection, job, model_provider, values, read_clock)
+        if not _is_sensitive(connection, job.session, values) and (model_provider := provider(values, os.environ)):
+            _refine_with_model(connection, job, project, model_provider, values, read_clock)
     except _LeaseLost:
         return
     except Busy as busy:
@@ -195,10 +195,13 @@ def refine_session(
 
 
 def _refine_with_model(
-    connection: db.Connection, job: Job, model_provider: Provider, values: Mapping[str, Any], read_clock: ReadClock
+    connection: db.Connection,
+    job: Job,
+    project: str,
+    model_provider: Provider,
+    values: Mapping[str, Any],
+    read_clock: ReadClock,
 ) -> None:
-    project = sessions.get_project_path(connection, job.session)
-
     def renew_lease() -> None:
         if not jobs.renew_lease(connection, job, read_clock()):
             raise _LeaseLost
@@ -328,12 +331,11 @@ def drop_superseded_drafts(connection: db.Connection, session: int, now: float) 
     drafts = [
         draft for draft in reflections.list_drafts(connection, session) if draft.kind in reflections.REFLECTED_KINDS
     ]
-    session_turns = turns.list_turns(connection, session) if drafts else []
-    drafted_at = min((draft.at for draft in drafts), default=now)
-    # A handoff that was written by hand after the draft makes the draft obsolete.
-    if not any(
-        (handoff_at := find_handoff_time(turn)) is not None and handoff_at > drafted_at for turn in session_turns
-    ):
+    if not drafts:
+        return 0
+    handoff_times = map(find_handoff_time, turns.list_turns(connection, session))
+    last_handoff_at = max((at for at in handoff_times if at is not None), default=0.0)
+    if last_handoff_at <= min(draft.at for draft in drafts):
         return 0
     return ratification.drop_session_drafts(connection, drafts[0].session, now)
 
@@ -344,4 +346,4 @@ def _is_recording_denied(home: str, values: Mapping[str, Any], now: float, cwd: 
 
 
 if __name__ == "__main__":
-    sys.exit(main(paths.get_home(), sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None))
+    sys.exit(main(paths.get_home(), sys.argv[1]))

@@ -27,7 +27,6 @@ from hardwon.lessons.start_replies import REQUEST_SLUG
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode, EpisodeTracker
 from hardwon.mining.scan import is_hardwon_call
 from hardwon.mining.suggestions import shorten_text
-from hardwon.projects import find_git_root, list_equivalent_folders
 from hardwon.sessions.ingest import classify_outcome
 from hardwon.shell.failures import cut_middle
 from hardwon.store import candidates, deletions, efficacy
@@ -141,9 +140,7 @@ def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pat
     failed = replace(
         event, kind="PreToolUse", tool=call.tool, command=call.command, path=call.path, content=call.content, parts=()
     )
-    matchable_call = prepare_call(
-        failed, project_root=find_git_root(event.cwd), equivalent_folders=list_equivalent_folders(event.cwd)
-    )
+    matchable_call = prepare_call(failed)
     numbers = index.find_possible_matches(failed.tool, list_call_texts(failed))
     return any(match_entry(index.read_entry(number), matchable_call, search_pattern) for number in numbers)
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -23,12 +22,9 @@ from hardwon.types import frozen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
-ANNOUNCE_SECONDS = 2.0  # until a worker has written a lost worker.json again
 LOCK_TRIES = 5
 JOBS_LOCK = "jobs.lock"
 JOB_SECONDS = 60.0  # longer than any job process takes
-
-
 _STOP_ATTEMPTS = 5
 
 
@@ -95,53 +91,16 @@ def is_lock_held(home: str) -> bool:
 
 def read_status(home: str) -> WorkerStatus:
     announcement = _read_announcement(home) if is_lock_held(home) else None
-    # worker.json may be gone, or left by a worker that was killed: a worker that serves writes it again on request.
-    if (announcement is None or announcement["pid"] != find_lock_holder(home)) and _is_answering(home):
-        announcement = _request_announcement(home)
+    # worker.json may be left by a worker that was killed.
     if announcement is None or announcement["pid"] != find_lock_holder(home):
         return WorkerStatus(False, None, None, home, None, __version__)
-    return WorkerStatus(
-        True,
-        announcement["pid"],
-        announcement["port"],
-        home,
-        announcement["socket"],
-        announcement["version"],
-        announcement["since"],
-    )
+    return WorkerStatus(True, home=home, **announcement)
 
 
 def is_announced(home: str) -> bool:
     """Return whether worker.json still names this process."""
     announcement = _read_announcement(home)
     return announcement is not None and announcement["pid"] == os.getpid()
-
-
-def _is_answering(home: str) -> bool:
-    """Return whether a worker accepts connections, which one that is still starting does not."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(0.1)
-            connection.connect(os.readlink(os.path.join(home, paths.SOCKET)))
-    except OSError:
-        return False
-    return True
-
-
-def _request_announcement(home: str) -> dict[str, Any] | None:
-    """Have the running worker write its lost worker.json again, and return its content."""
-    pid = find_lock_holder(home)
-    if pid is None:
-        return None
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
-    deadline = monotonic() + ANNOUNCE_SECONDS
-    while monotonic() < deadline:
-        announcement = _read_announcement(home)
-        if announcement is not None and announcement["pid"] == pid:
-            return announcement
-        sleep(0.02)
-    return None
 
 
 def write_announcement(home: str, *, socket_address: str, port: int | None, started_at: float) -> None:
@@ -160,10 +119,8 @@ def _read_announcement(home: str) -> dict[str, Any] | None:
     try:
         with open(os.path.join(home, paths.WORKER_INFO), encoding="utf-8", opener=paths.open_plain_file) as file:
             announcement = json.load(file)
-        return (
-            announcement if all(key in announcement for key in ("pid", "port", "socket", "version", "since")) else None
-        )
-    except (OSError, ValueError, TypeError):
+        return {name: announcement[name] for name in ("pid", "port", "socket", "version", "since")}
+    except (OSError, ValueError, LookupError, TypeError):
         return None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.shell import failures
-from hardwon.store.reflection_types import EMPTY_CONTEXT, PastHandoff, ReflectionContext, RepositoryPage, SessionStats
+from hardwon.store.reflection_types import EMPTY_CONTEXT, PastHandoff, ReflectionContext, SessionStats
 from hardwon.types import replace
 from tests.support.parsed_sessions import KITE, STARTED_AT, build_story, has_quoted_evidence
 from tests.support.step_builder import NO_ANCHOR, TYPES, UNKNOWN, StepBuilder
@@ -19,7 +19,7 @@ DAY = 86_400.0
 
 def build_past_session(number: int, **fields: Any) -> SessionStats:
     """Build a session from this many days ago."""
-    return SessionStats(f"e{number}", STARTED_AT - number * DAY, **{"prompts": 2, **fields})
+    return SessionStats(f"e{number}", STARTED_AT - number * DAY, **fields)
 
 
 def build_failing_session(failure_text: str = UNKNOWN, times: int = 1) -> StepBuilder:
@@ -93,15 +93,11 @@ def build_habit_session(command: str, times: int = 3) -> StepBuilder:
     return story
 
 
-def build_habit_context(name: str, sessions: int = 6, *pages: RepositoryPage) -> ReflectionContext:
+def build_habit_context(name: str, sessions: int = 6, *documented_code: str) -> ReflectionContext:
     return ReflectionContext(
         tuple(build_past_session(n, commands={name: 2} if n <= sessions else {}) for n in range(1, 11)),
-        conventions=pages,
+        documented_code=documented_code,
     )
-
-
-def build_convention_page(name: str, *names: str) -> RepositoryPage:
-    return RepositoryPage(f"{KITE}/docs/conventions/{name}.md", name, 1, f"# {name}", names)
 
 
 @pytest.mark.parametrize("name", ["mise run lint", "make check", "./scripts/check.sh"])
@@ -122,9 +118,7 @@ def test_a_common_command_is_no_convention(name: str) -> None:
 def test_a_habit_that_is_documented_or_rare_is_not_reported() -> None:
     story = build_story(build_habit_session("make check"))
     assert not list(
-        findings.detect_undocumented_habits(
-            story, build_habit_context("make check", 6, build_convention_page("checks", "make check before a push"))
-        )
+        findings.detect_undocumented_habits(story, build_habit_context("make check", 6, "make check before a push"))
     )
     assert not list(findings.detect_undocumented_habits(story, build_habit_context("make check", 4)))
     assert not list(
@@ -142,8 +136,8 @@ def build_edit_session(*requests: str) -> StepBuilder:
     return story
 
 
-def build_handoff(resume: str, ago: float = 3_600.0, confidence: str = "H") -> PastHandoff:
-    return PastHandoff(STARTED_AT - ago, "e1", resume, confidence)
+def build_handoff(resume: str, ago: float = 3_600.0) -> PastHandoff:
+    return PastHandoff(STARTED_AT - ago, "e1", resume)
 
 
 PLAN = "Write the migration of the wind table, then measure how fast searching is."

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
 
 from hardwon.handoff import findings
-from hardwon.handoff.repository_context import add_repository_context
+from hardwon.handoff.repository_context import read_documented_code
 from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext
 from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
 from tests.support.step_builder import StepBuilder
@@ -52,51 +51,16 @@ def test_a_memory_that_was_corrected_at_once_is_not_doubted() -> None:
     assert not list(findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT))
 
 
-@pytest.fixture
-def repository(own_home: str) -> str:
-    folder = os.path.join(own_home, "kite")
+def test_the_code_that_the_conventions_of_a_repository_quote_is_known(own_home: str) -> None:
     pages = {
         "docs/conventions/release.md": "---\nowner: dev\n---\n# Releasing\n\nRun `make release`.\n",
-        "docs/workstreams/tail.md": '---\nblocked_by: [wind-tunnel, "#41"]\n---\n# The tail\n',
+        "docs/workstreams/tail.md": "# The tail\n\nRun `make tail`.\n",
         "CLAUDE.md": "# Kite\n\n```sh\nmake check\n```\n",
-        "src/a.py": "",
     }
     for name, text in pages.items():
-        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        path = os.path.join(own_home, "kite", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-    run_git(folder, "init", "-q")
-    run_git(folder, "add", ".")
-    run_git(folder, "commit", "-q", "-m", "all")
-    return folder
-
-
-def run_git(folder: str, *arguments: str) -> None:
-    identity = ["-c", "user.name=dev", "-c", "user.email=dev@kite.example"]
-    dates = {"GIT_COMMITTER_DATE": "2026-11-16T12:00:00Z", "GIT_AUTHOR_DATE": "2026-11-16T12:00:00Z"}
-    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, env={**os.environ, **dates})
-
-
-NOON = 1_794_830_400.0
-
-
-def test_conventions_and_commits_are_read_from_the_repository(repository: str) -> None:
-    context = add_repository_context(EMPTY_CONTEXT, repository, NOON - 60, NOON + 60)
-    assert [(convention.name, convention.line, convention.heading) for convention in context.conventions] == [
-        ("CLAUDE", 1, "# Kite"),
-        ("release", 4, "# Releasing"),
-    ]
-    assert [convention.quoted_code for convention in context.conventions] == [("make check",), ("make release",)]
-    assert [sorted(files) for files in context.commits] == [
-        ["CLAUDE.md", "docs/conventions/release.md", "docs/workstreams/tail.md", "src/a.py"]
-    ]
-
-
-def test_commits_outside_the_session_are_left_out(repository: str) -> None:
-    assert add_repository_context(EMPTY_CONTEXT, repository, NOON - 900, NOON - 600).commits == ()
-
-
-def test_without_a_repository_the_context_is_empty(own_home: str) -> None:
-    assert add_repository_context(EMPTY_CONTEXT, os.path.join(own_home, "gone"), 0.0, 0.0) == EMPTY_CONTEXT
-    context = add_repository_context(EMPTY_CONTEXT, own_home, NOON, NOON)
-    assert (context.commits, context.folder_file_counts) == ((), {})
+    assert read_documented_code(os.path.join(own_home, "kite")) == ("make check", "make release")
+    assert read_documented_code(os.path.join(own_home, "gone")) == ()

@@ -273,7 +273,7 @@ def test_entries_are_sorted_blocks_first_then_by_priority() -> None:
 
 
 def test_a_problem_that_begins_with_the_summary_is_told_once() -> None:
-    [entry] = compile_entries([lesson(summary="kite --fast fails", problem="kite --fast fails: unknown option")])
+    [entry] = compile_entries([build_lesson(summary="kite --fast fails", problem="kite --fast fails: unknown option")])
     assert entry.text.startswith("## Lesson: kite --fast fails: unknown option\n**Fix**: ")
-    [entry] = compile_entries([lesson(summary="kite is slow", problem="kite --fast fails: unknown option")])
+    [entry] = compile_entries([build_lesson(summary="kite is slow", problem="kite --fast fails: unknown option")])
     assert entry.text.startswith("## Lesson: kite is slow\nkite --fast fails: unknown option\n**Fix**: ")

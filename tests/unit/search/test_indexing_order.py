@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hardwon.search import embedding, indexing
@@ -31,24 +32,30 @@ def list_indexed(library: Library) -> list[tuple[str, float]]:
     return [(row["kind"], row["at"]) for row in rows]
 
 
+def refresh_until(library: Library, count: int, model: embedding.Model | None = None) -> Counter[str]:
+    """Refresh the index until so many documents and vectors are there."""
+
+    def should_continue() -> bool:
+        query = "select (select count(*) from documents where kind != 'L') + (select count(*) from vectors)"
+        return bool(db.fetch_value(library.connection, query) < count)
+
+    return indexing.refresh_index(library.connection, library.home, model=model, should_continue=should_continue)
+
+
 def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: Library) -> None:
     fill_session(library, 400)
-    indexing.refresh_index(
-        library.connection, library.home, model=None, should_continue=lambda: True, max_items=indexing.READ_BATCH_SIZE
-    )
+    refresh_until(library, indexing.READ_BATCH_SIZE)
     indexed = list_indexed(library)
     newest_meaningful = {NOW + 60.0 * (4 * number + offset) for number in range(250, 400) for offset in (0, 3)}
     assert {at for _, at in indexed} == newest_meaningful
-    indexing.refresh_index(library.connection, library.home, model=None, should_continue=lambda: True, max_items=800)
+    refresh_until(library, indexing.READ_BATCH_SIZE + 800)
     calls = [at for kind, at in list_indexed(library) if kind == "E" and (at - NOW) / 60 % 4 in (1, 2)]
     assert len(list_indexed(library)) == 1100 and min(calls) == NOW + 60.0 * (4 * 250 + 1)
 
 
 def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Library) -> None:
     fill_session(library, 40)
-    counts = indexing.refresh_index(
-        library.connection, library.home, model=embedding.load_model(), should_continue=lambda: True, max_items=100
-    )
+    counts = refresh_until(library, 100, embedding.load_model())
     assert (counts["documents"], counts["vectors"], counts["left"]) == (80, 80, 80)
 
 
@@ -60,9 +67,7 @@ def test_a_few_records_are_indexed_even_without_time(library: Library) -> None:
 
 def test_a_limit_reports_what_is_left_and_no_limit_leaves_nothing(library: Library) -> None:
     fill_session(library, 100)
-    limited_counts = indexing.refresh_index(
-        library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
-    )
+    limited_counts = refresh_until(library, 1)
     assert limited_counts["documents"] == 200 and limited_counts["left"] == 200
     remaining_counts = indexing.refresh_index(
         library.connection, library.home, model=None, should_continue=lambda: True
@@ -73,9 +78,7 @@ def test_a_limit_reports_what_is_left_and_no_limit_leaves_nothing(library: Libra
 
 def test_the_latest_is_found_first_although_it_was_indexed_first(library: Library) -> None:
     fill_session(library, 400)
-    while indexing.refresh_index(
-        library.connection, library.home, model=None, should_continue=lambda: True, max_items=1
-    )["left"]:
+    while refresh_until(library, 0)["left"]:
         pass
     numbers = library.connection.execute("select at from documents order by id desc").fetchall()
     times = [at for (at,) in numbers]

@@ -205,14 +205,8 @@ def test_the_context_has_earlier_sessions_newest_first(recorded_store: db.Connec
     context = reflections.read_context(recorded_store, KITE, 99_999.0, agent="claude-code", session="s3")
     assert [past_session.session for past_session in context.sessions] == ["s2", "s1"]
     second = context.sessions[0]
-    assert (second.calls, second.prompts, second.first_prompt, second.has_commit) == (3, 1, "ask s2", True)
     assert second.failures == {"kite interface unknown": 2}
     assert second.commands == {"kite fly": 2, "git commit": 1}
-    assert second.files == ("src/a.py", "src/b.py")
-    assert second.minutes == 1.0  # the long pause does not count
-    assert second.tokens is None  # nothing was imported that counts them
-    assert context.current_session is not None
-    assert (context.current_session.session, context.current_session.calls) == ("s3", 1)
 
 
 def test_the_context_has_no_later_sessions(recorded_store: db.Connection) -> None:
@@ -220,12 +214,9 @@ def test_the_context_has_no_later_sessions(recorded_store: db.Connection) -> Non
     assert [past_session.session for past_session in context.sessions] == ["s1"]
 
 
-def test_an_unrecorded_session_has_a_context_but_no_statistics(recorded_store: db.Connection) -> None:
+def test_an_unrecorded_session_has_a_context(recorded_store: db.Connection) -> None:
     context = reflections.read_context(recorded_store, KITE, 99_999.0, agent="codex", session="unknown")
-    assert ([past_session.session for past_session in context.sessions], context.current_session) == (
-        ["s3", "s2", "s1"],
-        None,
-    )
+    assert [past_session.session for past_session in context.sessions] == ["s3", "s2", "s1"]
     assert reflections.read_context(recorded_store, "/nowhere", 99_999.0).sessions == ()
 
 
@@ -238,9 +229,7 @@ def test_the_context_has_ratified_handoffs_and_active_memories(recorded_store: d
     memories.insert_memory(recorded_store, memory)
     memories.insert_memory(recorded_store, replace(memory, key="m2", status="candidate"))
     context = reflections.read_context(recorded_store, KITE, 99_999.0, agent="claude-code", session="s3")
-    assert [(handoff.session, handoff.resume, handoff.confidence, handoff.status) for handoff in context.handoffs] == [
-        ("s1", "bend the tail", "M", RATIFIED)
-    ]
+    assert [(handoff.session, handoff.resume) for handoff in context.handoffs] == [("s1", "bend the tail")]
     assert context.memories == (("user", "prefers tabs"),)
 
 
