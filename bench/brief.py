@@ -81,7 +81,7 @@ def open_house(count: int) -> Iterator[tuple[str, str, str]]:
             os.makedirs(os.path.join(folder, ".git"))
         run_hardwon(home, "config", "set", "--", "autoScanIntervalHours", "-1")
         store = DistilledStore(home, known_project)
-        store.many(count)
+        store.observe_many(count)
         store.close()
         start_worker(home, 0)
         yield home, known_project, unknown_project

@@ -76,7 +76,7 @@ def begins(left: DraftWriter) -> bool:
 def test_a_draft_whose_file_is_gone_starts_no_process(house: House, left: DraftWriter) -> None:
     configure(house, ratifyAfterDays=7)
     paths.make_private_folder(os.path.join(left.home, "logs"))
-    one = left.draft(at=clock.now() - 8 * DAY)
+    one = left.write_draft(at=clock.now() - 8 * DAY)
     assert begins(left)
     os.unlink(one.draft)
     assert not begins(left)
@@ -87,7 +87,7 @@ def test_a_draft_that_cannot_be_ratified_by_itself_is_tried_once_and_waits_for_i
 ) -> None:
     configure(house, ratifyAfterDays=7)
     now = clock.now()
-    one = left.draft(at=now - 8 * DAY)
+    one = left.write_draft(at=now - 8 * DAY)
     page = Path(one.draft.replace(".draft.md", ".md"))
     page.write_text("mine\n")
     values = {"ratifyAfterDays": 7}

@@ -185,7 +185,12 @@ def test_a_block_is_not_lifted_by_a_command_of_the_agents(house: House, tmp_path
 def test_an_agent_that_another_agents_command_started_is_not_a_person(attacked: House, tmp_path: Path) -> None:
     file = tmp_path / "payload"
     file.write_bytes(payload(DECISION))
-    inner = [agent_stand_in.program("claude-code"), "-S", "-c", "import os, sys; sys.exit(os.system(sys.argv[1]))"]
+    inner = [
+        agent_stand_in.get_program_path("claude-code"),
+        "-S",
+        "-c",
+        "import os, sys; sys.exit(os.system(sys.argv[1]))",
+    ]
     started = shlex.join([*inner, f"{shlex.join(hook_words(attacked))} || :"])
     script = f"PYTHONHOME={shlex.quote(sys.base_prefix)} {started} < {file}"
     said = agent_stand_in.run_tool(script, attacked.environment(), "codex").decode()

@@ -114,7 +114,7 @@ def browser() -> Iterator[Browser]:
 def busy(shared_house: House) -> House:
     busy_home.fill(shared_house.home, time.time())
     shared_house.ok("config", "set", "apiPort", "0")
-    path = busy_home.transcript(shared_house.home)
+    path = busy_home.write_transcript(shared_house.home)
     shared_house.ask("session-0001", happened("Stop", transcript_path=path, cwd="/home/dev/harbour"))
     return shared_house
 

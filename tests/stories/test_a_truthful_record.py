@@ -91,7 +91,7 @@ def a_held_call(memory: Memory, told: TranscriptWriter | None = None) -> None:
     if told:
         told.person("run the tests")
         use = {"type": "tool_use", "id": "toolu_held", "name": "Bash", "input": PARALLEL}
-        told._line("assistant", {"role": "assistant", "content": [use]})
+        told._add_line("assistant", {"role": "assistant", "content": [use]})
         reason = answer["hookSpecificOutput"]["permissionDecisionReason"]
         told.result("toolu_held", f"PreToolUse:Bash hook error: {reason}", failed=True)
     memory.hear(

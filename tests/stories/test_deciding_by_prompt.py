@@ -44,7 +44,7 @@ def say(house: House, left: DraftWriter, text: str) -> str:
 
 
 def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left: DraftWriter) -> None:
-    left.draft()
+    left.write_draft()
     said = say(house, left, " hardwon  handoff ratify H:1\n")
     page = left.folder / "docs" / "sessions" / "s1.md"
     assert any(words in said for words in (f"ratified: {page}", "still saving", "the worker is busy"))
@@ -55,20 +55,20 @@ def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left:
 
 def test_it_is_committed_if_the_setting_says_so(house: House, left: DraftWriter) -> None:
     house.ok("config", "set", "handoffCommit", "true")
-    left.draft()
+    left.write_draft()
     say(house, left, "hardwon ratify 1")
     assert run_git(left.folder, "log", "-1", "--format=%s") == "Handoff: Move the kite to pnpm\n"
 
 
 def test_a_handoff_is_discarded(house: House, left: DraftWriter) -> None:
-    one = left.draft("5b6a2f0e-11aa")
+    one = left.write_draft("5b6a2f0e-11aa")
     say(house, left, "hardwon discard 5b6a2f0e-11aa")
     assert left.get(one.id).status == "discarded" and not os.path.exists(one.draft)
 
 
 def test_memories_are_approved_rejected_and_retired(house: House, left: DraftWriter) -> None:
     for text in (PNPM, "the tide is high at noon", "mind the gap between boats"):
-        left.propose(text)
+        left.propose_memory(text)
     say(house, left, "hardwon approve 1 M:2")
     say(house, left, "hardwon reject M:3")
     say(house, left, "hardwon memory retire 2")
@@ -78,7 +78,7 @@ def test_memories_are_approved_rejected_and_retired(house: House, left: DraftWri
 
 
 def test_what_cannot_be_done_is_said(house: House, left: DraftWriter) -> None:
-    left.draft()
+    left.write_draft()
     (left.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
     wrong = {
         "hardwon ratify 77": "there is no handoff H77",
@@ -113,7 +113,7 @@ def test_a_sentence_is_no_decision() -> None:
 
 
 def test_an_agent_cannot_type_it(house: House, left: DraftWriter) -> None:
-    left.draft()
+    left.write_draft()
     for words in ("ratify 1", "discard 1", "approve 1", "handoff ratify 1", "memory approve 1"):
         assert "Only the user can do this" in house.ask("s2", bash(f"hardwon {words}")).denied
     house.ask("s2", {**prompt("hardwon ratify 1", cwd=str(left.folder)), "agent_id": "a1"})
@@ -123,7 +123,7 @@ def test_an_agent_cannot_type_it(house: House, left: DraftWriter) -> None:
 
 
 def test_a_draft_that_was_decided_about_is_not_decided_twice(house: House, left: DraftWriter) -> None:
-    left.draft(text=DRAFT)
+    left.write_draft(text=DRAFT)
     say(house, left, "hardwon discard 1")
     say(house, left, "hardwon handoff discard 1")
     assert left.get(1).status == "discarded"

@@ -24,7 +24,7 @@ PROJECT = "/home/dev/kite"
 def connection(house: House) -> Iterator[db.Connection]:
     """A store with 500 observations and 50 summaries, and as many calls as two more shifts index."""
     remembered = DistilledStore(house.home, PROJECT)
-    remembered.many(500)
+    remembered.observe_many(500)
     remembered.close()
     paths.make_private_folder(os.path.join(house.home, "logs"))
     with closing(db.connect(house.home)) as opened:

@@ -155,7 +155,7 @@ def test_scope_background_respects_boundary(both: TwoProjects, own_home: str) ->
 def test_evidence_claim_resolves_to_source(both: TwoProjects, own_home: str) -> None:
     both.work("kite-1", both.kite, "zirkon7421")
     both.add_memory(both.kite, "The zirkon7421 winch is oiled on Thursdays")
-    DraftWriter(both.house, Path(both.kite)).draft("kite-1")
+    DraftWriter(both.house, Path(both.kite)).write_draft("kite-1")
     both.house.ok("handoff", "ratify", "1", cwd=both.kite)
     for _ in range(2):
         TranscriptWriter(own_home, project=both.kite).mistake().write()
@@ -195,7 +195,7 @@ def test_evidence_source_delete_reaches_derived(both: TwoProjects, own_home: str
         told = TranscriptWriter(own_home, session=session, project=both.kite)
         told.fails(f"make {token} --fast", f"error: unknown option `--{token}'").agent("It is spelled otherwise.")
         told.works(f"make {token}").write()
-        left.propose(f"{token} parts {session} with grease from {token}", session)
+        left.propose_memory(f"{token} parts {session} with grease from {token}", session)
     left.connection.close()
     both.house.ok("scan")
     both.rebuild()

@@ -230,7 +230,7 @@ def test_a_candidate_has_its_trigger_as_it_stood_in_the_session(waiting: House) 
 def test_a_tag_that_a_sub_agent_wrote_is_found(house: House, own_home: str) -> None:
     told = TranscriptWriter(own_home)
     told.person("look into it")
-    told._line(
+    told._add_line(
         "assistant", {"role": "assistant", "content": [{"type": "text", "text": TAG}]}, isSidechain=True, agentId="a1"
     )
     told.write()

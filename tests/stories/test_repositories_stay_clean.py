@@ -107,7 +107,7 @@ def test_a_home_that_was_in_use_before_goes_on_drafting(house: House, repository
 
 def test_a_draft_of_the_version_before_is_ratified_and_discarded_where_it_lies(house: House, repository: Path) -> None:
     left = DraftWriter(house, repository)
-    first, second = left.draft("s1"), left.draft("s2")
+    first, second = left.write_draft("s1"), left.write_draft("s2")
     house.ok("handoff", "ratify", str(first.id), cwd=str(repository))
     house.ok("handoff", "discard", str(second.id), cwd=str(repository))
     left.connection.close()
@@ -119,7 +119,7 @@ def test_a_new_draft_of_a_session_takes_the_old_one_out_of_the_repository(
     house: House, repository: Path, own_home: str
 ) -> None:
     left = DraftWriter(house, repository)
-    left.draft(SESSION)
+    left.write_draft(SESSION)
     path = write_transcript(own_home, repository, seconds_ago=60)
     made = house.ok("reflect", path, "--json").json()
     assert is_clean(repository) and made["draft"].startswith(house.home)
@@ -131,7 +131,7 @@ def test_a_new_draft_of_a_session_takes_the_old_one_out_of_the_repository(
 
 def test_leaving_for_good_names_what_is_left_in_repositories(house: House, repository: Path, own_home: str) -> None:
     left = DraftWriter(house, repository)
-    old_draft, ratified = left.draft("s1"), left.draft("s2")
+    old_draft, ratified = left.write_draft("s1"), left.write_draft("s2")
     house.ok("handoff", "ratify", str(ratified.id), cwd=str(repository))
     left.connection.close()
     said = house.ok("uninstall", "--all", "--data", "--yes").out

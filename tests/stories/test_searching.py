@@ -26,7 +26,7 @@ def kite(house: House, tmp_path: Path) -> str:
     folder = tmp_path / "kite"
     folder.mkdir()
     known = DistilledStore(house.home, str(folder))
-    first, second = known.session(name="first"), known.session(at=NOON + DAY, name="second")
+    first, second = known.add_session(name="first"), known.add_session(at=NOON + DAY, name="second")
     known.observe(first, "token refresh raced with logout", files=["src/auth/token.py"], type="bugfix")
     known.observe(first, "getUserById caches for a minute", at=NOON + 60, files=["src/users.py"])
     known.observe(second, "認証トークンの更新に失敗した " * 9, at=NOON + DAY, files=["src/auth/token.py"])

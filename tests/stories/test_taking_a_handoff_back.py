@@ -40,7 +40,7 @@ def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, le
     folder.mkdir(parents=True)
     mine = folder / "feedback_pnpm.md"
     mine.write_text(f"{PNPM}\n")
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     assert len(list_memory_files(left.folder)) == 2
     house.ok("reflect", "--undo", "1")
@@ -51,7 +51,7 @@ def test_a_persons_file_that_said_the_same_outlives_the_undoing(house: House, le
 
 def test_undoing_leaves_no_empty_folder(house: House, left: DraftWriter) -> None:
     before = sorted(path.name for path in left.folder.iterdir() if path.name != "docs")
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     assert len(list_memory_files(left.folder)) == 2
     house.ok("reflect", "--undo", "1")
@@ -61,8 +61,8 @@ def test_undoing_leaves_no_empty_folder(house: House, left: DraftWriter) -> None
 def test_undoing_one_of_several_that_were_ratified_at_once_leaves_what_the_others_said(
     house: House, left: DraftWriter
 ) -> None:
-    left.draft()
-    left.draft("s2", "## Memories to approve\n\n- project: Spars are cut from ash (L4)\n")
+    left.write_draft()
+    left.write_draft("s2", "## Memories to approve\n\n- project: Spars are cut from ash (L4)\n")
     house.ok("handoff", "ratify", "1", "2", cwd=str(left.folder))
     house.ok("reflect", "--undo", "1")
     states = {row["text"]: row["status"] for row in house.stored("memories")}
@@ -71,17 +71,17 @@ def test_undoing_one_of_several_that_were_ratified_at_once_leaves_what_the_other
 
 
 def test_what_was_only_proposed_does_not_wait_on_and_may_be_proposed_again(house: House, left: DraftWriter) -> None:
-    left.draft()
-    left.propose(PNPM)
+    left.write_draft()
+    left.propose_memory(PNPM)
     house.ok("reflect", "--undo", "1")
     assert [row["status"] for row in house.stored("memories")] == ["retired"]
-    left.propose(PNPM)
+    left.propose_memory(PNPM)
 
 
 def test_a_commit_stays_and_the_command_that_takes_it_back_is_said(house: House, left: DraftWriter) -> None:
     (left.folder / "staged.txt").write_text("staged\n")
     run_git(left.folder, "add", "staged.txt")
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "--commit", "1", cwd=str(left.folder))
     made = run_git(left.folder, "rev-parse", "HEAD")
     said = house.ok("reflect", "--undo", "1").out
@@ -94,7 +94,7 @@ def test_a_commit_stays_and_the_command_that_takes_it_back_is_said(house: House,
 
 
 def test_without_a_commit_nothing_is_said_of_one(house: House, left: DraftWriter) -> None:
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     assert "git" not in house.ok("reflect", "--undo", "1").out.replace(str(left.folder), "")
 
@@ -103,7 +103,7 @@ def test_who_was_cut_off_while_undoing_can_do_it_again(left: DraftWriter) -> Non
     folder = left.folder / ".claude" / "memory"
     folder.mkdir(parents=True)
     (folder / "MEMORY.md").write_text("# Ours\n")
-    one = left.draft()
+    one = left.write_draft()
     ratification.ratify(left.connection, left.home, one, NOON)
     (folder / "MEMORY.md").write_text("# Ours\n")
     reflection.undo(left.connection, left.home, 1, NOON)
@@ -113,11 +113,11 @@ def test_who_was_cut_off_while_undoing_can_do_it_again(left: DraftWriter) -> Non
 def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_page_back(
     house: House, left: DraftWriter
 ) -> None:
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     page = left.folder / "docs" / "sessions" / "s1.md"
     first = page.read_text()
-    left.draft(text=DRAFT.replace("make test", "make lint"), at=NOON + 60)
+    left.write_draft(text=DRAFT.replace("make test", "make lint"), at=NOON + 60)
     house.ok("handoff", "ratify", "2", cwd=str(left.folder))
     assert "make lint" in page.read_text()
     assert [(one["id"], one["state"]) for one in list_handoffs(house, left.folder)] == [(2, "ratified")]
@@ -128,14 +128,14 @@ def test_a_session_that_went_on_is_ratified_again_and_undoing_brings_the_first_p
 
 
 def test_who_was_cut_off_while_ratifying_can_do_it_again(left: DraftWriter) -> None:
-    one = left.draft()
+    one = left.write_draft()
     page = left.folder / "docs" / "sessions" / "s1.md"
     page.write_text(ratification.build_page_text(one.draft, NOON))
     assert ratification.ratify(left.connection, left.home, one, NOON).page_path == str(page)
 
 
 def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: DraftWriter) -> None:
-    one = left.draft()
+    one = left.write_draft()
     house.session_start("s1", cwd=str(left.folder))
     house.stored("sessions")
     before = reflections.list_reflections(left.connection)
@@ -157,7 +157,7 @@ def test_a_handoff_that_cannot_be_written_leaves_the_draft(house: House, left: D
 
 def test_no_path_of_this_machine_stands_in_what_is_shared(house: House, left: DraftWriter) -> None:
     text = DRAFT.replace('status: "draft"\n', 'status: "draft"\ntranscript: "/home/dev/.claude/projects/t.jsonl"\n')
-    left.draft(text=text)
+    left.write_draft(text=text)
     memories.propose(
         left.connection,
         left.home,
@@ -182,13 +182,13 @@ def test_a_memory_folder_that_leads_out_of_the_repository_is_not_written_to(
     outside = tmp_path / "outside"
     outside.mkdir()
     (left.folder / ".claude").symlink_to(outside)
-    left.draft()
+    left.write_draft()
     house.ok("handoff", "ratify", "1", cwd=str(left.folder))
     assert list(outside.iterdir()) == [] and len(os.listdir(os.path.join(house.home, "memory"))) == 2
 
 
 def test_where_memories_cannot_be_written_the_page_is_and_it_is_said(house: House, left: DraftWriter) -> None:
     (left.folder / ".claude").write_text("no folder\n")
-    left.draft()
+    left.write_draft()
     said = house.ok("handoff", "ratify", "1", cwd=str(left.folder)).out
     assert "ratified: " in said and "not approved: from now on always use pnpm" in said

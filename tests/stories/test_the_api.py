@@ -388,7 +388,7 @@ def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Cl
 
 def test_a_project_may_be_told_by_its_name_alone(api: httpx.Client, house: House, tmp_path: Any) -> None:
     past = DistilledStore(house.home, str(tmp_path))
-    past.observe(past.session(), "The tail was too short", type="bugfix")
+    past.observe(past.add_session(), "The tail was too short", type="bugfix")
     past.close()
     name = os.path.basename(tmp_path)
     assert "The tail was too short" in api.get("/api/context/inject", params={"project": name}).text
@@ -437,7 +437,7 @@ def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
 
 def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, house: House, tmp_path: Any) -> None:
     past = DistilledStore(house.home, str(tmp_path))
-    first = past.observe(past.session(), "The spinnaker halyard was frayed", type="bugfix")
+    first = past.observe(past.add_session(), "The spinnaker halyard was frayed", type="bugfix")
     past.close()
     house.ok("search", "halyard", cwd=str(tmp_path))
     asked = {"query": "frayed halyard", "project": str(tmp_path)}

@@ -66,7 +66,7 @@ def ids(context: str) -> list[str]:
 def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
     house: House, past: DistilledStore, count: int
 ) -> None:
-    past.many(count)
+    past.observe_many(count)
     warm, cold = both(house, "s1", past.folder)
     assert without_address(warm) == without_address(cold)
     assert len(warm.context) < LIMIT
@@ -76,7 +76,7 @@ def test_the_brief_is_below_the_limit_and_the_same_with_the_worker_away(
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_kind_of_start_has_it(house: House, past: DistilledStore, source: str) -> None:
-    past.many(3)
+    past.observe_many(3)
     warm, cold = both(house, "s1", past.folder, source)
     assert without_address(warm) == without_address(cold) and ids(warm.context) == ["O3", "O2", "O1"]
 
@@ -117,7 +117,7 @@ def test_with_nothing_known_there_is_only_the_protocol_and_nothing_for_the_perso
 
 
 def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past: DistilledStore) -> None:
-    before, today = past.session(at=NOON - DAY), past.session(at=NOON + 3)
+    before, today = past.add_session(at=NOON - DAY), past.add_session(at=NOON + 3)
     past.observe(before, "tokens were compared as bytes", at=NOON - DAY, files=["src/auth.py"], type="bugfix")
     past.observe(today, "the cache is keyed by path", at=NOON, files=[f"{past.folder}/src/cache.py"], type="decision")
     past.observe(today, "sessions end at midnight", at=NOON + 1, files=["src/auth.py"], tokens=77)
@@ -141,7 +141,7 @@ def test_the_index_goes_by_day_and_file_with_type_id_and_cost(house: House, past
 
 
 def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: DistilledStore) -> None:
-    old, new = past.session(at=NOON), past.session(at=NOON + DAY)
+    old, new = past.add_session(at=NOON), past.add_session(at=NOON + DAY)
     past.summarise(new, at=NOON + DAY, request="make it fast", learned="the disk was full", next_steps="buy a disk")
     past.summarise(old, at=NOON, request="something long ago")
     house.ok("start")
@@ -154,7 +154,7 @@ def test_the_last_summary_is_told_with_its_id_and_date(house: House, past: Disti
 
 
 def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     titles = ("", "Read src/kite.py", "Ran `make`", "Changed src/kite.py; 20 packages ok", "the tail was too short")
     for number, title in enumerate((*titles, "The tail was too short!")):
         past.observe(session, title, at=NOON + number)
@@ -164,7 +164,7 @@ def test_what_says_nothing_and_what_was_told_is_left_out(house: House, past: Dis
 
 
 def test_a_project_hears_nothing_of_another(house: House, past: DistilledStore, own_home: str) -> None:
-    past.many(20)
+    past.observe_many(20)
     other = os.path.join(own_home, "other")
     os.makedirs(os.path.join(other, ".git"))
     house.ok("start")
@@ -177,7 +177,7 @@ def test_a_project_hears_nothing_of_another(house: House, past: DistilledStore, 
 def test_lessons_and_memory_share_the_room(house: House, past: DistilledStore) -> None:
     for number in range(12):
         house.add(lesson(delivery="start", solution=f"way {number}: " + f"word{number} " * 90))
-    session = past.session()
+    session = past.add_session()
     for number in range(50):
         past.observe(session, f"title {number} " + "and so on " * 8, at=NOON + number, files=[f"src/file{number}.py"])
     house.ok("config", "set", "briefObservations", "50")
@@ -191,7 +191,7 @@ def test_lessons_and_memory_share_the_room(house: House, past: DistilledStore) -
 
 
 def test_the_setting_says_how_many(house: House, past: DistilledStore) -> None:
-    past.many(30)
+    past.observe_many(30)
     house.ok("config", "set", "briefObservations", "7")
     house.ok("start")
     assert len(ids(house.session_start("s1", cwd=past.folder).context)) == 7
@@ -201,7 +201,7 @@ def test_the_setting_says_how_many(house: House, past: DistilledStore) -> None:
 
 
 def test_what_the_projects_notes_say_is_left_out(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     past.observe(session, "Tests need a running database")
     past.observe(session, "the parser is written by hand")
     past.summarise(session, learned="deploys go through the staging host", completed="nothing much")
@@ -241,7 +241,7 @@ HOSTILE = (
 
 
 def test_hostile_text_stays_one_line_of_data(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     for title in HOSTILE:
         past.observe(session, title, files=[title], type=title[:300], subtitle=title)
     past.summarise(session, request=HOSTILE[0] * 1_000, learned=HOSTILE[1], next_steps=HOSTILE[3])
@@ -256,7 +256,7 @@ def test_hostile_text_stays_one_line_of_data(house: House, past: DistilledStore)
 def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(
     house: House, past: DistilledStore
 ) -> None:
-    past.many(20)
+    past.observe_many(20)
     house.add(lesson(delivery="start"))
     house.ok("config", "set", "apiPort", "0")
     house.ok("start")
@@ -273,7 +273,7 @@ def test_the_person_is_told_at_first_how_to_look_and_later_what_was_recalled(
 
 
 def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: DistilledStore) -> None:
-    past.many(1)
+    past.observe_many(1)
     house.ok("config", "set", "apiPort", "-1")
     warm, cold = both(house, "s1", past.folder)
     assert warm.notice == cold.notice and warm.notice.endswith(". Look: hardwon view")
@@ -281,7 +281,7 @@ def test_without_a_worker_or_an_api_no_address_is_told(house: House, past: Disti
 
 @pytest.mark.parametrize("source", [source for source in SOURCES if source != "startup"])
 def test_a_session_that_goes_on_tells_the_person_nothing_again(house: House, past: DistilledStore, source: str) -> None:
-    past.many(3)
+    past.observe_many(3)
     warm, cold = both(house, "s1", past.folder, source)
     assert ids(warm.context) and (warm.notice, cold.notice) == ("", "")
 
@@ -299,7 +299,7 @@ def test_at_first_the_person_hears_of_it_though_nothing_is_known_and_then_of_les
 
 
 def test_a_brief_is_one_delivery_on_record(house: House, past: DistilledStore) -> None:
-    past.many(5)
+    past.observe_many(5)
     house.add(lesson(delivery="start"))
     both(house, "s1", past.folder)
     told = [
@@ -313,7 +313,7 @@ def test_a_brief_is_one_delivery_on_record(house: House, past: DistilledStore) -
 
 
 def test_the_compiled_brief_is_private_and_forgotten_on_demand(house: House, past: DistilledStore) -> None:
-    past.many(5)
+    past.observe_many(5)
     house.ok("start")
     house.session_start("s1", cwd=past.folder)
     path = compiled_brief.get_brief_path(house.home, past.project)
@@ -329,7 +329,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(
 ) -> None:
     house.ok("lessons", "build")
     house.stay_cold()
-    past.many(3)
+    past.observe_many(3)
     connection = db.connect(house.home)
     brief.compile_brief(connection, house.home, past.project, {"briefObservations": 50})
     connection.close()
@@ -340,7 +340,7 @@ def test_what_is_compiled_while_no_session_starts_is_what_the_hook_says_alone(
     "spoilt", [b"", b"nonsense", b"hardwon-brief-1\nindex\n\t\t\t\nindex\ta\tb\tc\n", b"\xff\xfe" * 9]
 )
 def test_a_spoilt_brief_is_as_good_as_none(house: House, past: DistilledStore, spoilt: bytes) -> None:
-    past.many(3)
+    past.observe_many(3)
     both(house, "s1", past.folder)
     with open(compiled_brief.get_brief_path(house.home, past.project), "wb") as file:
         file.write(spoilt)
@@ -349,7 +349,7 @@ def test_a_spoilt_brief_is_as_good_as_none(house: House, past: DistilledStore, s
 
 
 def test_the_command_and_the_api_show_what_a_session_opens_with(house: House, past: DistilledStore) -> None:
-    past.many(12)
+    past.observe_many(12)
     house.add(lesson(delivery="start"))
     house.ok("config", "set", "apiPort", "0")
     house.ok("start")
@@ -376,7 +376,7 @@ def read(folder: str, path: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture
 def known_file(house: House, past: DistilledStore) -> str:
     """A file with five observations, and a worker that knows them."""
-    session = past.session()
+    session = past.add_session()
     for number, kind in enumerate(["bugfix", "change", "discovery", "decision", "change"]):
         past.observe(session, f"{kind} number {number}", at=NOON + number, files=["src/auth.py"], type=kind)
     house.ok("start")
@@ -399,7 +399,7 @@ def test_who_is_about_to_touch_a_file_hears_its_most_telling_past(
 
 
 def test_of_what_was_observed_of_a_file_again_and_again_the_newest_is_told(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     for number, title in enumerate(["ran the tests", "moved the mast", *["ran the tests"] * 3]):
         past.observe(session, title, at=NOON + number, files=["src/auth.py"])
     house.ok("start")
@@ -431,7 +431,7 @@ def test_files_without_a_past_and_calls_without_a_file_hear_nothing(
 
 
 def test_a_session_does_not_hear_of_itself(house: House, past: DistilledStore) -> None:
-    session = past.session(name="s1")
+    session = past.add_session(name="s1")
     past.observe(session, "the agent's own doing", files=["src/auth.py"])
     house.ok("start")
     assert house.ask("s1", read(past.folder, "src/auth.py")).raw == b"{}"
@@ -483,7 +483,7 @@ def test_memory_of_files_can_be_turned_off_and_is_silent_with_the_worker_away(
 
 
 def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     for title in (
         "the refresh token expires at midnight",
         "token refresh at midnight fails",
@@ -512,7 +512,7 @@ def test_a_prompt_calls_to_mind_what_fits_it_very_well_if_that_is_turned_on(hous
 
 
 def test_a_file_that_is_deleted_from_an_observation_is_forgotten(house: House, past: DistilledStore) -> None:
-    session = past.session()
+    session = past.add_session()
     past.observe(session, "it was here once", files=["src/a.py", "src/b.py"], files_read=json.dumps(["src/c.py"]))
     connection = db.connect(house.home)
     connection.execute("update observations set files_modified = '[\"src/b.py\"]'")
@@ -534,7 +534,7 @@ def wait_until_recalled(house: House, asked: dict[str, Any]) -> None:
 
 
 def test_what_the_lines_above_say_is_not_said_again_by_the_summary(house: House, past: DistilledStore) -> None:
-    today = past.session(at=NOON)
+    today = past.add_session(at=NOON)
     past.observe(today, "`make` failed: no rule; `just` worked", at=NOON)
     past.observe(today, "`make` failed 3 times: no rule (exit code 2); `just` worked", at=NOON - 1)
     past.observe(today, "The cache is emptied by the cron job at midnight, which nobody …", at=NOON - 2)

@@ -57,7 +57,7 @@ def test_one_yes_and_one_no_for_lessons_memories_and_handoffs(house: House, repo
     house.ok("memory", "add", "project", "The kite needs wind.", cwd=str(repository), env=AN_AGENT)
     house.ok("memory", "add", "project", "The string is red.", cwd=str(repository), env=AN_AGENT)
     writer = DraftWriter(house, repository)
-    writer.draft()
+    writer.write_draft()
     said = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
     assert "in force as a hold" in said and "approved as memory 1" in said and "ratified: " in said
     assert "rejected: memory 2" in house.ok("reject", "M2", cwd=str(repository)).out

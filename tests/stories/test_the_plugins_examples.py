@@ -38,7 +38,7 @@ def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: st
     repository = create_repository(tmp_path / "kite", own_home)
     slug = house.add(lesson(r"\bmake\b"))
     left = DraftWriter(house, repository)
-    number = left.draft().id
+    number = left.write_draft().id
     left.connection.close()
     values = {"SLUG": slug, "ID": f"L:{slug}", "NUMBER": str(number), "WORDS": "kite", "COMMAND": "git stash", "N": "1"}
     examples = list(find_examples(path.read_text()))

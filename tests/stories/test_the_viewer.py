@@ -622,7 +622,7 @@ def test_a_browser_stays_signed_in_over_a_restart_until_all_are_signed_out(fresh
 
 def test_a_call_is_shown_with_its_line_in_the_transcript(house: House) -> None:
     busy_home.fill(house.home, time.time(), count=1)
-    path = busy_home.transcript(house.home)
+    path = busy_home.write_transcript(house.home)
     house.ok("config", "set", "apiPort", "0")
     house.ask("session-0000", {"hook_event_name": "Stop", "transcript_path": path, "cwd": "/home/dev/kite"})
     browser = opened(house)

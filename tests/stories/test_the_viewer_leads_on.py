@@ -18,7 +18,7 @@ def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House
     house, folder = shared_house, str(tmp_path_factory.mktemp("project"))
     past = DistilledStore(house.home, folder)
     past.observe(
-        past.session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
+        past.add_session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
     )
     past.close()
     house.add({**GIT_STASH, "slug": "stash-is-partial"})

@@ -7,9 +7,9 @@ from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.text.characters import estimate_tokens
 from hardwon.types import Summary, Turn, replace
-from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
+from tests.support.made_up_sessions import Session, bash, bash_by_hook, build_sessions, call, edit, read, turn
 
-ALL = sessions()
+ALL = build_sessions()
 
 
 def summary_of(*turns: Turn) -> Summary:
@@ -45,7 +45,7 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
     change = replace(edit("src/token.py", "a = 1", "a = 2"), outcome=outcome)
     commit = call("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed", outcome)
     passed = bash("pytest -n 2 tests", "7 passed in 0.1s")
-    done = turn("run the tests", [check, change, commit, passed], said="They pass.")
+    done = turn("run the tests", [check, change, commit, passed], answer="They pass.")
     observed = [line for one in observe_turn(done) for line in (one.title, *one.facts, *one.files_modified)]
     made = summary_of(done)
     told = "\n".join([*observed, made.completed, made.learned, made.next_steps])
@@ -57,11 +57,11 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
 
 def test_the_answer_to_a_long_text_without_any_call_is_no_session_to_go_on_from() -> None:
     asked = "Summarise the conversation below in three lines."
-    headless = turn(f"{asked} {'The kite needs a longer tail. ' * 50}", [], said="Added `tail()` to src/tail.py.")
+    headless = turn(f"{asked} {'The kite needs a longer tail. ' * 50}", [], answer="Added `tail()` to src/tail.py.")
     assert not has_work([headless])
     assert has_work([headless, headless])
-    assert has_work([turn("what is a tail for?", [], said="It keeps the kite steady.")])
-    assert has_work([turn("what does the tail do?", [read("src/tail.py")], said="It balances the kite.")])
+    assert has_work([turn("what is a tail for?", [], answer="It keeps the kite steady.")])
+    assert has_work([turn("what does the tail do?", [read("src/tail.py")], answer="It balances the kite.")])
 
 
 def test_a_session_keeps_its_summary_as_it_goes_on() -> None:
@@ -73,7 +73,7 @@ def test_a_session_keeps_its_summary_as_it_goes_on() -> None:
 
 
 def test_what_is_not_known_stays_empty() -> None:
-    made = summary_of(turn("hi", said="Hello!"))
+    made = summary_of(turn("hi", answer="Hello!"))
     assert (made.request, made.investigated, made.learned, made.next_steps) == ("hi", "", "", "")
     empty = summarise_session((), ())
     assert (empty.request, empty.completed, empty.key) == ("", "", "")
@@ -157,7 +157,12 @@ def test_a_check_that_passes_later_does_not_remain() -> None:
 
 
 def test_files_that_were_only_read_are_not_listed() -> None:
-    calls = [read("a.py"), edit("a.py", "x", "y"), hooked("ls"), call("WebFetch", {"url": "https://kites.example/a"})]
+    calls = [
+        read("a.py"),
+        edit("a.py", "x", "y"),
+        bash_by_hook("ls"),
+        call("WebFetch", {"url": "https://kites.example/a"}),
+    ]
     made = summary_of(turn("mend it", calls))
     assert (made.investigated, made.completed) == ("Looked up https://kites.example/a", "Changed a.py")
 

@@ -25,7 +25,7 @@ def test_what_a_person_had_taken_back_is_a_failed_experiment(session: ClaudeSess
     session.agent("Wrote a reader for ignore files in kite/ignore.py.")
     session.person("Revert your file. We already built that.")
     session.bash("rm kite/ignore.py")
-    (found,) = session.found(findings.detect_failed_experiments)
+    (found,) = session.detect(findings.detect_failed_experiments)
     assert "We already built that" in found.text and "Wrote a reader for ignore files" in found.text
     assert (found.target, found.evidence[0].quote) == ("learning", "Revert your file.")
 
@@ -35,7 +35,7 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
     session.edit("kite/string.py")
     session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {ROOT}/kite/string.py")
-    (found,) = session.found(findings.detect_failed_experiments)
+    (found,) = session.detect(findings.detect_failed_experiments)
     assert "`git restore kite/string.py`" in found.text and "was a mistake" in found.text
 
 
@@ -53,7 +53,7 @@ def test_tidying_up_is_no_failed_experiment(session: ClaudeSession, words: str, 
     session.edit("kite/string.py")
     session.agent(words)
     session.bash(command)
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: ClaudeSession) -> None:
@@ -61,7 +61,7 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: ClaudeS
     session.edit("kite/repro_test.py")
     session.agent("The repro is no longer needed.")
     session.bash("rm kite/repro_test.py")
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 @pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
@@ -71,7 +71,7 @@ def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp
     session.edit("kite/string.py")
     session.agent("Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {root}/kite/string.py")
-    assert len(session.found(findings.detect_failed_experiments)) == 1
+    assert len(session.detect(findings.detect_failed_experiments)) == 1
 
 
 def test_a_removal_that_failed_took_nothing_back(session: ClaudeSession) -> None:
@@ -79,7 +79,7 @@ def test_a_removal_that_failed_took_nothing_back(session: ClaudeSession) -> None
     session.edit("kite/string.py")
     session.agent("That was a mistake.")
     session.bash("rm kite/string.py", "rm: cannot remove: Permission denied", failed=True)
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 @pytest.mark.parametrize("accepted", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
@@ -88,7 +88,7 @@ def test_a_choice_let_pass_with_a_word_is_an_implicit_decision(session: ClaudeSe
     session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
     session.person(accepted)
     session.edit("kite/store.py")
-    (found,) = session.found(findings.detect_implicit_decisions)
+    (found,) = session.detect(findings.detect_implicit_decisions)
     assert "I'd recommend SQLite" in found.text and found.target == "adr"
     assert [evidence_item.quote for evidence_item in found.evidence][1] == accepted
 
@@ -101,7 +101,7 @@ def test_an_answer_with_a_mind_of_its_own_is_no_implicit_decision(session: Claud
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person(answer)
     session.edit("kite/store.py")
-    assert session.found(findings.detect_implicit_decisions) == []
+    assert session.detect(findings.detect_implicit_decisions) == []
 
 
 def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(session: ClaudeSession) -> None:
@@ -113,7 +113,7 @@ def test_a_yes_on_which_nothing_was_built_or_to_no_choice_decides_nothing(sessio
     session.agent("The test passes now.")
     session.person("ok")
     session.edit("kite/store.py")
-    assert session.found(findings.detect_implicit_decisions) == []
+    assert session.detect(findings.detect_implicit_decisions) == []
 
 
 def test_what_a_person_put_off_is_not_done(session: ClaudeSession) -> None:
@@ -121,7 +121,7 @@ def test_what_a_person_put_off_is_not_done(session: ClaudeSession) -> None:
     session.agent("They could.")
     session.person("let's leave the tail for a later PR")
     session.edit("kite/string.py")
-    found = session.found(findings.detect_postponed_work)
+    found = session.detect(findings.detect_postponed_work)
     assert [one.text.partition(":")[0] for one in found] == ["Put off by the person"] * 2
 
 
@@ -130,26 +130,26 @@ def test_a_private_turn_is_in_no_story(session: ClaudeSession) -> None:
     session.agent("I assume the customer is right about that.")
     session.person("build the kite")
     session.agent("Built.")
-    told = session.story()
+    told = session.read_story()
     assert [step.text for step in told.steps] == ["build the kite", "Built."]
 
 
 def test_a_private_part_of_a_long_text_stays_private(session: ClaudeSession) -> None:
     session.person("read the log")
     session.bash("cat log", f"<{TAG_NAMES[0]}>{'wind ' * 9_000}</{TAG_NAMES[0]}> calm")
-    assert session.story().steps[-1].text.strip() == "calm"
+    assert session.read_story().steps[-1].text.strip() == "calm"
 
 
 def test_a_quote_holds_beside_a_secret_and_never_shows_it(session: ClaudeSession) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     session.person(f"let's leave the {secret} in the log out of scope, we'll handle it later")
-    (found,) = session.found(findings.detect_postponed_work)
+    (found,) = session.detect(findings.detect_postponed_work)
     assert secret not in found.text and secret not in found.evidence[0].quote
 
 
 def test_a_quote_that_is_not_there_does_not_hold(session: ClaudeSession) -> None:
     session.person("build the kite")
-    told = session.story()
+    told = session.read_story()
     assert is_quote_in_source(Evidence(told.path, 1, "build  the\nkite"))
     assert not is_quote_in_source(Evidence(told.path, 1, "build the boat"))
     assert not is_quote_in_source(Evidence(told.path, 7, "build the kite"))
@@ -163,7 +163,7 @@ def test_a_story_is_told_in_turns(session: ClaudeSession) -> None:
     session.bash("make test", "Exit code 2\nerror: no wind", failed=True)
     session.agent("It fails without wind.")
     session.person("thanks")
-    told = session.story()
+    told = session.read_story()
     first, last = transcript_story.build_turns(told)
     assert (first.prompt, first.final_message, [call.outcome for call in first.calls]) == (
         "build the kite",
@@ -180,7 +180,7 @@ def test_what_no_agent_wrote_is_no_story(tmp_path: pathlib.Path) -> None:
 
 
 def test_every_item_of_the_menu_is_named_once_and_survives_an_empty_session(session: ClaudeSession) -> None:
-    names, told = [item.name for item in findings.MENU], session.story()
+    names, told = [item.name for item in findings.MENU], session.read_story()
     assert len(names) == len(set(names))
     assert [item for item in findings.MENU if item.detect and list(item.detect(told, EMPTY_CONTEXT))] == []
 
@@ -213,7 +213,7 @@ def test_findings_come_most_telling_first_and_name_a_target(session: ClaudeSessi
     session.edit("kite/string.py")
     session.agent("Done.")
     session.person("and paint it red")
-    found = findings.detect_findings(session.story(), EMPTY_CONTEXT)
+    found = findings.detect_findings(session.read_story(), EMPTY_CONTEXT)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert {one.item for one in found} >= {"implicit decisions", "not done"}
     assert all(one.target in FINDING_TARGETS and one.item in {item.name for item in findings.MENU} for one in found)

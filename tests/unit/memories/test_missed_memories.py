@@ -33,7 +33,7 @@ def asked(session: ClaudeSession, *prompts: str) -> ClaudeSession:
     ],
 )
 def test_a_wish_that_slipped_through_is_caught(session: ClaudeSession, words: str) -> None:
-    (found,) = asked(session, words).found(findings.detect_missed_memories)
+    (found,) = asked(session, words).detect(findings.detect_missed_memories)
     assert (found.target, found.memory) == ("memory", "") and found.text.startswith("Asked to be kept")
 
 
@@ -49,9 +49,9 @@ def test_a_wish_that_slipped_through_is_caught(session: ClaudeSession, words: st
     ],
 )
 def test_what_is_caught_at_once_asked_or_for_now_was_not_missed(session: ClaudeSession, words: str) -> None:
-    assert asked(session, words).found(findings.detect_missed_memories) == []
+    assert asked(session, words).detect(findings.detect_missed_memories) == []
 
 
 def test_a_wish_that_a_memory_holds_was_not_missed(session: ClaudeSession) -> None:
     past = ReflectionContext(memories=(("project", "The west field is closed"),))
-    assert asked(session, "note to self: the west field is closed").found(findings.detect_missed_memories, past) == []
+    assert asked(session, "note to self: the west field is closed").detect(findings.detect_missed_memories, past) == []
