@@ -20,8 +20,8 @@ import hardwon
 from hardwon.fallback import worker_start
 from hardwon.store import db, retention
 from hardwon.worker.lifecycle import can_exit_idle
-from tests.stories.test_retention import made_before, put, wait_until
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_retention import create_old_database, store_session, wait_until
+from tests.stories.test_the_viewer import open_browser
 from tests.support.house import HOOK, House, call, find_processes_of
 
 PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
@@ -145,7 +145,7 @@ def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(hous
     set_watch(0)
     worker = started.worker(seconds=f"lambda: __import__('os').stat({watch!r}).st_mtime")
     assert wait_until(lambda: house.status()["port"])
-    browser = opened(house)
+    browser = open_browser(house)
     set_watch(50)
     assert browser.get("/sessions").status_code == 200
     set_watch(100)
@@ -287,8 +287,8 @@ def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once
 def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(house: House) -> None:
     now = 1_790_000_000.0
     with closing(db.connect(house.home)) as store:
-        put(store, [now - 200 * retention.DAY_SECONDS + number for number in range(50_000)], chars=1000)
-        put(store, [now, now - 3 * retention.DAY_SECONDS], session="new")
+        store_session(store, [now - 200 * retention.DAY_SECONDS + number for number in range(50_000)], chars=1000)
+        store_session(store, [now, now - 3 * retention.DAY_SECONDS], session="new")
     house.ok("start")
     house.ok("stop")
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
@@ -300,7 +300,7 @@ def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(ho
 
 def test_a_file_that_could_not_shrink_is_rebuilt_when_it_has_been_quiet(house: House, started: Started) -> None:
     os.makedirs(house.home, mode=0o700)
-    made_before(house.home)
+    create_old_database(house.home)
     started.worker(speed=10_000.0)
     with closing(db.connect(house.home)) as store:
         assert wait_until(lambda: retention.can_release_pages(store))
