@@ -47,7 +47,7 @@ Scores = dict[str, recall_questions.Score]
 
 def store_conversation(connection: db.Connection, talk: Conversation) -> dict[str, str]:
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
-    places = {}
+    turn_ids = {}
     with db.transaction(connection):
         project = reports.find_or_create_project(connection, f"/{talk.name}", "", 0.0)
         for number, turn in enumerate(talk.turns):
@@ -67,13 +67,13 @@ def store_conversation(connection: db.Connection, talk: Conversation) -> dict[st
                 ),
             )
         for prompt_id, key in connection.execute("select id, key from prompts where key like ?", (f"{talk.name} %",)):
-            places[f"P{prompt_id}"] = key.removeprefix(f"{talk.name} ")
-    return places
+            turn_ids[f"P{prompt_id}"] = key.removeprefix(f"{talk.name} ")
+    return turn_ids
 
 
 def search_with_product(talks: Sequence[Conversation], home: str) -> Ask:
     connection = db.connect(home)
-    places = {talk.name: store_conversation(connection, talk) for talk in talks}
+    turn_ids = {talk.name: store_conversation(connection, talk) for talk in talks}
     model = indexing.load_model_or_none()
     print(f"indexed: {dict(indexing.refresh_index(connection, home, model=model, should_continue=lambda: True))}")
     asked_at = connection.execute("select max(at) from prompts").fetchone()[0] + 30 * DAY
@@ -82,7 +82,7 @@ def search_with_product(talks: Sequence[Conversation], home: str) -> Ask:
         result = search_records(
             connection, home, question, project=f"/{talk.name}", limit=max(CUTS), now=asked_at, model=model
         )
-        return [places[talk.name][hit.id] for hit in result.hits]
+        return [turn_ids[talk.name][hit.id] for hit in result.hits]
 
     return ask
 
