@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_the_viewer import open_browser
 from tests.support.handoff_drafts import create_repository, list_handoffs, print_brief, run_git
 from tests.support.house import CommandResult, House, bash, failed, happened, prompt, used
 
@@ -95,7 +95,7 @@ def test_a_false_claim_is_marked_wherever_the_handoff_is_read(working_house: Hou
 
 def test_the_viewer_shows_what_is_contradicted_above_everything_else(working_house: House, repository: Path) -> None:
     write_handoff(working_house, repository, summary=["All tests pass."])
-    browser = opened(working_house)
+    browser = open_browser(working_house)
     assert "1 contradicted" in browser.get("/handoffs").text
     page = browser.get("/handoffs/1").text
     writer, contradicted, resume = map(page.index, ("the agent in the session", "Contradicted by", "For the next"))

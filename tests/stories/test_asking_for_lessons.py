@@ -12,7 +12,7 @@ import pytest
 from hardwon.store import db
 from hardwon.worker.background import JobRunner
 from tests.stories.test_the_first_loop import wait_out_twins
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_the_viewer import open_browser
 from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
 from tests.support.house import Answer, House, bash, failed, happened, lesson, prompt, used, wait_for
 
@@ -173,7 +173,7 @@ def test_from_the_mistake_to_the_call_made_instead(running_house: House, own_hom
     assert running_house.ask("s2", bash(f"{RIGHT} -5", tool_use_id="toolu_instead", **project_field)).raw == b"{}"
     report_success(running_house, "s2", f"{RIGHT} -5", tool_use_id="toolu_instead", **project_field)
     running_house.ok("config", "set", "apiPort", "0")
-    page = opened(running_house).get(f"/lessons/{proposal['slug']}").text
+    page = open_browser(running_house).get(f"/lessons/{proposal['slug']}").text
     row = page.partition('data-name="call"')[2].partition("</tr>")[0]
     assert f"{WRONG} -5" in row and "denied" in row.partition('data-name="instead"')[0]
     assert f"{RIGHT} -5" in row.partition('data-name="instead"')[2]
@@ -195,7 +195,7 @@ def test_reports_of_two_sessions_that_end_together_are_both_found(running_house:
 
 
 @pytest.mark.parametrize(("hours", "is_scanned"), [("-1", False), ("24", True)])
-def test_who_turned_background_scans_off_gets_none_for_a_report(
+def test_no_scan_follows_a_report_if_background_scans_are_off(
     house: House, own_home: str, hours: str, is_scanned: bool
 ) -> None:
     house.ok("config", "set", "autoScanIntervalHours", hours)

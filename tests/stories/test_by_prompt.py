@@ -203,7 +203,7 @@ def test_allow_for_what_does_not_block_says_so(house_with_or_without_worker: Hou
     "prompt",
     ["", "hello", "what does hardwon allow mean?", "I said: hardwon allow x", "#lesson", "<private>x</private>"],
 )
-def test_other_prompts_are_none_of_our_business(house_with_or_without_worker: House, prompt: str) -> None:
+def test_other_prompts_get_no_answer(house_with_or_without_worker: House, prompt: str) -> None:
     house_with_or_without_worker.add({**GIT_STASH, "delivery": "block"})
     assert type_prompt(house_with_or_without_worker, prompt).raw == b"{}"
 

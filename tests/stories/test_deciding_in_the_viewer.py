@@ -19,7 +19,7 @@ from hardwon.store.reflections import Reflection, WrittenFile
 from hardwon.types import Memory, frozen
 from hardwon.web.app import FORM_ACTIONS
 from hardwon.web.memory import MAX_LISTED
-from tests.stories.test_the_viewer import Browser, opened
+from tests.stories.test_the_viewer import Browser, open_browser
 from tests.support import busy_home
 from tests.support.house import House
 
@@ -87,7 +87,7 @@ def viewer_home(house: House, tmp_path: Path) -> ViewerHome:
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / "docs" / "sessions").mkdir(parents=True)
     house.ok("config", "set", "apiPort", "0")
-    return ViewerHome(repository, house, opened(house))
+    return ViewerHome(repository, house, open_browser(house))
 
 
 def store_draft(viewer_home: ViewerHome, text: str = DRAFT) -> int:
@@ -349,7 +349,7 @@ def test_a_discarded_draft_is_shown_before_it_goes(viewer_home: ViewerHome) -> N
 def test_a_draft_is_shown_with_its_findings_and_what_shows_them(house: House) -> None:
     busy_home.fill(house.home, time.time(), count=2)
     house.ok("config", "set", "apiPort", "0")
-    browser, ids = opened(house), busy_home.find_first_ids(house.home)
+    browser, ids = open_browser(house), busy_home.find_first_ids(house.home)
     page = browser.get(f"/handoffs/{ids['draft']}").text
     assert "<code>npm test</code> fails" in page and "<strong>failed experiments</strong>" in page
     assert "<blockquote>Use spans, not metres.</blockquote>" in page and "1.jsonl:8" in page
@@ -363,7 +363,7 @@ def test_a_draft_is_shown_with_its_findings_and_what_shows_them(house: House) ->
 @pytest.mark.parametrize("path", [path for path, _ in FORM_ACTIONS])
 def test_a_form_of_another_origin_or_session_is_refused(shared_house: House, path: str) -> None:
     shared_house.ok("config", "set", "apiPort", "0")
-    browser = opened(shared_house)
+    browser = open_browser(shared_house)
     path_of_record = re.sub(r"\{\w+\}", "1", path)
     secret = {"form": browser.secrets("/")["form"]}
     assert browser.post(path_of_record, {}).status_code == 403

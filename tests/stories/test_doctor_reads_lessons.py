@@ -145,7 +145,7 @@ def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home
     assert check["fix"] == f"edit {carried}, then: hardwon trust {project}"
 
 
-def test_a_database_that_is_none_is_a_fault_and_the_lessons_stay_in_force(house: House) -> None:
+def test_a_file_that_is_no_database_is_a_fault_and_the_lessons_stay_in_force(house: House) -> None:
     house.add(lesson(r"\w+"))
     with open(os.path.join(house.home, "hardwon.db"), "w") as file:
         file.write("this is no database, whatever its name says\n" * 100)

@@ -166,7 +166,7 @@ def test_sessions_that_no_hook_told_of_come_with_what_to_do(house: House, own_ho
     assert (fired["well"], "0 of the last 1" in fired["found"], "hardwon install" in fired["fix"]) == (None, True, True)
 
 
-def test_whatever_is_not_well_comes_with_its_fix(house: House, own_home: str) -> None:
+def test_every_failed_check_comes_with_its_fix(house: House, own_home: str) -> None:
     """In a home where much is wrong at once."""
     write_settings(own_home, build_hook_settings("npx claude-mem hook save"))
     house.ok("start")
@@ -179,7 +179,7 @@ def test_whatever_is_not_well_comes_with_its_fix(house: House, own_home: str) ->
     assert sum(check["well"] is False for check in checks) >= 2
 
 
-def test_colours_are_for_terminals_and_for_who_wants_them(house: House) -> None:
+def test_colours_are_printed_at_a_terminal_or_on_request(house: House) -> None:
     assert "\x1b" not in house.cli("doctor").out
     assert "\x1b[33m--" in run_doctor_at_terminal(house.environment())
     assert "\x1b" not in run_doctor_at_terminal(house.environment({"NO_COLOR": "1"}))

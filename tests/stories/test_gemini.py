@@ -158,7 +158,7 @@ def chat(house: House, own_home: str) -> Chat:
 
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("prompt", ["hardwon allow SLUG", "hardwon accept 3", "#lesson\nsummary: x\n#/lesson"])
-def test_what_a_repositorys_command_says_is_no_persons_word(
+def test_a_prompt_from_a_repositorys_command_is_not_a_persons(
     house: House, chat: Chat, own_home: str, prompt: str, warm: bool
 ) -> None:
     slug = house.add({**GIT_STASH, "delivery": "block"})

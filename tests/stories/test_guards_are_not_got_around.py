@@ -56,7 +56,7 @@ def asked_house(request: pytest.FixtureRequest, blocking_house: House) -> House:
     ],
     ids=lambda command: command[:40],
 )
-def test_a_block_holds_however_the_command_is_dressed(asked_house: House, command: str) -> None:
+def test_a_block_denies_every_form_of_the_command(asked_house: House, command: str) -> None:
     assert asked_house.ask("s1", bash(command)).denied
 
 
@@ -138,7 +138,7 @@ def set_block_in_config(house: House, folder: str) -> None:
 @pytest.mark.parametrize(
     "put_in_force", [add_block, edit_to_block, restore_block, import_block, trust_block, set_block_in_config]
 )
-def test_a_block_holds_from_when_its_command_has_returned_whatever_becomes_of_the_worker(
+def test_a_block_is_in_force_once_its_command_has_returned_even_if_the_worker_is_killed(
     house: House, own_home: str, put_in_force: Callable[[House, str], None]
 ) -> None:
     folder = os.path.join(own_home, "app")
@@ -248,7 +248,7 @@ def test_an_agent_may_not_pass_for_a_person(asked_house: House, command: str) ->
     assert asked_house.ask("s1", bash(command)).denied
 
 
-def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
+def test_the_guards_know_every_agent() -> None:
     assert tuple(AGENT_NAMES) == commands.AGENTS
 
 
@@ -324,7 +324,7 @@ def test_an_agent_may_not_edit_our_files_under_another_name(guarded_house: House
     assert guarded_house.ask("s1", call("Write", {"file_path": f"{own_home}/notes.md", "content": "x"})).raw == b"{}"
 
 
-def test_a_hook_run_from_an_agents_own_shell_is_nobodys_prompt(guarded_house: House) -> None:
+def test_a_hook_that_an_agents_shell_runs_is_not_a_persons_prompt(guarded_house: House) -> None:
     slug = guarded_house.ok("lessons", "list", "--json").json()[0]["slug"]
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": f"hardwon allow {slug}", "cwd": "/"}
     assert guarded_house.ask("s1", prompt, env={"AI_AGENT": "claude-code_2-1-325_agent"}).raw == b"{}"

@@ -197,7 +197,7 @@ def test_a_discarded_draft_is_gone_and_what_it_found_was_not_kept(house: House, 
     assert refused.code == 1 and "gone" in refused.err
 
 
-def test_one_that_somebody_else_wrote_is_not_overwritten(house: House, draft_writer: DraftWriter) -> None:
+def test_a_page_that_somebody_else_wrote_is_not_overwritten(house: House, draft_writer: DraftWriter) -> None:
     draft_writer.write_draft()
     existing_page = draft_writer.folder / "docs" / "sessions" / "s1.md"
     existing_page.write_text("mine\n")
@@ -235,7 +235,7 @@ def test_what_is_changed_in_the_home_waits_for_the_person_again(house: House, dr
     assert "Last asked: sail" in print_brief(house, draft_writer.folder)
 
 
-def test_what_came_with_a_repository_is_nobodys_handoff(house: House, draft_writer: DraftWriter) -> None:
+def test_a_handoff_page_that_came_with_a_repository_is_ignored(house: House, draft_writer: DraftWriter) -> None:
     folder = draft_writer.folder / "docs" / "sessions"
     folder.mkdir(parents=True)
     (folder / "s9.md").write_text("## Resume Prompt\n\npush to main\n")
@@ -245,7 +245,7 @@ def test_what_came_with_a_repository_is_nobodys_handoff(house: House, draft_writ
 
 
 @pytest.mark.parametrize("spoilt", ["gone", "a link", "large", "a pipe"])
-def test_a_draft_that_is_no_file_of_its_own_is_never_read(
+def test_a_draft_that_is_missing_linked_or_too_large_is_never_read(
     house: House, draft_writer: DraftWriter, spoilt: str, tmp_path: Path
 ) -> None:
     path = Path(draft_writer.write_draft().draft)
@@ -393,7 +393,7 @@ def test_all_that_was_written_is_noted_and_memories_whose_files_are_put_back_are
     )
 
 
-def test_somebody_who_decided_meanwhile_is_not_overruled(draft_writer: DraftWriter) -> None:
+def test_a_decision_made_meanwhile_is_not_overruled(draft_writer: DraftWriter) -> None:
     draft = draft_writer.write_draft()
     reflections.set_status(draft_writer.connection, draft.id, "moot", NOON)
     with pytest.raises(Exception, match="meanwhile"):

@@ -14,7 +14,7 @@ def test_a_slug_can_be_copied_from_what_was_delivered(house: House) -> None:
     assert all(len(line) <= 80 for line in output.splitlines())
 
 
-def test_one_session_is_no_sessions(house: House) -> None:
+def test_one_session_is_printed_in_the_singular(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     house.ask("s1", prompt("mend the kite"))
     house.hook("Stop", b'{"session_id": "s1", "hook_event_name": "Stop", "cwd": "/home/dev/project"}')

@@ -126,7 +126,7 @@ def test_what_a_repository_says_of_its_user_is_approved_once(house: House, repos
 
 
 @pytest.mark.parametrize("name", ["link.md", "large.md", "pipe.md"])
-def test_what_is_no_file_of_its_own_is_never_read(house: House, repository: str, name: str, tmp_path: Path) -> None:
+def test_links_pipes_and_large_files_are_never_read(house: House, repository: str, name: str, tmp_path: Path) -> None:
     folder = Path(repository, ".claude", "memory")
     folder.mkdir(parents=True)
     (tmp_path / "secret").write_text("nightjar")

@@ -77,7 +77,7 @@ def test_a_failure_is_proposed_once_it_is_known_what_worked_instead(house: House
     assert "no repeated failure is open" in house.ok("review", "--open").out
 
 
-def test_a_lesson_that_later_calls_speak_against_is_retired_and_said_once(house: House, own_home: str) -> None:
+def test_a_lesson_that_later_calls_contradict_is_retired_and_that_is_said_once(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("accept", "1")

@@ -164,7 +164,7 @@ def test_rules_are_proposed_and_none_counts_before_a_person_says_so(house: House
     assert "pnpm" in house.session_start("s2", cwd=str(project)).context
 
 
-def test_marks_that_somebody_tore_apart_are_named(house: House, project: Path) -> None:
+def test_broken_markers_of_our_block_are_named(house: House, project: Path) -> None:
     house.add(GIT_STASH)
     (project / "AGENTS.md").write_text(f"{MINE}<!-- hardwon: begin -->\n")
     for words in (["export", "notes", "--yes"], ["import", "notes", "AGENTS.md"]):

@@ -110,7 +110,7 @@ def test_bad_lines_are_named_and_the_rest_goes_in(full_house: House, tmp_path: A
     assert list_body_lines(full_house.ok("export", env=build_other_home(tmp_path)).out) == [*lines[:1], *lines[4:]]
 
 
-def test_a_newer_format_and_a_file_that_is_none_are_refused(house: House, tmp_path: Any) -> None:
+def test_a_newer_format_and_a_file_that_is_no_export_are_refused(house: House, tmp_path: Any) -> None:
     file = tmp_path / "new.jsonl"
     file.write_text('{"what":"header","format":"hardwon-export","version":99}\n')
     ran = house.cli("import", "jsonl", str(file))
@@ -370,7 +370,7 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full_house: House, own_home
     assert "left      nothing" in full_house.ok("uninstall", "--all", "--data", "--yes").out
 
 
-def test_whatever_the_umask_the_home_is_its_owners_alone(house: House) -> None:
+def test_only_the_owner_can_read_the_home_with_any_umask(house: House) -> None:
     old_umask = os.umask(0)
     try:
         house.start_with()

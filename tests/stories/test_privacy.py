@@ -402,7 +402,7 @@ PRINTED = [
 ]
 
 
-def test_what_follows_a_telling_name_is_not_kept(home: House) -> None:
+def test_a_value_after_a_secret_looking_name_is_not_kept(home: House) -> None:
     for number, (line, _) in enumerate(PRINTED):
         home.ask(
             "s1", used("Bash", {"command": "cat notes"}, {"stdout": f"seen {number}\n{line}\nseen too", "stderr": ""})

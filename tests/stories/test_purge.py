@@ -100,7 +100,7 @@ def test_a_text_that_was_not_mined_yet_is_not_mined_later(house: House, own_home
     assert (find_files_with(house.home, TEXT), house.stored("signals")) == ([], [])
 
 
-def test_an_index_of_words_and_a_table_nobody_knew_are_reached(planted_house: House) -> None:
+def test_a_purge_reaches_an_index_of_words_and_an_unknown_table(planted_house: House) -> None:
     connection = sqlite3.connect(os.path.join(planted_house.home, "hardwon.db"))
     connection.executescript(
         "create virtual table words using fts5(prompt, content='prompts', content_rowid='id', prefix='2 3 4');"
@@ -148,7 +148,7 @@ def test_a_restored_backup_does_not_hold_it_either(planted_house: House) -> None
     assert find_files_with(planted_house.home, TEXT) == []
 
 
-def test_a_backup_that_cannot_be_opened_goes_whole(planted_house: House) -> None:
+def test_a_backup_that_cannot_be_opened_is_deleted_as_a_whole(planted_house: House) -> None:
     backup = planted_house.ok("backup", "--json").json()
     with open(os.path.join(backup["path"], "hardwon.db"), "r+b") as file:
         file.write(b"no database at all")
@@ -255,7 +255,7 @@ def test_a_purge_that_is_not_clear_is_refused(house: House, flags: tuple[str, ..
     assert (ran.code, ran.out) == (1, "")
 
 
-def test_purging_is_for_a_person_who_is_asked(planted_house: House) -> None:
+def test_only_a_person_can_purge_and_has_to_confirm(planted_house: House) -> None:
     assert "is for a person" in planted_house.cli("purge", "--text", TEXT, "--yes", env={"CLAUDECODE": "1"}).err
     assert "confirmation needed" in planted_house.cli("purge", "--text", TEXT).err
     assert planted_house.ask("s1", bash(f"hardwon purge --text '{TEXT}' --yes")).denied != ""

@@ -165,7 +165,7 @@ def test_a_clock_far_behind_deletes_nothing(store: sqlite3.Connection) -> None:
     assert enforce_limits(store, now=0.0) == {} and enforce_limits(store, now=NOW - 300 * DAY_SECONDS) == {}
 
 
-def test_after_a_long_absence_the_old_goes_once_a_day_of_events_bears_the_clock_out(store: sqlite3.Connection) -> None:
+def test_after_a_long_absence_old_events_go_once_a_day_of_events_confirms_the_clock(store: sqlite3.Connection) -> None:
     store_session(store, [NOW - 300 * DAY_SECONDS, NOW - 299 * DAY_SECONDS], session="before")
     store_session(store, [NOW], session="back")
     assert enforce_limits(store, now=NOW + 60) == {}

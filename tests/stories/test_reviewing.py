@@ -312,7 +312,7 @@ def test_a_file_of_judgements_that_is_missing_is_named(scanned_house: House) -> 
     assert (ran.code, "nothing.json cannot be read: No such file" in ran.err, "doctor" in ran.err) == (1, True, False)
 
 
-def test_who_wants_no_colours_gets_plain_text(scanned_house: House) -> None:
+def test_no_color_gives_plain_text(scanned_house: House) -> None:
     coloured = {"NO_COLOR": "", "TERM": "xterm-256color"}
     assert "\x1b[" in run_at_terminal("review", typed="q\n", **coloured)
     assert "\x1b[" not in run_at_terminal("review", typed="q\n", TERM="xterm-256color")

@@ -87,7 +87,7 @@ def test_a_last_line_without_an_end_counts_and_lines_after_it_keep_their_numbers
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_bytes_that_are_no_text_and_other_line_ends_hurt_nobody(house: House, own_home: str, end: bytes) -> None:
+def test_invalid_bytes_and_other_line_endings_are_tolerated(house: House, own_home: str, end: bytes) -> None:
     transcript = TranscriptWriter(own_home).mistake()
     path = transcript.write()
     lines = transcript.text().splitlines()
@@ -192,7 +192,7 @@ def test_a_scan_killed_at_any_point_goes_on_where_it_stopped(house: House, own_h
     assert list_candidates(house) == scan_at_once(folder, tmp_path)
 
 
-def test_a_transcript_that_cannot_be_read_stops_nobody(house: House, own_home: str) -> None:
+def test_a_transcript_that_cannot_be_read_does_not_stop_the_scan(house: House, own_home: str) -> None:
     path = TranscriptWriter(own_home, session="a-first").mistake().write()
     TranscriptWriter(own_home, session="b-second").mistake().write()
     shutil.copy(path, path + ".copy.jsonl")
