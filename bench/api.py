@@ -1,8 +1,8 @@
-"""What the worker's API costs next to a bare Starlette app: `make bench-api`.
+"""Measure what the worker's API costs next to a bare Starlette app: `make bench-api`.
 
-Both serve with uvicorn on loopback in processes of their own, and are asked in turns by the same client: health, a list
-of sessions, and messages told to fifty listeners. What counts is the ratio; a bare app answers with fixed bytes, and
-its stream puts the same message into a queue for each listener.
+Both run under uvicorn on loopback in separate processes, and the same client asks them in turn for health, a list of
+sessions, and a stream of messages with fifty listeners. The result is the ratio. The bare app answers with fixed bytes,
+and its stream puts the same message into a queue for each listener.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from statistics import median
 
 import httpx
-from measure import p95
+from measure import compute_p95
 
 ROUNDS, ASKED = 5, 300
 LISTENERS, MESSAGES = 50, 40
@@ -50,17 +50,17 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error", acc
 """
 
 
-def asked(client: httpx.Client, path: str) -> tuple[float, float]:
-    """Requests per second and the 95th percentile in milliseconds, one after the other."""
+def measure_requests(client: httpx.Client, path: str) -> tuple[float, float]:
+    """Return sequential requests per second and their 95th percentile in milliseconds."""
     times = []
     for _ in range(ASKED):
         began = time.perf_counter()
         client.get(path).raise_for_status()
         times.append(time.perf_counter() - began)
-    return ASKED / sum(times), p95(times) * 1000
+    return ASKED / sum(times), compute_p95(times) * 1000
 
 
-def until_up(client: httpx.Client) -> None:
+def wait_until_up(client: httpx.Client) -> None:
     for _ in range(200):
         try:
             client.get("/api/health").raise_for_status()
@@ -70,45 +70,45 @@ def until_up(client: httpx.Client) -> None:
     raise SystemExit("no server came up")
 
 
-def fan_out(client: httpx.Client, port: int, token: str) -> tuple[float, float]:
-    """Messages per second that reached every listener, and the 95th percentile of the milliseconds that each took."""
+def measure_fan_out(client: httpx.Client, port: int, token: str) -> tuple[float, float]:
+    """Return messages per second that reached every listener, and the 95th percentile of their milliseconds."""
     head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
     listeners = []
     for _ in range(LISTENERS):
-        one = socket.create_connection(("127.0.0.1", port))
-        one.sendall(head.encode())
-        while b": hardwon" not in one.recv(4096):
+        listener = socket.create_connection(("127.0.0.1", port))
+        listener.sendall(head.encode())
+        while b": hardwon" not in listener.recv(4096):
             continue
-        listeners.append(one)
+        listeners.append(listener)
     times = []
     for _ in range(MESSAGES):
         began = time.perf_counter()
         client.post("/api/processing", json={"isProcessing": True}).raise_for_status()
-        for one in listeners:
-            while b"processing" not in one.recv(65536):
+        for listener in listeners:
+            while b"processing" not in listener.recv(65536):
                 continue
         times.append(time.perf_counter() - began)
-    for one in listeners:
-        one.close()
-    return MESSAGES / sum(times), p95(times) * 1000
+    for listener in listeners:
+        listener.close()
+    return MESSAGES / sum(times), compute_p95(times) * 1000
 
 
-def hardwon(*words: str) -> None:
+def run_hardwon(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "hardwon", *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def worker(place: str) -> tuple[httpx.Client, int, str]:
-    """A worker in a home of its own, with some sessions in it."""
-    os.environ |= {"HARDWON_HOME": os.path.join(place, "home"), "HOME": place}
-    hardwon("config", "set", "apiPort", "0")
-    hardwon("start")
+def start_worker(folder: str) -> tuple[httpx.Client, int, str]:
+    """Start a worker in a fresh home and store some sessions; return a client, the port and the token."""
+    os.environ |= {"HARDWON_HOME": os.path.join(folder, "home"), "HOME": folder}
+    run_hardwon("config", "set", "apiPort", "0")
+    run_hardwon("start")
     for _ in range(200):
-        with open(os.path.join(place, "home", "worker.json")) as file:
+        with open(os.path.join(folder, "home", "worker.json")) as file:
             port = json.load(file)["port"]
         if port:
             break
         time.sleep(0.05)
-    with open(os.path.join(place, "home", "token")) as file:
+    with open(os.path.join(folder, "home", "token")) as file:
         token = file.read().strip()
     headers = {"authorization": f"Bearer {token}"}
     client = httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False)
@@ -118,38 +118,45 @@ def worker(place: str) -> tuple[httpx.Client, int, str]:
     return client, port, token
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+def find_free_port() -> int:
+    with socket.socket() as free_socket:
+        free_socket.bind(("127.0.0.1", 0))
+        port: int = free_socket.getsockname()[1]
         return port
 
 
-def compared(ours: Callable[[], tuple[float, float]], bare: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-    """Our requests per second, and our 95th percentile, as ratios to the bare app's, in turns."""
-    both = [(ours(), bare()) for _ in range(ROUNDS)]
-    return median(a[0] / b[0] for a, b in both), median(a[1] / b[1] for a, b in both)
+def compare_with_bare_app(
+    measure_ours: Callable[[], tuple[float, float]], measure_bare: Callable[[], tuple[float, float]]
+) -> tuple[float, float]:
+    """Measure in turns; return our requests per second and 95th percentile as ratios to the bare app's."""
+    pairs = [(measure_ours(), measure_bare()) for _ in range(ROUNDS)]
+    return median(a[0] / b[0] for a, b in pairs), median(a[1] / b[1] for a, b in pairs)
 
 
 def main() -> int:
-    port = free_port()
+    port = find_free_port()
     bare_server = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
-    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as folder:
         try:
-            client, own_port, token = worker(place)
-            bare = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False)
-            until_up(bare)
+            client, worker_port, token = start_worker(folder)
+            bare_client = httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False)
+            wait_until_up(bare_client)
             result: dict[str, float] = {}
             for name, path in (("health", "/api/health"), ("sessions", "/api/sessions?limit=20")):
-                rate, slow = compared(lambda path=path: asked(client, path), lambda path=path: asked(bare, path))  # type: ignore[misc]
+                rate, slow = compare_with_bare_app(
+                    lambda path=path: measure_requests(client, path),  # type: ignore[misc]
+                    lambda path=path: measure_requests(bare_client, path),  # type: ignore[misc]
+                )
                 print(f"{name:10} {rate:5.2f} x the requests per second, {slow:5.2f} x the p95 of a bare app")
                 result |= {f"{name}_rate": round(rate, 2), f"{name}_p95": round(slow, 2)}
-            rate, slow = compared(lambda: fan_out(client, own_port, token), lambda: fan_out(bare, port, ""))
+            rate, slow = compare_with_bare_app(
+                lambda: measure_fan_out(client, worker_port, token), lambda: measure_fan_out(bare_client, port, "")
+            )
             print(f"fan-out    {rate:5.2f} x the messages per second, {slow:5.2f} x the p95 to {LISTENERS} listeners")
             print(json.dumps({**result, "fan_out_rate": round(rate, 2), "fan_out_p95": round(slow, 2)}))
         finally:
             bare_server.terminate()
-            hardwon("stop")
+            run_hardwon("stop")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""What recording costs: `make bench-capture`; `QUICK=1 make bench-capture` for a short run.
+"""Measure what recording costs: `make bench-capture`; `QUICK=1 make bench-capture` for a short run.
 
-Three questions. Does an agent that asks about a tool call wait longer while others tell the worker 200 events a second?
-How many events a second does the worker take in, next to a bare socket server in the same run? And does it stay small
-after 100,000 of them? Blocks alternate, so that the machine's noise falls on both sides of each ratio.
+Three questions. Does an agent that asks about a tool call wait longer while others report 200 events a second to the
+worker? How many events a second does the worker record, next to a bare socket server in the same run? Does its memory
+stay small after 100,000 events? Blocks alternate, so that noise of the machine affects both sides of each ratio.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from statistics import median
 
-from hook import LESSONS, environment, hook, silent
-from hook import homes as homes_with
-from measure import once, p95
+from hook import LESSONS, build_environment, build_hook_case, is_silent, open_homes
+from measure import compute_p95, run_case
 
 QUICK = os.environ.get("QUICK", "0") not in ("", "0")
 PER_SECOND = 200
@@ -34,8 +33,8 @@ BURST = 500 if QUICK else 1_500
 LINES = 4  # hooks that talk to the worker at the same time
 WARM_UP = 20
 
-# An ask while others tell, as a ratio of p95s; what the worker takes in, as a share of what a bare server does; and
-# its memory.
+# An ask while others report events, as a ratio of p95s; the worker's rate, as a share of the bare server's; and its
+# memory.
 LIMITS = {"ask_x_idle": 3.0, "rate_x_bare": 0.08, "rss_mb": 90.0}
 
 
@@ -63,18 +62,18 @@ class Figures:
 
     @property
     def faults(self) -> list[str]:
-        wrong = []
+        faults = []
         for name, limit in LIMITS.items():
             value, least = self.ratios[name], name == "rate_x_bare"
             if value < limit if least else value > limit:
-                wrong.append(f"{name} is {value:.2f}, may be {'no less' if least else 'no more'} than {limit}")
+                faults.append(f"{name} is {value:.2f}, may be {'no less' if least else 'no more'} than {limit}")
         if self.told_per_second < 0.9 * PER_SECOND:
-            wrong.append(f"only {self.told_per_second:.0f} events a second were told, of {PER_SECOND}")
-        return wrong
+            faults.append(f"only {self.told_per_second:.0f} events a second were told, of {PER_SECOND}")
+        return faults
 
 
-def tell(number: int) -> bytes:
-    """The message of a hook after a call, with an output of the usual length."""
+def build_tell(number: int) -> bytes:
+    """Return the message of a hook after a call, with an output of typical length."""
     session = f"bench-session-{number // 400}"
     output = "\n".join(
         f"src/module_{number % 97}/part_{line}.py:{line}: ok, nothing to mend here" for line in range(25)
@@ -93,15 +92,15 @@ def tell(number: int) -> bytes:
     return f"hardwon 1 claude-code PostToolUse {number:032x}\n".encode() + json.dumps(wire).encode()
 
 
-def ask(number: int) -> bytes:
-    given = {"command": "git status", "description": "See what changed"}
+def build_ask(number: int) -> bytes:
+    tool_input = {"command": "git status", "description": "See what changed"}
     wire = {"session_id": f"asking-{number}", "cwd": "/home/dev/project", "hook_event_name": "PreToolUse"}
-    whole = {**wire, "tool_name": "Bash", "tool_input": given, "tool_use_id": f"toolu_ask{number}"}
-    return f"hardwon 1 claude-code PreToolUse {number:032x}\n".encode() + json.dumps(whole).encode()
+    payload = {**wire, "tool_name": "Bash", "tool_input": tool_input, "tool_use_id": f"toolu_ask{number}"}
+    return f"hardwon 1 claude-code PreToolUse {number:032x}\n".encode() + json.dumps(payload).encode()
 
 
-def said(address: str, message: bytes) -> bytes:
-    """One message and its answer, as hook.py does it."""
+def exchange(address: str, message: bytes) -> bytes:
+    """Send a message and return the answer, as hook.py does."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(30)
         line.connect(address)
@@ -110,34 +109,34 @@ def said(address: str, message: bytes) -> bytes:
         return b"".join(iter(lambda: line.recv(65536), b""))
 
 
-def burst(address: str, messages: Sequence[bytes]) -> float:
-    """Messages per second when several hooks talk at once; SystemExit if one is not acknowledged."""
-    waiting, refused = iter(messages), list[bytes]()
+def measure_burst(address: str, messages: Sequence[bytes]) -> float:
+    """Return messages per second with several hooks at once; exit if one message is not acknowledged."""
+    queue, unacknowledged = iter(messages), list[bytes]()
     lock = threading.Lock()
 
     def talk() -> None:
         while True:
             with lock:
-                message = next(waiting, None)
+                message = next(queue, None)
             if message is None:
                 return
-            if not said(address, message).endswith(b"\n"):
-                refused.append(message)
+            if not exchange(address, message).endswith(b"\n"):
+                unacknowledged.append(message)
 
-    talking = [threading.Thread(target=talk) for _ in range(LINES)]
+    threads = [threading.Thread(target=talk) for _ in range(LINES)]
     began = time.perf_counter()
-    for one in talking:
-        one.start()
-    for one in talking:
-        one.join()
-    took = time.perf_counter() - began
-    if refused:
-        raise SystemExit(f"error: {len(refused)} of {len(messages)} messages were not acknowledged")
-    return len(messages) / took
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - began
+    if unacknowledged:
+        raise SystemExit(f"error: {len(unacknowledged)} of {len(messages)} messages were not acknowledged")
+    return len(messages) / seconds
 
 
 async def serve_bare(address: str) -> None:
-    """What any answer costs: read to the end, say two bytes and a newline."""
+    """Serve the least that any answer costs: read to the end, send two bytes and a newline."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(1 << 18):
@@ -153,10 +152,10 @@ async def serve_bare(address: str) -> None:
 
 
 def keep_telling(address: str, first: int) -> None:
-    """Tell so many events a second until killed; each second a line with how many it really was."""
+    """Report PER_SECOND events a second until killed; print the actual number every second."""
     began, number = time.perf_counter(), 0
     while True:
-        said(address, tell(first + number))
+        exchange(address, build_tell(first + number))
         number += 1
         ahead = began + number / PER_SECOND - time.perf_counter()
         if ahead > 0:
@@ -166,8 +165,8 @@ def keep_telling(address: str, first: int) -> None:
 
 
 @contextmanager
-def process(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """This file again, in another part; it is ended with the block."""
+def start_part(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """Run this file as a child process with other arguments; kill it when the block ends."""
     command = [sys.executable, os.path.abspath(__file__), *words]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -177,83 +176,87 @@ def process(*words: str) -> Iterator[subprocess.Popen[str]]:
         child.wait()
 
 
-def asked(home: str, address: str, first: int) -> list[tuple[float, float]]:
-    """What an agent waits for the hook, and what an ask straight over the socket takes, a few times each."""
-    case, waited = hook("ask", home, "git status", silent), []
+def measure_ask_times(home: str, address: str, first: int) -> list[tuple[float, float]]:
+    """Return, for several asks, the milliseconds through the hook and straight over the socket."""
+    case, times = build_hook_case("ask", home, "git status", is_silent), []
     for number in range(first, first + ASKS):
-        sample = once(case, number, environment(home))
+        sample = run_case(case, number, build_environment(home))
         if not sample.right:
             raise SystemExit("error: a hook did not answer as it should")
         began = time.perf_counter()
-        said(address, ask(number))
-        waited.append((sample.wall, (time.perf_counter() - began) * 1000))
-    return waited
+        exchange(address, build_ask(number))
+        times.append((sample.wall, (time.perf_counter() - began) * 1000))
+    return times
 
 
 def measure_asks(home: str, address: str) -> dict[str, float]:
-    """Blocks of asks with the worker idle and with others telling, in turn."""
-    idle, told, rates = list[tuple[float, float]](), list[tuple[float, float]](), list[float]()
-    asked(home, address, 0)
+    """Measure blocks of asks in turn, with the worker idle and while events are reported."""
+    idle, busy, rates = list[tuple[float, float]](), list[tuple[float, float]](), list[float]()
+    measure_ask_times(home, address, 0)
     for block in range(BLOCKS):
-        idle += asked(home, address, (2 * block + 1) * ASKS)
-        with process("--tell", address, str(10_000_000 + block * 100_000)) as telling:
+        idle += measure_ask_times(home, address, (2 * block + 1) * ASKS)
+        with start_part("--tell", address, str(10_000_000 + block * 100_000)) as telling:
             assert telling.stdout
             telling.stdout.readline()
-            told += asked(home, address, (2 * block + 2) * ASKS)
+            busy += measure_ask_times(home, address, (2 * block + 2) * ASKS)
             rates.append(float(telling.stdout.readline()))
     return {
-        "ask_idle_p95": p95([whole for whole, _ in idle]),
-        "ask_told_p95": p95([whole for whole, _ in told]),
-        "straight_idle_p95": p95([straight for _, straight in idle]),
-        "straight_told_p95": p95([straight for _, straight in told]),
+        "ask_idle_p95": compute_p95([through_hook for through_hook, _ in idle]),
+        "ask_told_p95": compute_p95([through_hook for through_hook, _ in busy]),
+        "straight_idle_p95": compute_p95([straight for _, straight in idle]),
+        "straight_told_p95": compute_p95([straight for _, straight in busy]),
         "told_per_second": median(rates),
     }
 
 
 def measure_rate(address: str, top: str) -> dict[str, float]:
-    """Bursts at the worker and at the bare server, in turn."""
+    """Measure bursts in turn at the worker and at the bare server."""
     bare = os.path.join(top, "bare.sock")
     rates: dict[str, list[float]] = {address: [], bare: []}
-    with process("--bare", bare) as serving:
+    with start_part("--bare", bare) as serving:
         assert serving.stdout
         serving.stdout.readline()
         for block in range(BLOCKS):
-            for place in (address, bare):
+            for target in (address, bare):
                 first = 20_000_000 + block * BURST
-                rates[place].append(burst(place, [tell(first + number) for number in range(BURST)]))
+                rates[target].append(measure_burst(target, [build_tell(first + number) for number in range(BURST)]))
     return {"rate": median(rates[address]), "bare_rate": median(rates[bare])}
 
 
-def memory_mb(home: str) -> float:
+def read_memory_mb(home: str) -> float:
     with open(os.path.join(home, "worker.json")) as file:
         pid = json.load(file)["pid"]
     with open(f"/proc/{pid}/status") as file:
-        found = next(line for line in file if line.startswith("VmRSS"))
-    return int(found.split()[1]) / 1024
+        rss_line = next(line for line in file if line.startswith("VmRSS"))
+    return int(rss_line.split()[1]) / 1024
 
 
-def figures() -> Figures:
-    with homes_with(LESSONS, "spread") as (home, _, _), tempfile.TemporaryDirectory() as top:
+def measure_all() -> Figures:
+    with open_homes(LESSONS, "spread") as (home, _, _), tempfile.TemporaryDirectory() as top:
         address = os.readlink(os.path.join(home, "socket"))
-        burst(address, [tell(number) for number in range(WARM_UP)])
+        measure_burst(address, [build_tell(number) for number in range(WARM_UP)])
         asks = measure_asks(home, address)
         rates = measure_rate(address, top)
-        done = BLOCKS * BURST
-        for first in range(30_000_000, 30_000_000 + EVENTS - done, 1000):
-            burst(address, [tell(first + number) for number in range(1000)])
-        return Figures(**asks, **rates, events=EVENTS, rss_mb=memory_mb(home))
+        burst_events = BLOCKS * BURST
+        for first in range(30_000_000, 30_000_000 + EVENTS - burst_events, 1000):
+            measure_burst(address, [build_tell(first + number) for number in range(1000)])
+        return Figures(**asks, **rates, events=EVENTS, rss_mb=read_memory_mb(home))
 
 
-def show(found: Figures) -> None:
+def print_figures(figures: Figures) -> None:
     print(
-        f"an ask, through the hook   p95 {found.ask_idle_p95:6.1f} ms idle, {found.ask_told_p95:6.1f} ms while "
-        f"{found.told_per_second:.0f} events a second are told"
+        f"an ask, through the hook   p95 {figures.ask_idle_p95:6.1f} ms idle, {figures.ask_told_p95:6.1f} ms while "
+        f"{figures.told_per_second:.0f} events a second are told"
     )
-    print(f"an ask, straight           p95 {found.straight_idle_p95:6.2f} ms idle, {found.straight_told_p95:6.2f} ms")
-    print(f"events a second            {found.rate:.0f}; a bare server answers {found.bare_rate:.0f}")
-    print(f"memory                     {found.rss_mb:.0f} MB after {found.events:,} events\n")
-    print("\n".join(["not as it should be:", *found.faults]) if found.faults else "all within what recording may cost")
-    rounded = {name: round(value, 3) for name, value in {**asdict(found), **found.ratios}.items()}
+    print(
+        f"an ask, straight           p95 {figures.straight_idle_p95:6.2f} ms idle, {figures.straight_told_p95:6.2f} ms"
+    )
+    print(f"events a second            {figures.rate:.0f}; a bare server answers {figures.bare_rate:.0f}")
+    print(f"memory                     {figures.rss_mb:.0f} MB after {figures.events:,} events\n")
+    print(
+        "\n".join(["not as it should be:", *figures.faults]) if figures.faults else "all within what recording may cost"
+    )
+    rounded = {name: round(value, 3) for name, value in {**asdict(figures), **figures.ratios}.items()}
     print(json.dumps({**rounded, "limits": LIMITS, "quick": QUICK}))
 
 
@@ -263,9 +266,9 @@ def main() -> int:
     elif sys.argv[1:2] == ["--tell"]:
         keep_telling(sys.argv[2], int(sys.argv[3]))
     else:
-        found = figures()
-        show(found)
-        return 1 if found.faults else 0
+        figures = measure_all()
+        print_figures(figures)
+        return 1 if figures.faults else 0
     return 0
 
 

@@ -1,8 +1,8 @@
-"""How long a command lets a person or an agent wait: `make bench-cli`.
+"""Measure how long a person or an agent waits for a command: `make bench-cli`.
 
-Each command runs in a home with imported sessions, beside an empty interpreter in the same run; what counts is the CPU
+Each command runs in a home with imported sessions, beside an empty interpreter in the same run; the result is the CPU
 time as a multiple of the empty interpreter's. For MCP it is the time until `initialize` is answered, for the plugin
-what it adds to the installed hooks at the start of a session. It fails when one is above its bar.
+what it adds to the installed hooks at the start of a session. It fails when a command exceeds its bar.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 
-from measure import Case, interleaved
+from measure import Case, measure_interleaved
 
 from hardwon.cli.demo import EARLIER_SESSIONS, SESSIONS_FOLDER
 
@@ -74,7 +74,7 @@ def main() -> None:
             words = [*command.split(), *(["--all"] if command.startswith("search") else [])]
             cases.append(Case(command, (PROGRAM, *words), give_request, has_answer))
         cases.append(Case(PLUGIN, ("/bin/sh", PLUGIN_SCRIPT, "claude-code", "SessionStart"), give_request))
-        costs = interleaved(cases, rounds=options.rounds, warm_up=2, environment=environment)
+        costs = measure_interleaved(cases, rounds=options.rounds, warm_up=2, environment=environment)
     empty = costs[EMPTY]
     print(f"{'command':<18}{'CPU ms':>8}{'wall ms':>9}{'x empty':>9}{'bar':>6}")
     print(f"{EMPTY:<18}{empty.cpu:>8.0f}{empty.wall:>9.0f}")

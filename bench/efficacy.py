@@ -1,4 +1,4 @@
-"""Whether the proof can be trusted: `make bench-efficacy`; `QUICK=1 make bench-efficacy` for a tenth of the runs.
+"""Check whether the proof can be trusted: `make bench-efficacy`; `QUICK=1 make bench-efficacy` for a tenth of the runs.
 
 Simulated users with known effects work through the real store: their sessions draw their arms, their calls are stored
 as hooks report them, and the ledger is brought up to date after every firing. Then an agent that runs denied calls, and
@@ -107,7 +107,7 @@ def simulate_home(home: str, user: User, count: int, firings: int, chance: rando
             with transaction(connection):
                 for lesson in lessons:
                     state = states.get(lesson.id, UNCHANGED_STATE)
-                    fire(connection, lesson, state, user, number, secret, chance, now)
+                    store_firing(connection, lesson, state, user, number, secret, chance, now)
             now += 86_400
             refresh_ledger(connection, home, now)
             states = efficacy.list_lesson_states(connection)
@@ -151,7 +151,7 @@ def compile_lesson(lesson: Lesson, state: LessonState) -> ManifestEntry:
     return _entries[key]
 
 
-def fire(
+def store_firing(
     connection: Connection,
     lesson: Lesson,
     state: LessonState,
@@ -181,14 +181,14 @@ def fire(
         calls.append(("call1", f"{program} fly", False, would_fail and not is_right))
     elif is_held:
         calls.append(("call1", f"{program} launch", False, False))
-    for place, (call_id, command, is_denied, has_failed) in enumerate(calls):
+    for position, (call_id, command, is_denied, has_failed) in enumerate(calls):
         event = Event(
             "claude-code",
             "PreToolUse" if is_denied else "PostToolUseFailure" if has_failed else "PostToolUse",
             session,
             "/home/dev/kite",
             id=f"{session}-{call_id}",
-            at=now + place,
+            at=now + position,
             tool="Bash",
             tool_use_id=call_id,
             command=command,
@@ -215,16 +215,16 @@ def count_lies_found(count: int) -> tuple[int, int]:
                 "tool_input": {"command": "kite1 fly"},
                 "tool_use_id": f"toolu_{number}",
             }
-            answer = ask(responder, "PreToolUse", payload)
+            answer = send_event(responder, "PreToolUse", payload)
             assert b'"deny"' in answer, answer
-            ask(responder, "PostToolUse", {**payload, "tool_response": {"stdout": "up it goes"}})
+            send_event(responder, "PostToolUse", {**payload, "tool_response": {"stdout": "up it goes"}})
         honest = {"session_id": "honest", "cwd": "/", "tool_name": "Bash", "tool_input": {"command": "kite1 fly"}}
-        ask(responder, "PreToolUse", {**honest, "tool_use_id": "toolu_x"})
+        send_event(responder, "PreToolUse", {**honest, "tool_use_id": "toolu_x"})
         alarms = efficacy.list_ignored_denials(connection)
         return len([alarm for alarm in alarms if alarm["session"] != "honest"]), len(alarms)
 
 
-def ask(responder: HookResponder, kind: str, payload: Mapping[str, object]) -> bytes:
+def send_event(responder: HookResponder, kind: str, payload: Mapping[str, object]) -> bytes:
     body = json.dumps({"hook_event_name": kind, **payload}).encode()
     return responder.answer(f"hardwon 1 claude-code {kind} {os.urandom(16).hex()}\n".encode() + body)
 
@@ -235,9 +235,9 @@ def count_corpus_alarms() -> tuple[int, int, int] | None:
     A held call is made again under another id, as agents do. None if there is no corpus.
     """
     paths = [
-        (agent, os.path.join(place, name))
+        (agent, os.path.join(folder_path, name))
         for folder, agent in CORPUS_AGENTS.items()
-        for place, _, names in sorted(os.walk(os.path.join(CORPUS, folder)))
+        for folder_path, _, names in sorted(os.walk(os.path.join(CORPUS, folder)))
         for name in sorted(names)
     ]
     if not paths:
@@ -251,7 +251,7 @@ def count_corpus_alarms() -> tuple[int, int, int] | None:
             record["triggers"] = {"toolNames": ["Bash"], "commandPatterns": [rf"\b{word}\b"]}
             add_lesson(home, connection, record, COMMAND_LINE)
         responder = HookResponder(home, connection)
-        calls = denied = 0
+        calls = denied_calls = 0
         for session, command in iter_commands(paths[:: 50 if QUICK else 10]):
             calls += 1
             payload: dict[str, object] = {
@@ -261,12 +261,12 @@ def count_corpus_alarms() -> tuple[int, int, int] | None:
                 "tool_input": {"command": command},
                 "tool_use_id": f"toolu_{calls}",
             }
-            if b'"deny"' in ask(responder, "PreToolUse", payload):
-                denied += 1
+            if b'"deny"' in send_event(responder, "PreToolUse", payload):
+                denied_calls += 1
                 continue
-            ask(responder, "PostToolUse", {**payload, "tool_response": {"stdout": ""}})
-        print(f"corpus: {calls} commands made anew, {denied} denied")
-        return calls, denied, len(efficacy.list_ignored_denials(connection))
+            send_event(responder, "PostToolUse", {**payload, "tool_response": {"stdout": ""}})
+        print(f"corpus: {calls} commands made anew, {denied_calls} denied")
+        return calls, denied_calls, len(efficacy.list_ignored_denials(connection))
 
 
 def iter_commands(paths: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -291,8 +291,8 @@ def measure_effects() -> tuple[dict[str, object], list[str]]:
         return 0.5 + 0.5 * number / STRONG_FIRINGS
 
     nulls = []
-    for place, rate in enumerate(NULL_RATES):
-        nulls += simulate(User(rate, rate), RUNS // 5, FIRINGS, seed=place)
+    for seed, rate in enumerate(NULL_RATES):
+        nulls += simulate(User(rate, rate), RUNS // 5, FIRINGS, seed=seed)
     nulls += simulate(User(0.9, 0.9, drift_down), RUNS // 5, FIRINGS, seed=9)
     nulls += simulate(User(0.9, 0.9, drift_up), RUNS // 5, FIRINGS, seed=10)
     false_proven = sum(run.proven_after is not None for run in nulls) / len(nulls)
@@ -343,7 +343,7 @@ def main() -> int:
     quiet = simulate(User(0.0, 0.0, false_alarms=0.02, is_measured=False), RUNS, FIRINGS, seed=12)
     stepped_down = sum(run.stepped_down_after is not None for run in quiet) / len(quiet)
     stale_cases = list(staleness.run_cases())
-    stale_wrong = [name for name, expected, told in stale_cases if told != expected]
+    stale_wrong = [name for name, expected, actual in stale_cases if actual != expected]
     faults += [f"told wrongly about changed code: {name}" for name in stale_wrong]
     lies, alarms = count_lies_found(100)
     corpus = count_corpus_alarms()

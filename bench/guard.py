@@ -21,7 +21,7 @@ EVIL = ("", "(a|a)*b", r"(?:\w|a\w)*\s$", "(.|a)*x", "(?:a|aa)+c", r"(?:a+){2,9}
 TEXT = "git stash " + "a" * 5000 + "!"
 
 
-def record(number: int, pattern: str, reason: str) -> dict[str, object]:
+def build_record(number: int, pattern: str, reason: str) -> dict[str, object]:
     return {
         "id": f"id{number}",
         "slug": f"slug{number}",
@@ -35,13 +35,13 @@ def record(number: int, pattern: str, reason: str) -> dict[str, object]:
     }
 
 
-def denied_after(home: str, session: str) -> float:
+def measure_denial(home: str, session: str) -> float:
     call = {"session_id": session, "cwd": "/", "tool_name": "Bash", "tool_input": {"command": TEXT}, "tool_use_id": "t"}
     begun = perf_counter()
     command = [sys.executable, "-I", "-S", HOOK, "claude-code", "PreToolUse", home]
-    done = subprocess.run(command, input=json.dumps(call).encode(), capture_output=True)
+    run = subprocess.run(command, input=json.dumps(call).encode(), capture_output=True)
     seconds = perf_counter() - begun
-    assert b"the guard" in done.stdout, (session, done.stdout)
+    assert b"the guard" in run.stdout, (session, run.stdout)
     return seconds
 
 
@@ -51,19 +51,19 @@ def main() -> int:
     for pattern in EVIL:
         with tempfile.TemporaryDirectory() as home:
             os.chmod(home, 0o700)
-            lessons = [record(0, pattern, "never reached")] if pattern else []
+            lessons = [build_record(0, pattern, "never reached")] if pattern else []
             with open(os.path.join(home, "lessons.json"), "w") as file:
-                json.dump({"lessons": [*lessons, record(1, r"\bgit stash\b", "the guard")]}, file)
+                json.dump({"lessons": [*lessons, build_record(1, r"\bgit stash\b", "the guard")]}, file)
             environment = {**os.environ, "HARDWON_HOME": home}
 
-            def cli(*words: str, environment: dict[str, str] = environment) -> None:
+            def run_hardwon(*words: str, environment: dict[str, str] = environment) -> None:
                 subprocess.run([sys.executable, "-m", "hardwon", *words], env=environment, capture_output=True)
 
-            cli("lessons", "build")
-            down = max(denied_after(home, f"down{number}") for number in range(5))
-            cli("start")
-            up = max(denied_after(home, f"up{number}") for number in range(5))
-            cli("stop")
+            run_hardwon("lessons", "build")
+            down = max(measure_denial(home, f"down{number}") for number in range(5))
+            run_hardwon("start")
+            up = max(measure_denial(home, f"up{number}") for number in range(5))
+            run_hardwon("stop")
             slowest = max(slowest, up, down)
             print(f"{pattern or 'nothing':<20} {up * 1e3:>9.0f} ms {down * 1e3:>9.0f} ms")
             print(json.dumps({"case": pattern, "up_ms": round(up * 1e3), "down_ms": round(down * 1e3)}))

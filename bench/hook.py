@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from measure import Case, Cost, interleaved
+from measure import Case, Cost, measure_interleaved
 
 import hardwon
 from hardwon.agents import AGENT_NAMES
@@ -69,16 +69,16 @@ class Row:
     @property
     def faults(self) -> list[str]:
         """Wrong answers, and what it costs more than it may."""
-        wrong = [f"{self.case}: {self.cost.wrong} wrong answers"] if self.cost.wrong else []
+        faults = [f"{self.case}: {self.cost.wrong} wrong answers"] if self.cost.wrong else []
         limits = LIMITS if self.case.startswith("up") else {}
-        return wrong + [
+        return faults + [
             f"{self.case}: {name} is {value:.2f}, may be {limits[name]}"
             for name, value in self.ratios.items()
             if value is not None and value > limits.get(name, value)
         ]
 
 
-def lesson(number: int, pattern: str, delivery: str) -> dict[str, object]:
+def build_lesson(number: int, pattern: str, delivery: str) -> dict[str, object]:
     """A record as people keep them in lessons.json."""
     return {
         "id": f"01JBENCH{number:018d}",
@@ -100,16 +100,16 @@ def lesson(number: int, pattern: str, delivery: str) -> dict[str, object]:
     }
 
 
-def lessons(count: int, mode: str) -> list[dict[str, object]]:
+def build_lessons(count: int, mode: str) -> list[dict[str, object]]:
     """As many lessons as asked for; those the cases call upon come last, where they are hardest to find."""
-    made_up = [lesson(number, MODES[mode](number), "note") for number in range(2, count)]
-    return [*made_up, lesson(0, r"\bgit stash\b", "note"), lesson(1, r"\bgit push --force\b", "hold")]
+    made_up = [build_lesson(number, MODES[mode](number), "note") for number in range(2, count)]
+    return [*made_up, build_lesson(0, r"\bgit stash\b", "note"), build_lesson(1, r"\bgit push --force\b", "hold")]
 
 
-def payload(command: str) -> Callable[[int], bytes]:
+def build_payload(command: str) -> Callable[[int], bytes]:
     """What Claude Code says before a Bash call, as recorded; every call comes from a session of its own."""
 
-    def said(number: int) -> bytes:
+    def build(number: int) -> bytes:
         session = str(uuid.uuid4())
         return json.dumps(
             {
@@ -126,55 +126,55 @@ def payload(command: str) -> Callable[[int], bytes]:
             }
         ).encode()
 
-    return said
+    return build
 
 
-def silent(answer: bytes) -> bool:
+def is_silent(answer: bytes) -> bool:
     return answer == b"{}"
 
 
-def noted(answer: bytes) -> bool:
+def has_note(answer: bytes) -> bool:
     return b"made-up lesson number 0" in answer and b'"deny"' not in answer
 
 
-def denied(answer: bytes) -> bool:
+def is_denied(answer: bytes) -> bool:
     return b'"deny"' in answer
 
 
-def hook(name: str, home: str, command: str, right: Callable[[bytes], bool], **environment: str) -> Case:
+def build_hook_case(name: str, home: str, command: str, right: Callable[[bytes], bool], **environment: str) -> Case:
     """The hook exactly as it is installed for Claude Code, without the shell."""
     run = (sys.executable, "-I", "-S", HOOK, "claude-code", "PreToolUse", home)
-    return Case(name, run, payload(command), right, tuple(environment.items()))
+    return Case(name, run, build_payload(command), right, tuple(environment.items()))
 
 
-def empty_cases() -> list[Case]:
+def build_empty_cases() -> list[Case]:
     node = shutil.which("node")
     python = Case(PYTHON, (sys.executable, "-I", "-S", "-c", "pass"))
     return [python, *([Case(NODE, (node, "-e", "0"))] if node else [])]
 
 
-def hook_cases(up: str, down: str) -> list[Case]:
+def build_hook_cases(up: str, down: str) -> list[Case]:
     """Worker up, worker away. A near miss shares a literal with a lesson, so that a pattern has to be tried."""
     return [
-        hook("up, nothing matches", up, "cargo test --all", silent),
-        hook("up, a near miss", up, "git status", silent),
-        hook("up, a note", up, "git stash", noted),
-        hook("up, a hold", up, "git push --force", denied),
-        hook("down, nothing matches", down, "cargo test --all", silent),
-        hook("down, a near miss", down, "git status", silent),
-        hook("down, a note", down, "git stash", noted),
-        hook("down, a hold", down, "git push --force", denied),
+        build_hook_case("up, nothing matches", up, "cargo test --all", is_silent),
+        build_hook_case("up, a near miss", up, "git status", is_silent),
+        build_hook_case("up, a note", up, "git stash", has_note),
+        build_hook_case("up, a hold", up, "git push --force", is_denied),
+        build_hook_case("down, nothing matches", down, "cargo test --all", is_silent),
+        build_hook_case("down, a near miss", down, "git status", is_silent),
+        build_hook_case("down, a note", down, "git stash", has_note),
+        build_hook_case("down, a hold", down, "git push --force", is_denied),
     ]
 
 
-def agent_cases(up: str) -> list[Case]:
+def build_agent_cases(up: str) -> list[Case]:
     """The hook of every agent that runs our command, with the worker up, on a harmless call as that agent sends it."""
     cases = []
     for agent in AGENT_NAMES:
         if agent in PLUGIN_AGENTS:
             continue
         run = (sys.executable, "-I", "-S", HOOK, agent, "PreToolUse", up)
-        cases.append(Case(f"up, {agent}", run, build_probe(agent), silent))
+        cases.append(Case(f"up, {agent}", run, build_probe(agent), is_silent))
     return cases
 
 
@@ -187,7 +187,7 @@ def build_input(wire: object) -> Callable[[int], bytes]:
     return lambda _: sent
 
 
-def plugin_cases(up: str) -> list[Case]:
+def build_plugin_cases(up: str) -> list[Case]:
     """The plugin of opencode and Kilo in node, which loads it and asks about no call, or about one."""
     node = shutil.which("node")
     cases = []
@@ -195,8 +195,8 @@ def plugin_cases(up: str) -> list[Case]:
         plugin = os.path.join(up, f"{agent}.mjs")
         with open(plugin, "w", encoding="utf-8") as file:
             file.write(load_settings(agent).add_hooks("", build_hook_command(agent, up))[0])
-        about = {"tool": "bash", "sessionID": "ses_bench", "callID": "call_bench"}
-        call = ["tool.execute.before", about, {"args": {"command": "cargo test --all"}}]
+        call_info = {"tool": "bash", "sessionID": "ses_bench", "callID": "call_bench"}
+        call = ["tool.execute.before", call_info, {"args": {"command": "cargo test --all"}}]
         for name, calls in ((f"{LOADED}{agent}", []), (f"{ASKED}{agent}", [call])):
             cases.append(Case(name, (str(node), PLUGIN_HOST, plugin), build_input(calls), is_undisturbed))
     return cases
@@ -207,7 +207,7 @@ def is_undisturbed(answer: bytes) -> bool:
     return all(not result["thrown"] for result in json.loads(answer)["results"])
 
 
-def show_plugins(rows: Sequence[Row]) -> None:
+def print_plugins(rows: Sequence[Row]) -> None:
     """Print what a plugin adds to a call, beside an empty interpreter."""
     costs = {row.case: row.cost for row in rows}
     for agent in PLUGIN_AGENTS:
@@ -218,16 +218,16 @@ def show_plugins(rows: Sequence[Row]) -> None:
 
 
 def run_hardwon(home: str, *words: str) -> None:
-    done = subprocess.run([PROGRAM, *words], env=environment(home), capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"error: `hardwon {' '.join(words)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    run = subprocess.run([PROGRAM, *words], env=build_environment(home), capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(f"error: `hardwon {' '.join(words)}` failed: {run.stderr.strip() or run.stdout.strip()}")
 
 
-def start(home: str, count: int) -> None:
+def start_worker(home: str, count: int) -> None:
     """Start the worker and wait until it serves, also when it takes longer than `hardwon start` waits."""
     began = time.monotonic()
-    started = subprocess.run([PROGRAM, "start"], env=environment(home), capture_output=True, text=True)
-    while not serves(home):
+    started = subprocess.run([PROGRAM, "start"], env=build_environment(home), capture_output=True, text=True)
+    while not is_serving(home):
         if time.monotonic() - began > START_SECONDS:
             raise SystemExit(f"error: no worker after {START_SECONDS} s: {started.stderr.strip()}")
         time.sleep(0.2)
@@ -235,72 +235,76 @@ def start(home: str, count: int) -> None:
         print(f"`hardwon start` gave up; with {count} lessons the worker took {time.monotonic() - began:.0f} s")
 
 
-def serves(home: str) -> bool:
-    said = subprocess.run([PROGRAM, "status", "--json"], env=environment(home), capture_output=True, text=True)
-    return bool(json.loads(said.stdout)["running"])
+def is_serving(home: str) -> bool:
+    status = subprocess.run([PROGRAM, "status", "--json"], env=build_environment(home), capture_output=True, text=True)
+    return bool(json.loads(status.stdout)["running"])
 
 
-def environment(home: str) -> dict[str, str]:
+def build_environment(home: str) -> dict[str, str]:
     """No variable of an agent or of a hardwon in use: the lessons and the homes are the benchmark's own."""
-    kept = ("PATH", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR")
-    return {name: os.environ[name] for name in kept if name in os.environ} | {
+    inherited = ("PATH", "LANG", "LC_ALL", "TMPDIR", "XDG_RUNTIME_DIR")
+    return {name: os.environ[name] for name in inherited if name in os.environ} | {
         "HOME": os.path.dirname(home),
         "HARDWON_HOME": home,
     }
 
 
 @contextmanager
-def homes(count: int, mode: str) -> Iterator[tuple[str, str, str]]:
+def open_homes(count: int, mode: str) -> Iterator[tuple[str, str, str]]:
     """Three homes with the same compiled lessons: worker up, worker away, paused."""
     top = tempfile.mkdtemp(prefix="hardwon-bench-")
     up, down, paused = (os.path.join(top, name) for name in ("up", "down", "paused"))
     try:
         os.mkdir(up, 0o700)
         with open(os.path.join(up, "lessons.json"), "w", encoding="utf-8") as file:
-            json.dump({"lessons": lessons(count, mode)}, file, indent=1)
+            json.dump({"lessons": build_lessons(count, mode)}, file, indent=1)
         run_hardwon(up, "lessons", "build", "--yes")
         shutil.copytree(up, down)
         shutil.copytree(up, paused)
         run_hardwon(paused, "pause")
-        start(up, count)
+        start_worker(up, count)
         yield up, down, paused
     finally:
-        subprocess.run([PROGRAM, "stop"], env=environment(up), capture_output=True)
+        subprocess.run([PROGRAM, "stop"], env=build_environment(up), capture_output=True)
         shutil.rmtree(top)
 
 
-def measured(cases: Sequence[Case], home: str, rounds: int) -> list[Row]:
-    costs = interleaved(cases, rounds=rounds, warm_up=WARM_UP, environment=environment(home))
+def measure_cases(cases: Sequence[Case], home: str, rounds: int) -> list[Row]:
+    costs = measure_interleaved(cases, rounds=rounds, warm_up=WARM_UP, environment=build_environment(home))
     return [Row(name, cost, costs[PYTHON], costs.get(NODE)) for name, cost in costs.items()]
 
 
-def first_table(count: int, rounds: int) -> list[Row]:
+def measure_first_table(count: int, rounds: int) -> list[Row]:
     """Every state the hook can be in."""
-    with homes(count, "spread") as (up, down, paused):
+    with open_homes(count, "spread") as (up, down, paused):
         off = [
-            hook("paused", paused, "git push --force", silent),
-            hook("HARDWON_OFF=1", up, "git push --force", silent, HARDWON_OFF="1"),
+            build_hook_case("paused", paused, "git push --force", is_silent),
+            build_hook_case("HARDWON_OFF=1", up, "git push --force", is_silent, HARDWON_OFF="1"),
         ]
-        return measured([*empty_cases(), *hook_cases(up, down), *agent_cases(up), *plugin_cases(up), *off], up, rounds)
+        return measure_cases(
+            [*build_empty_cases(), *build_hook_cases(up, down), *build_agent_cases(up), *build_plugin_cases(up), *off],
+            up,
+            rounds,
+        )
 
 
-def growth_table(count: int, mode: str, rounds: int) -> list[Row]:
+def measure_growth_table(count: int, mode: str, rounds: int) -> list[Row]:
     """Worker up and away, with more lessons."""
-    with homes(count, mode) as (up, down, _):
-        return measured([*empty_cases(), *hook_cases(up, down)], up, rounds)
+    with open_homes(count, mode) as (up, down, _):
+        return measure_cases([*build_empty_cases(), *build_hook_cases(up, down)], up, rounds)
 
 
-def show(title: str, rows: Sequence[Row], about: Mapping[str, object]) -> None:
+def print_table(title: str, rows: Sequence[Row], context: Mapping[str, object]) -> None:
     """The table, at 80 columns, then a JSON line for each case."""
     print(f"\n{title}\n\n{'':25}{'cpu ms':>14}{'wall ms':>15}{'x python':>13}{'x node':>13}")
     print(f"{'case':25}{'median':>7}{'p95':>7}{'median':>8}{'p95':>7}{'cpu':>7}{'wall':>6}{'cpu':>7}{'wall':>6}")
     for row in rows:
-        cost, ratios = row.cost, ["-" if each is None else f"{each:.2f}" for each in row.ratios.values()]
+        cost, ratios = row.cost, ["-" if ratio is None else f"{ratio:.2f}" for ratio in row.ratios.values()]
         print(
             f"{row.case:25}{cost.cpu:7.1f}{cost.cpu_p95:7.1f}{cost.wall:8.1f}{cost.wall_p95:7.1f}"
             f"{ratios[0]:>7}{ratios[1]:>6}{ratios[2]:>7}{ratios[3]:>6}"
         )
-    show_plugins(rows)
+    print_plugins(rows)
     print("".join(f"\n{row.case}: {row.cost.wrong} wrong answers" for row in rows if row.cost.wrong))
     for row in rows:
         cost, ratio = row.cost, {name: value and round(value, 3) for name, value in row.ratios.items()}
@@ -311,35 +315,35 @@ def show(title: str, rows: Sequence[Row], about: Mapping[str, object]) -> None:
             "wall_p95_ms": cost.wall_p95,
         }
         rounded = {name: round(value, 2) for name, value in times.items()}
-        print(json.dumps({"case": row.case, **rounded, **ratio, "wrong": cost.wrong, **about}))
+        print(json.dumps({"case": row.case, **rounded, **ratio, "wrong": cost.wrong, **context}))
 
 
-def arguments() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What the hook costs, as ratios in one run.")
     parser.add_argument("--rounds", type=int, default=100, help="runs of each case (100; 60 or more for a verdict)")
     parser.add_argument("--lessons", default="", metavar="N,N", help="again with so many lessons: 100,1000,10000")
     parser.add_argument("--modes", default="spread", metavar="M,M", help=f"how they are made: {', '.join(MODES)}")
-    asked = parser.parse_args()
-    if unknown := set(asked.modes.split(",")) - set(MODES):
+    options = parser.parse_args()
+    if unknown := set(options.modes.split(",")) - set(MODES):
         parser.error(f"--modes knows {', '.join(MODES)}, not {', '.join(unknown)}")
-    return asked
+    return options
 
 
-def tables(asked: argparse.Namespace) -> Iterator[tuple[int, str, list[Row]]]:
-    yield LESSONS, "spread", first_table(LESSONS, asked.rounds)
-    for mode in asked.modes.split(",") if asked.lessons else []:
-        for count in map(int, asked.lessons.split(",")):
-            yield count, mode, growth_table(count, mode, asked.rounds)
+def iter_tables(options: argparse.Namespace) -> Iterator[tuple[int, str, list[Row]]]:
+    yield LESSONS, "spread", measure_first_table(LESSONS, options.rounds)
+    for mode in options.modes.split(",") if options.lessons else []:
+        for count in map(int, options.lessons.split(",")):
+            yield count, mode, measure_growth_table(count, mode, options.rounds)
 
 
 def main() -> int:
-    asked = arguments()
+    options = parse_arguments()
     if not shutil.which("node"):
         print("node is not on the PATH: the ratios to it are left out")
     faults: list[str] = []
-    for count, mode, rows in tables(asked):
+    for count, mode, rows in iter_tables(options):
         title = f"{count} lessons, {mode} literals"
-        show(title, rows, {"rounds": asked.rounds, "lessons": count, "mode": mode})
+        print_table(title, rows, {"rounds": options.rounds, "lessons": count, "mode": mode})
         if mode == "spread":  # the others are worst cases, where running out of time is an answer
             faults += [f"{title}: {fault}" for row in rows for fault in row.faults]
     print("\n" + ("\n".join(["not as it should be:", *faults]) if faults else "all within what the hook may cost"))

@@ -28,7 +28,7 @@ CALLS = 300
 MOST_SECONDS = 0.001
 
 
-def opened(count: int, folder: str) -> indexes.ManifestIndex:
+def open_index(count: int, folder: str) -> indexes.ManifestIndex:
     lessons = [
         parse_lesson(
             {
@@ -51,19 +51,19 @@ def opened(count: int, folder: str) -> indexes.ManifestIndex:
     return indexes.ManifestIndex(path)
 
 
-def calls(count: int) -> list[Event]:
-    chosen = random.Random(7)
-    commands = [f"cd src && tool{chosen.randrange(count):05d} frobnicate --fast | tail -5" for _ in range(CALLS)]
+def build_calls(count: int) -> list[Event]:
+    generator = random.Random(7)
+    commands = [f"cd src && tool{generator.randrange(count):05d} frobnicate --fast | tail -5" for _ in range(CALLS)]
     return [Event("claude-code", "PreToolUse", "s", "/p", tool="Bash", command=command) for command in commands]
 
 
-def by_index(index: indexes.ManifestIndex, event: Event, patterns: PatternCache) -> int:
+def match_by_index(index: indexes.ManifestIndex, event: Event, patterns: PatternCache) -> int:
     sight = prepare_call(event, project_root="/p", equivalent_folders=["/p"])
     candidates = index.find_possible_matches(event.tool, list_call_texts(event))
     return sum(match_entry(index.read_entry(number), sight, patterns.search) is not None for number in candidates)
 
 
-def one_by_one(compiled: list[re.Pattern[str]], event: Event) -> int:
+def match_one_by_one(compiled: list[re.Pattern[str]], event: Event) -> int:
     return sum(pattern.search(event.command) is not None for pattern in compiled)
 
 
@@ -72,25 +72,33 @@ def main() -> int:
     print(f"{'lessons':>8} {'by index, median':>18} {'p95':>10} {'one by one, median':>20} {'ratio':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for count in SIZES:
-            index, patterns = opened(count, folder), PatternCache()
+            index, patterns = open_index(count, folder), PatternCache()
             compiled = [re.compile(p.source) for e in map(index.read_entry, range(count)) for p in e.commands]
-            ours, plain = [], []
-            for event in calls(count) * 2:  # the first time compiles what is asked about
+            indexed_times, plain_times = [], []
+            for event in build_calls(count) * 2:  # the first time compiles what is asked about
                 begun = perf_counter()
-                found = by_index(index, event, patterns)
-                ours.append(perf_counter() - begun)
+                match_count = match_by_index(index, event, patterns)
+                indexed_times.append(perf_counter() - begun)
                 begun = perf_counter()
-                expected = one_by_one(compiled, event)
-                plain.append(perf_counter() - begun)
-                assert found == expected == 1, (event.command, found, expected)
-            ours, plain = ours[CALLS:], plain[CALLS:]
-            middle, late, other = statistics.median(ours), sorted(ours)[int(CALLS * 0.95)], statistics.median(plain)
-            slowest = max(slowest, middle)
-            shown = f"{middle * 1e3:>15.3f} ms {late * 1e3:>7.3f} ms {other * 1e3:>17.3f} ms"
-            print(f"{count:>8} {shown} {middle / other:>7.3f}")
+                expected = match_one_by_one(compiled, event)
+                plain_times.append(perf_counter() - begun)
+                assert match_count == expected == 1, (event.command, match_count, expected)
+            indexed_times, plain_times = indexed_times[CALLS:], plain_times[CALLS:]
+            indexed_median, indexed_p95, plain_median = (
+                statistics.median(indexed_times),
+                sorted(indexed_times)[int(CALLS * 0.95)],
+                statistics.median(plain_times),
+            )
+            slowest = max(slowest, indexed_median)
+            columns = f"{indexed_median * 1e3:>15.3f} ms {indexed_p95 * 1e3:>7.3f} ms {plain_median * 1e3:>17.3f} ms"
+            print(f"{count:>8} {columns} {indexed_median / plain_median:>7.3f}")
             print(
                 json.dumps(
-                    {"case": f"{count} lessons", "ms": round(middle * 1e3, 4), "x_one_by_one": round(middle / other, 4)}
+                    {
+                        "case": f"{count} lessons",
+                        "ms": round(indexed_median * 1e3, 4),
+                        "x_one_by_one": round(indexed_median / plain_median, 4),
+                    }
                 )
             )
     print("within a millisecond" if slowest <= MOST_SECONDS else "more than a millisecond")

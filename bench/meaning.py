@@ -96,7 +96,7 @@ class Session:
         for line in self.lines:
             if line.fault or _LOOKUP.match(line.text) or line.part == "Findings":
                 continue
-            if _hold(line.text, self.terms) and not any(_say_same(line, other) for other in useful):
+            if _count_terms(line.text, self.terms) and not any(_is_same_content(line, other) for other in useful):
                 useful.append(line)
         return useful
 
@@ -104,9 +104,11 @@ class Session:
         topic_lines = [self.told["topic"], *self.told["summary"]["request"]]
         topic_lines += [line.text for line in self.lines if line.part == "Summary" and not line.fault]
         right = [
-            topic for topic in self.label["topics"] if any(_hold(line, topic["terms"]) >= 2 for line in topic_lines)
+            topic
+            for topic in self.label["topics"]
+            if any(_count_terms(line, topic["terms"]) >= 2 for line in topic_lines)
         ]
-        is_headline_right = any(_hold(self.told["topic"], topic["terms"]) >= 2 for topic in self.label["topics"])
+        is_headline_right = any(_count_terms(self.told["topic"], topic["terms"]) >= 2 for topic in self.label["topics"])
         return is_headline_right and 2 * len(right) >= len(self.label["topics"])
 
     def is_outcome_right(self) -> bool:
@@ -114,7 +116,7 @@ class Session:
         outcome_lines = [
             line.text for line in self.lines if line.part in parts and not line.fault and not _ASKED.match(line.text)
         ]
-        return any(_hold(line, self.label["outcome_terms"]) for line in outcome_lines)
+        return any(_count_terms(line, self.label["outcome_terms"]) for line in outcome_lines)
 
     @property
     def next_lines(self) -> list[str]:
@@ -126,7 +128,7 @@ class Session:
         return [*([self.told["next"]] if self.told["next"] else []), *steps]
 
     def is_labelled_step(self, line: str) -> bool:
-        return any(_hold(line, step["terms"]) >= min(2, len(step["terms"])) for step in self.label["next"])
+        return any(_count_terms(line, step["terms"]) >= min(2, len(step["terms"])) for step in self.label["next"])
 
     @property
     def matched_statements(self) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
@@ -148,13 +150,13 @@ class Session:
         return (is_document or label["line"] in proposed["lines"]) and len(stems) >= 2
 
 
-def _hold(line: str, terms: Iterable[str]) -> int:
+def _count_terms(line: str, terms: Iterable[str]) -> int:
     """How many of the terms a line holds."""
     lower = line.lower()
     return sum(term.lower() in lower for term in terms)
 
 
-def _say_same(line: Line, other: Line) -> bool:
+def _is_same_content(line: Line, other: Line) -> bool:
     return bool(line.words) and len(line.words & other.words) >= MIN_SHARED * len(line.words)
 
 
@@ -169,8 +171,8 @@ def run_product(paths: Sequence[str], program: str, source: str) -> list[dict[st
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((source, HERE))}
     command = [sys.executable, os.path.join(HERE, program)]
     run = subprocess.run(command, input=json.dumps(paths).encode(), env=environment, stdout=subprocess.PIPE, check=True)
-    told: list[dict[str, Any]] = json.loads(run.stdout)
-    return told
+    sessions: list[dict[str, Any]] = json.loads(run.stdout)
+    return sessions
 
 
 def run_010(paths: Sequence[str]) -> list[dict[str, Any]] | None:
@@ -178,27 +180,27 @@ def run_010(paths: Sequence[str]) -> list[dict[str, Any]] | None:
     adapter = os.path.join(HERE, "meaning_product_010.py")
     with open(adapter, "rb") as file:
         name = sha256(file.read() + "\n".join(paths).encode()).hexdigest()[:16]
-    kept = os.path.join(CACHE, f"{name}.json")
-    if os.path.exists(kept):
-        with open(kept) as file:
-            told: list[dict[str, Any]] = json.load(file)
-        return told
+    cache_path = os.path.join(CACHE, f"{name}.json")
+    if os.path.exists(cache_path):
+        with open(cache_path) as file:
+            sessions: list[dict[str, Any]] = json.load(file)
+        return sessions
     archive = subprocess.run(["git", "-C", ROOT, "archive", COMMIT_OF_010, "src"], capture_output=True)
     if archive.returncode:
         return None
     source = os.path.join(CACHE, "0.1.0")
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(source, filter="data")
-    told = run_product(paths, adapter, os.path.join(source, "src"))
-    with open(kept, "w") as file:
-        json.dump(told, file)
-    return told
+    sessions = run_product(paths, adapter, os.path.join(source, "src"))
+    with open(cache_path, "w") as file:
+        json.dump(sessions, file)
+    return sessions
 
 
 def check_sessions(
-    labels: Sequence[dict[str, Any]], told: Iterable[dict[str, Any]], checkers: dict[str, Checker]
+    labels: Sequence[dict[str, Any]], descriptions: Iterable[dict[str, Any]], checkers: dict[str, Checker]
 ) -> list[Session]:
-    by_path = {os.path.realpath(entry["path"]): entry for entry in told}
+    by_path = {os.path.realpath(entry["path"]): entry for entry in descriptions}
     sessions: list[Session] = []
     for label in labels:
         path = os.path.realpath(os.path.join(CORPUS, label["file"]))
@@ -207,11 +209,11 @@ def check_sessions(
     return sessions
 
 
-def _check_lines(told: dict[str, Any], checker: Checker) -> Iterator[Line]:
-    for name, texts in told["summary"].items():
+def _check_lines(description: dict[str, Any], checker: Checker) -> Iterator[Line]:
+    for name, texts in description["summary"].items():
         for text in texts:
             yield Line(text, _KINDS[name], name, checker.find_fault(text, _KINDS[name]))
-    for row in told["handoff"]:
+    for row in description["handoff"]:
         section = row["section"]
         if section in ("Memories to approve", "Lessons to consider"):
             continue  # measured as statements, and by bench/scan-quality.py
@@ -225,8 +227,8 @@ def _check_lines(told: dict[str, Any], checker: Checker) -> Iterator[Line]:
 def measure(sessions: Sequence[Session]) -> dict[str, float]:
     lines = [line for session in sessions for line in session.lines]
     with_step = [session for session in sessions if session.label["next"]]
-    found = [session for session in with_step if any(map(session.is_labelled_step, session.next_lines))]
-    wrong = [s for s in sessions if s.told["next"] and not s.is_labelled_step(s.told["next"])]
+    with_right_step = [session for session in with_step if any(map(session.is_labelled_step, session.next_lines))]
+    with_wrong_step = [s for s in sessions if s.told["next"] and not s.is_labelled_step(s.told["next"])]
     summary_wrong = [
         session
         for session in sessions
@@ -241,8 +243,8 @@ def measure(sessions: Sequence[Session]) -> dict[str, float]:
         "lines": len(lines) / len(sessions),
         "topic": sum(session.is_topic_right() for session in sessions) / len(sessions),
         "outcome": sum(session.is_outcome_right() for session in sessions) / len(sessions),
-        "next_found": len(found) / max(len(with_step), 1),
-        "next_wrong": len(wrong) / len(sessions),
+        "next_found": len(with_right_step) / max(len(with_step), 1),
+        "next_wrong": len(with_wrong_step) / len(sessions),
         "summary_next_wrong": len(summary_wrong) / len(sessions),
         "statements_precision": true_matches / max(len(matches), 1),
         "statements_recall": true_matches / max(labelled, 1),
@@ -251,21 +253,21 @@ def measure(sessions: Sequence[Session]) -> dict[str, float]:
     }
 
 
-def measure_kept(before: Sequence[Session], now: Sequence[Session]) -> float:
+def measure_kept(old_sessions: Sequence[Session], new_sessions: Sequence[Session]) -> float:
     """The share of the useful lines of before whose content is still said."""
-    useful = kept = 0
-    for old, new in zip(before, now, strict=True):
+    useful_count = kept_count = 0
+    for old, new in zip(old_sessions, new_sessions, strict=True):
         texts = [line for line in new.lines if not line.fault]
         texts += [Line(title, "", "title") for title in new.told["titles"]]
         for line in old.useful_lines:
             hashes = _HASH.findall(line.text)
             has_hashes = bool(hashes) and all(any(name in other.text for other in texts) for name in hashes)
-            is_kept = has_hashes or any(_say_same(line, other) for other in texts)
-            useful += 1
-            kept += is_kept
+            is_kept = has_hashes or any(_is_same_content(line, other) for other in texts)
+            useful_count += 1
+            kept_count += is_kept
             if SHOW and not is_kept:
                 print(f"lost         {old.label['file'][-24:]} [{line.part}] {line.text}")
-    return kept / max(useful, 1)
+    return kept_count / max(useful_count, 1)
 
 
 def show_faults(sessions: Sequence[Session]) -> None:
@@ -303,25 +305,25 @@ def main() -> int:
         return 0
     paths = [os.path.realpath(os.path.join(CORPUS, label["file"])) for label in labels]
     checkers = {path: Checker(read_transcript(path)) for path in paths}
-    now = check_sessions(labels, run_product(paths, "meaning_product.py", os.path.join(ROOT, "src")), checkers)
-    figures = measure(now)
+    sessions = check_sessions(labels, run_product(paths, "meaning_product.py", os.path.join(ROOT, "src")), checkers)
+    figures = measure(sessions)
     os.makedirs(CACHE, exist_ok=True)
-    told_before = run_010(paths)
-    before = check_sessions(labels, told_before, checkers) if told_before else None
-    figures_before = measure(before) if before else {}
-    if before:
-        figures["useful_kept"] = measure_kept(before, now)
+    old_descriptions = run_010(paths)
+    old_sessions = check_sessions(labels, old_descriptions, checkers) if old_descriptions else None
+    figures_before = measure(old_sessions) if old_sessions else {}
+    if old_sessions:
+        figures["useful_kept"] = measure_kept(old_sessions, sessions)
         figures_before["useful_kept"] = 1.0
     if SHOW:
-        show_faults(now)
-    print(f"{len(now)} sessions{'':17}now    0.1.0   bar")
+        show_faults(sessions)
+    print(f"{len(sessions)} sessions{'':17}now    0.1.0   bar")
     faults = []
     for name, value in figures.items():
         bar = BARS.get(name, LIMITS.get(name))
         is_missed = (name in BARS and value < BARS[name]) or (name in LIMITS and value > LIMITS[name])
         faults += [name] if is_missed else []
-        earlier = f"{figures_before[name]:8.3f}" if name in figures_before else f"{'':8}"
-        print(f"{name:22}{value:10.3f}{earlier}   {bar if bar is not None else ''}{' missed' if is_missed else ''}")
+        old_value = f"{figures_before[name]:8.3f}" if name in figures_before else f"{'':8}"
+        print(f"{name:22}{value:10.3f}{old_value}   {bar if bar is not None else ''}{' missed' if is_missed else ''}")
     names = ("supported", "next_found", "next_wrong", "statements_precision", "statements_recall", "brief_tokens")
     print(json.dumps({name: round(figures[name], 3) for name in names}))
     return 1 if faults else 0

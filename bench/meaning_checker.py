@@ -169,13 +169,13 @@ def _add_codex(transcript: Transcript, number: int, record: dict[str, Any]) -> N
     elif kind in ("user_message", "agent_message"):
         transcript.add(number, "person" if kind == "user_message" else "agent", _collect_text(payload.get("message")))
     elif kind in ("function_call", "custom_tool_call", "local_shell_call"):
-        given = payload.get("arguments") or payload.get("input") or payload.get("action") or ""
+        arguments = payload.get("arguments") or payload.get("input") or payload.get("action") or ""
         try:
-            given = json.loads(given) if isinstance(given, str) else given
+            arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
         except ValueError:
             pass
         transcript.add(
-            number, "call", _collect_text(given) or "-", str(payload.get("name", "")), str(payload.get("call_id"))
+            number, "call", _collect_text(arguments) or "-", str(payload.get("name", "")), str(payload.get("call_id"))
         )
     elif kind in ("function_call_output", "custom_tool_call_output"):
         text = _collect_text(payload.get("output"))
@@ -318,7 +318,9 @@ class Checker:
     def _is_committed(self, commit: str, text: str) -> bool:
         for results in self._results.values():
             for result in results:
-                reported = [found for found in _COMMIT_REPORT.findall(result.text) if found.startswith(commit[:7])]
+                reported = [
+                    commit_id for commit_id in _COMMIT_REPORT.findall(result.text) if commit_id.startswith(commit[:7])
+                ]
                 if reported:
                     return all(
                         to_words(piece) in result.words
@@ -340,19 +342,19 @@ class Checker:
 
     def _check_outcomes(self, plain: str) -> Iterator[str]:
         for match in _CODE.finditer(plain):
-            after = plain[match.end() : match.end() + 30]
-            before = plain[: match.start()]
+            text_after = plain[match.end() : match.end() + 30]
+            text_before = plain[: match.start()]
             results = [results[-1] for call in self._find_calls(match[1]) if (results := self._results.get(call.call))]
             if not results or any(_RUNNING in result.text for result in results):
                 continue  # how it ended stands in a later call that looks at it
             name = match[1][:50]
-            if re.match(r" (?:still fails|fails)\b", after) and not _has_trouble(results[-1]):
+            if re.match(r" (?:still fails|fails)\b", text_after) and not _has_trouble(results[-1]):
                 yield f"it did not fail last: {name}"
-            elif re.match(r" failed\b", after) and not any(map(_has_trouble, results)):
+            elif re.match(r" failed\b", text_after) and not any(map(_has_trouble, results)):
                 yield f"it never failed: {name}"
-            elif re.match(r" (?:passes|passed|worked)\b", after) and all(map(_has_failed, results)):
+            elif re.match(r" (?:passes|passed|worked)\b", text_after) and all(map(_has_failed, results)):
                 yield f"it never passed: {name}"
-            elif "Passing at the end" in before and "…" not in match[1] and _has_failed(results[-1]):
+            elif "Passing at the end" in text_before and "…" not in match[1] and _has_failed(results[-1]):
                 yield f"it failed last: {name}"
 
 
@@ -397,5 +399,9 @@ def _is_proposal(sentence: str, source: str) -> bool:
     if not match:
         return False
     line_start = source.rfind("\n", 0, match.start()) + 1
-    before = source[line_start : match.start()].strip()
-    return before.startswith(">") or before.endswith(('"', "“")) or source.count("```", 0, match.start()) % 2 == 1
+    text_before = source[line_start : match.start()].strip()
+    return (
+        text_before.startswith(">")
+        or text_before.endswith(('"', "“"))
+        or source.count("```", 0, match.start()) % 2 == 1
+    )

@@ -20,13 +20,13 @@ _FINDING_LEAD = re.compile(r"^\*\*[^*]+\*\* → [^:]+: ")
 SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
 
 
-def tell_sessions(paths: Iterable[str]) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = []
+def describe_sessions(paths: Iterable[str]) -> list[dict[str, Any]]:
+    descriptions: list[dict[str, Any]] = []
     for _, folder_paths in groupby(sorted(paths, key=_get_order), key=os.path.dirname):
         with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
             os.chmod(home, 0o700)
-            told += _tell_folder(home, list(folder_paths))
-    return told
+            descriptions += _describe_folder(home, list(folder_paths))
+    return descriptions
 
 
 def _get_order(path: str) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def _get_order(path: str) -> tuple[str, str]:
     return os.path.dirname(path), first_time[1].decode() if first_time else ""
 
 
-def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
+def _describe_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
     from hardwon import settings
     from hardwon.agents.transcript_steps import identify_agent
     from hardwon.distil.observations import observe_turn
@@ -51,7 +51,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
 
     connection = db.connect(home)
     known_rows: set[int] = set()
-    told: list[dict[str, Any]] = []
+    descriptions: list[dict[str, Any]] = []
     for path in paths:
         with open(path, "rb") as file:
             agent = identify_agent(path, file.read(65536))
@@ -74,7 +74,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
         result = reflect(connection, home, path, agent=agent, now=1.0, queue_folder=os.path.join(home, "queue"))
         index = manifest.open_current_index(home, 1.0)
         opening = brief.preview_opening(connection, home, index, result.draft.story.cwd)
-        told.append(
+        descriptions.append(
             {
                 "path": path,
                 "topic": result.draft.topic,
@@ -91,7 +91,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
             }
         )
     connection.close()
-    return told
+    return descriptions
 
 
 def parse_page(page: str) -> list[dict[str, Any]]:
@@ -112,4 +112,4 @@ def parse_page(page: str) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    json.dump(tell_sessions(json.load(sys.stdin)), sys.stdout)
+    json.dump(describe_sessions(json.load(sys.stdin)), sys.stdout)

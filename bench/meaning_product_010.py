@@ -9,10 +9,10 @@ import sys
 from typing import Any
 
 import meaning_product
-from meaning_product import SUMMARY_FIELDS, parse_page, tell_sessions
+from meaning_product import SUMMARY_FIELDS, describe_sessions, parse_page
 
 
-def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
+def _describe_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
     from hardwon import settings
     from hardwon.capture import fill
     from hardwon.core.tokens import estimate as estimate_tokens
@@ -26,7 +26,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
 
     connection = db.connect(home)
     known_rows: set[int] = set()
-    told: list[dict[str, Any]] = []
+    descriptions: list[dict[str, Any]] = []
     for path in paths:
         with open(path, "rb") as file:
             agent = host_of(path, file.read(65536))
@@ -48,7 +48,7 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
         result = reflect(connection, home, path, host=agent, now=1.0, queued_in=os.path.join(home, "queue"))
         opening = brief.shown(connection, home, manifest.ensure(home, 1.0), result.draft.story.cwd)
         open_ends = [ending.text for ending in result.draft.open]
-        told.append(
+        descriptions.append(
             {
                 "path": path,
                 "topic": result.draft.topic,
@@ -65,9 +65,9 @@ def _tell_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
             }
         )
     connection.close()
-    return told
+    return descriptions
 
 
 if __name__ == "__main__":
-    meaning_product._tell_folder = _tell_folder
-    json.dump(tell_sessions(json.load(sys.stdin)), sys.stdout)
+    meaning_product._describe_folder = _describe_folder
+    json.dump(describe_sessions(json.load(sys.stdin)), sys.stdout)

@@ -18,8 +18,20 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from hook import LESSONS, NODE, PYTHON, denied, empty_cases, environment, homes, hook, lessons, payload, silent
-from measure import Case, Cost, interleaved, once
+from hook import (
+    LESSONS,
+    NODE,
+    PYTHON,
+    build_empty_cases,
+    build_environment,
+    build_hook_case,
+    build_lessons,
+    build_payload,
+    is_denied,
+    is_silent,
+    open_homes,
+)
+from measure import Case, Cost, measure_interleaved, run_case
 
 CACHE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), ".cache", "peers")
 LESSONS_LEARNED = os.path.join(CACHE, "lessons-learned")
@@ -67,22 +79,22 @@ def run_without_network() -> None:
 
 def build_result_payload(command: str) -> Callable[[int], bytes]:
     """Return what Claude Code reports after a call."""
-    before = payload(command)
+    build_call_payload = build_payload(command)
 
     def build(number: int) -> bytes:
         result = {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "done", "stderr": ""}}
-        return json.dumps({**json.loads(before(number)), **result}).encode()
+        return json.dumps({**json.loads(build_call_payload(number)), **result}).encode()
 
     return build
 
 
 def list_hardwon_cases(home: str) -> list[Case]:
-    before = hook("hardwon, before a call", home, HARMLESS, silent)
-    after = (*before.command[:-2], "PostToolUse", home)
+    before_case = build_hook_case("hardwon, before a call", home, HARMLESS, is_silent)
+    after_command = (*before_case.command[:-2], "PostToolUse", home)
     return [
-        before,
-        hook("hardwon, a hold", home, MISTAKE, denied),
-        Case("hardwon, after a call", after, build_result_payload(HARMLESS), silent),
+        before_case,
+        build_hook_case("hardwon, a hold", home, MISTAKE, is_denied),
+        Case("hardwon, after a call", after_command, build_result_payload(HARMLESS), is_silent),
     ]
 
 
@@ -93,22 +105,37 @@ def list_lessons_learned_cases(folder: str) -> list[Case]:
     manifest = os.path.join(folder, "lesson-manifest.json")
     with open(manifest, "w", encoding="utf-8") as file:
         json.dump({"config": {}, "lessons": {entry["slug"]: entry for entry in build_their_lessons()}}, file)
-    told = (("LESSONS_MANIFEST_PATH", manifest),)
+    manifest_variable = (("LESSONS_MANIFEST_PATH", manifest),)
     node = str(shutil.which("node"))
-    before = (node, os.path.join(LESSONS_LEARNED, "hooks", "pretooluse-lesson-inject.mjs"))
-    after = (node, os.path.join(LESSONS_LEARNED, "hooks", "posttooluse-directive-reinject.mjs"))
+    before_command = (node, os.path.join(LESSONS_LEARNED, "hooks", "pretooluse-lesson-inject.mjs"))
+    after_command = (node, os.path.join(LESSONS_LEARNED, "hooks", "posttooluse-directive-reinject.mjs"))
     return [
         Case(
-            "lessons-learned, before a call", before, payload(HARMLESS), lambda answer: b"made-up" not in answer, told
+            "lessons-learned, before a call",
+            before_command,
+            build_payload(HARMLESS),
+            lambda answer: b"made-up" not in answer,
+            manifest_variable,
         ),
-        Case("lessons-learned, a lesson", before, payload(MISTAKE), lambda answer: b"made-up" in answer, told),
-        Case("lessons-learned, after a call", after, build_result_payload(HARMLESS), environment=told),
+        Case(
+            "lessons-learned, a lesson",
+            before_command,
+            build_payload(MISTAKE),
+            lambda answer: b"made-up" in answer,
+            manifest_variable,
+        ),
+        Case(
+            "lessons-learned, after a call",
+            after_command,
+            build_result_payload(HARMLESS),
+            environment=manifest_variable,
+        ),
     ]
 
 
 def build_their_lessons() -> Iterator[dict[str, object]]:
     """Yield our lessons in the form of its compiled manifest."""
-    for record in lessons(LESSONS, "spread"):
+    for record in build_lessons(LESSONS, "spread"):
         triggers = record["triggers"]
         assert isinstance(triggers, Mapping)
         yield {
@@ -139,7 +166,7 @@ def serve_claude_mem(folder: str) -> Iterator[list[Case]]:
         "CLAUDE_MEM_WORKER_PORT": str(find_free_port()),
         "DO_NOT_TRACK": "1",
     }
-    everything = {**environment(os.path.join(folder, "hardwon")), **settings}
+    everything = {**build_environment(os.path.join(folder, "hardwon")), **settings}
     subprocess.run([*run, "start"], env=everything, capture_output=True, timeout=60, check=True)
     try:
         observe, variables = (*run, "hook", "claude-code", "observation"), tuple(settings.items())
@@ -196,7 +223,7 @@ def read_text(case: Case, home: str) -> str:
         answers.append(answer)
         return True
 
-    once(Case(case.name, case.command, case.payload, keep, case.environment), 0, environment(home))
+    run_case(Case(case.name, case.command, case.payload, keep, case.environment), 0, build_environment(home))
     output = json.loads(answers[0])["hookSpecificOutput"]
     ran = "denied, and told:" if output.get("permissionDecision") == "deny" else "told with the call's result:"
     text = output.get("permissionDecisionReason") or output.get("additionalContext")
@@ -212,9 +239,9 @@ def main() -> int:
     run_without_network()
     folder = tempfile.mkdtemp(prefix="hardwon-peers-")
     try:
-        with homes(LESSONS, "spread") as (up, _, _), serve_claude_mem(folder) as claude_mem:
-            cases = [*empty_cases(), *list_hardwon_cases(up), *list_lessons_learned_cases(folder), *claude_mem]
-            costs = interleaved(cases, rounds=ROUNDS, warm_up=2, environment=environment(up))
+        with open_homes(LESSONS, "spread") as (up, _, _), serve_claude_mem(folder) as claude_mem:
+            cases = [*build_empty_cases(), *list_hardwon_cases(up), *list_lessons_learned_cases(folder), *claude_mem]
+            costs = measure_interleaved(cases, rounds=ROUNDS, warm_up=2, environment=build_environment(up))
             show_costs(costs)
             show_texts(cases, up)
     finally:

@@ -163,10 +163,10 @@ class Bench:
 
     def list_client_prompts(self, case: Case, path: tuple[str, ...], *, own_network: bool) -> list[list[Turn]]:
         """Return what the real client sends before each of these choices."""
-        seen = self.machine.run_client(
+        messages_seen = self.machine.run_client(
             case, lambda messages, number: path[number] if number < len(path) else None, own_network=own_network
         )
-        return [build_turns(messages) for messages in seen[: len(path)]]
+        return [build_turns(messages) for messages in messages_seen[: len(path)]]
 
 
 def run_share(policy_name: str, traps: Sequence[Trap], program: Path, is_first: bool, deadline: float) -> Report:
@@ -252,8 +252,8 @@ def compare_prompts(bench: Bench, client_case: Case, direct_case: Case, path: tu
     for number, prompt in enumerate(direct):
         if number >= len(client) or client[number] != prompt:
             sent = client[number][-1] if number < len(client) else "nothing"
-            place = f"{client_case.trap.name}, {client_case.arm}, {client_case.distance}, choice {number + 1}"
-            report.differing_prompts.append(f"{place}: the client sent {sent!r}, rebuilt {prompt[-1]!r}")
+            choice_label = f"{client_case.trap.name}, {client_case.arm}, {client_case.distance}, choice {number + 1}"
+            report.differing_prompts.append(f"{choice_label}: the client sent {sent!r}, rebuilt {prompt[-1]!r}")
 
 
 def repeat_sessions(policy_name: str, trap: Trap, plan: Plan, report: Report) -> None:
@@ -262,10 +262,10 @@ def repeat_sessions(policy_name: str, trap: Trap, plan: Plan, report: Report) ->
     try:
         for arm in RERUN_ARMS:
             first = [row for row in report.outcomes if (row.trap, row.arm, row.distance) == (trap.name, arm, NEAR)]
-            for before, again in zip(first, bench.run_sessions(trap, arm, NEAR, plan), strict=False):
+            for first_outcome, second_outcome in zip(first, bench.run_sessions(trap, arm, NEAR, plan), strict=False):
                 report.rerun_sessions += 1
-                if before != again:
-                    report.differing_reruns.append(f"{before} and then {again}")
+                if first_outcome != second_outcome:
+                    report.differing_reruns.append(f"{first_outcome} and then {second_outcome}")
     finally:
         bench.machine.close()
 
@@ -329,11 +329,11 @@ def print_tables(outcomes: Sequence[Outcome]) -> None:
     print("| arm | failing command ran | task done | calls used |\n|---|---|---|---|")
     far_arms = [arm for arm in FAR_ARMS if any((row.arm, row.distance) == (arm, FAR) for row in outcomes)]
     for arm, distance in [*((arm, NEAR) for arm in ARMS), *((arm, FAR) for arm in far_arms)]:
-        failed, done, calls = (
+        failed_share, done_share, calls = (
             compute_rates(outcomes, arm, distance, attribute).mean() for attribute in ("has_failed", "is_done", "calls")
         )
         name = arm if distance == NEAR else f"{arm}, six calls later"
-        print(f"| {name} | {failed:.0%} | {done:.0%} | {calls:.1f} |")
+        print(f"| {name} | {failed_share:.0%} | {done_share:.0%} | {calls:.1f} |")
     print("\n| difference, failing command ran | points (95 % over traps) | p |\n|---|---|---|")
     pairs = [(HOLD, PLACEBO), (PLACEBO, SHAM), (SHAM, NO_MEMORY), (HOLD, NO_MEMORY), (HOLD, START), (HOLD, CROWD)]
     pairs += [(NOTE, SHAM)]
@@ -368,10 +368,10 @@ def judge_report(policy_name: str, report: Report) -> list[str]:
     if hold.mean > BARS["hold_minus_placebo"] or hold.high >= 0:
         missed.append(f"hold minus placebo is {hold.mean:+.2f} ({hold.low:+.2f} to {hold.high:+.2f})")
     if policy_name == "scripted":
-        known = compute_known_difference(ScriptedPolicy(), [trap for trap in TRAPS if trap.name in trap_names])
-        print(f"known effect: hold minus placebo {known:+.3f}, measured {hold.mean:+.3f}")
-        if not hold.low <= known <= hold.high:
-            missed.append(f"the known effect {known:+.2f} is outside of {hold.low:+.2f} to {hold.high:+.2f}")
+        known_effect = compute_known_difference(ScriptedPolicy(), [trap for trap in TRAPS if trap.name in trap_names])
+        print(f"known effect: hold minus placebo {known_effect:+.3f}, measured {hold.mean:+.3f}")
+        if not hold.low <= known_effect <= hold.high:
+            missed.append(f"the known effect {known_effect:+.2f} is outside of {hold.low:+.2f} to {hold.high:+.2f}")
     else:
         # The scripted policy heeds a text wherever it stands, so distance is nothing to it.
         far = compare_cells(outcomes, HOLD, START, FAR)

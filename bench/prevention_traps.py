@@ -76,7 +76,7 @@ def build_lesson_record(text: LessonText, delivery: str, key: str, project: str,
     words = re.findall(r"[a-z0-9]+", text.summary.lower())[:SLUG_WORDS]
     alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
     number = int(digest, 16)
-    letters = [alphabet[number >> 5 * place & 31] for place in range(22)]
+    letters = [alphabet[number >> 5 * position & 31] for position in range(22)]
     triggers: dict[str, Any] = {"toolNames": ["Bash"], "commandPatterns": [pattern]}
     if delivery == "start":
         triggers = {"sessionStart": True}

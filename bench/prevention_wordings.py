@@ -47,11 +47,11 @@ def main() -> None:
         for trap in traps:
             turns = build_turns(bench.open_session(Case(trap, HOLD)).follow((trap.wrong,)).messages)
             role, denial = turns[-1]
-            before, _, rest = denial.partition(fence_text("").split("\n")[0])
+            prefix, _, rest = denial.partition(fence_text("").split("\n")[0])
             slug_line = next(part for part in rest.replace(")", ")\n").split("\n") if "(lesson " in part)
             slug_line = slug_line[slug_line.index("(lesson ") :]
             wordings = {"shipped": denial}
-            wordings |= {name: before + text for name, text in build_wordings(trap, slug_line).items()}
+            wordings |= {name: prefix + text for name, text in build_wordings(trap, slug_line).items()}
             for name, text in wordings.items():
                 probabilities = policy.rate_commands([*turns[:-1], (role, text)], trap)
                 by_command = dict(zip(trap.commands, probabilities, strict=True))

@@ -160,7 +160,10 @@ class Workshop:
 
     def mine(self, transcripts: Iterable[Transcript]) -> None:
         """Scan transcripts whose sessions have ended."""
-        files = [scan.TranscriptFile(each.path, each.agent_name, each.size, each.modified) for each in transcripts]
+        files = [
+            scan.TranscriptFile(transcript.path, transcript.agent_name, transcript.size, transcript.modified)
+            for transcript in transcripts
+        ]
         scan.scan_transcripts(self._home, self._connection, files, self._settings, kind="part")
 
     def list_default(self) -> list[Proposal]:
@@ -243,12 +246,12 @@ class _PatternRunner:
         return "fresh"  # the corpus has no code that could have changed
 
 
-class _RememberedClaims(SessionClaims):
+class _ClaimsInMemory(SessionClaims):
     """Claims in a set instead of files: each lesson once per session and sub-agent."""
 
-    def __init__(self, event: Event, told: set[tuple[str, str, str]]) -> None:
+    def __init__(self, event: Event, delivered: set[tuple[str, str, str]]) -> None:
         super().__init__("", event)
-        self._session, self._told = (event.session, event.agent), told
+        self._session, self._told = (event.session, event.agent), delivered
 
     def take_lesson(self, entry: ManifestEntry) -> bool:
         key = (*self._session, entry.id)
@@ -267,8 +270,8 @@ class Guard:
         self._index = index
         self._patterns: Any = _PatternRunner()  # calls need nothing else of what a hook draws on
 
-    def ask(self, call: Call, told: set[tuple[str, str, str]]) -> list[Firing]:
-        """Return what is delivered about a call; `told` has what a session was told and is added to."""
+    def ask(self, call: Call, delivered: set[tuple[str, str, str]]) -> list[Firing]:
+        """Return what is delivered about a call; adds to `delivered`, which has what the session got before."""
         if self._index is None:
             return []
 
@@ -280,8 +283,10 @@ class Guard:
             # These read notes with the result, and opencode none with one that failed.
             events.append(replace(event, kind="PostToolUse"))
         firings: list[Firing] = []
-        for asked in events:
-            reply = call_replies.reply_to_call(asked, self._index, _RememberedClaims(event, told), self._patterns)
+        for reply_event in events:
+            reply = call_replies.reply_to_call(
+                reply_event, self._index, _ClaimsInMemory(event, delivered), self._patterns
+            )
             firings += [Firing(injection.lesson, injection.delivery) for injection in reply.deliveries]
             if reply.deny:
                 break

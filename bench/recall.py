@@ -27,7 +27,7 @@ from datetime import datetime
 from typing import Any
 
 import recall_questions
-from recall_data import CUTS, HERE, Conversation, conversations, recall
+from recall_data import CUTS, HERE, Conversation, compute_recall, read_conversations
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
@@ -45,59 +45,59 @@ Ask = Callable[[Conversation, str], Sequence[str]]
 Scores = dict[str, recall_questions.Score]
 
 
-def stored(connection: db.Connection, talk: Conversation) -> dict[str, str]:
+def store_conversation(connection: db.Connection, talk: Conversation) -> dict[str, str]:
     """Keep a conversation as the prompts of its sessions; the place of each by the id that search gives."""
-    places = {}
+    turn_ids = {}
     with db.transaction(connection):
         project = reports.find_or_create_project(connection, f"/{talk.name}", "", 0.0)
-        for number, said in enumerate(talk.turns):
-            at = datetime.strptime(said.date, "%I:%M %p on %d %B, %Y").timestamp() + number
-            key = f"{talk.name} {said.id}"
+        for number, turn in enumerate(talk.turns):
+            at = datetime.strptime(turn.date, "%I:%M %p on %d %B, %Y").timestamp() + number
+            key = f"{talk.name} {turn.id}"
             reports.store_report(
                 connection,
                 reports.Report(
                     key,
                     "claude-code",
-                    f"{talk.name} {said.session}",
+                    f"{talk.name} {turn.session}",
                     "UserPromptSubmit",
                     at,
                     project=project,
-                    prompt=said.text,
+                    prompt=turn.text,
                     prompt_name=key,
                 ),
             )
-        for id, key in connection.execute("select id, key from prompts where key like ?", (f"{talk.name} %",)):
-            places[f"P{id}"] = key.removeprefix(f"{talk.name} ")
-    return places
+        for prompt_id, key in connection.execute("select id, key from prompts where key like ?", (f"{talk.name} %",)):
+            turn_ids[f"P{prompt_id}"] = key.removeprefix(f"{talk.name} ")
+    return turn_ids
 
 
-def of_the_product(talks: Sequence[Conversation], home: str) -> Ask:
+def search_with_product(talks: Sequence[Conversation], home: str) -> Ask:
     connection = db.connect(home)
-    places = {talk.name: stored(connection, talk) for talk in talks}
+    turn_ids = {talk.name: store_conversation(connection, talk) for talk in talks}
     model = indexing.load_model_or_none()
     print(f"indexed: {dict(indexing.refresh_index(connection, home, model=model, should_continue=lambda: True))}")
     asked_at = connection.execute("select max(at) from prompts").fetchone()[0] + 30 * DAY
 
     def ask(talk: Conversation, question: str) -> list[str]:
-        found = search_records(
+        result = search_records(
             connection, home, question, project=f"/{talk.name}", limit=max(CUTS), now=asked_at, model=model
         )
-        return [places[talk.name][hit.id] for hit in found.hits]
+        return [turn_ids[talk.name][hit.id] for hit in result.hits]
 
     return ask
 
 
-def of_bm25(talks: Sequence[Conversation]) -> Ask:
+def search_with_bm25(talks: Sequence[Conversation]) -> Ask:
     """SQLite's own, porter stems, words or-ed, without those that say nothing."""
-    held = {}
+    databases = {}
     for talk in talks:
-        held[talk.name] = sqlite3.connect(":memory:")
-        held[talk.name].execute("create virtual table said using fts5 (text, tokenize = 'porter unicode61')")
-        held[talk.name].executemany("insert into said (text) values (?)", [(said.text,) for said in talk.turns])
+        databases[talk.name] = sqlite3.connect(":memory:")
+        databases[talk.name].execute("create virtual table said using fts5 (text, tokenize = 'porter unicode61')")
+        databases[talk.name].executemany("insert into said (text) values (?)", [(turn.text,) for turn in talk.turns])
 
     def ask(talk: Conversation, question: str) -> list[str]:
         words = [word for word in re.findall(r"\w+", question.lower()) if word not in STOP_WORDS]
-        rows = held[talk.name].execute(
+        rows = databases[talk.name].execute(
             "select rowid from said where said match ? order by rank limit ?",
             (" OR ".join(f'"{word}"' for word in words), max(CUTS)),
         )
@@ -106,7 +106,7 @@ def of_bm25(talks: Sequence[Conversation]) -> Ask:
     return ask
 
 
-def of_minilm(talks: Sequence[Conversation]) -> Ask | None:
+def search_with_minilm(talks: Sequence[Conversation]) -> Ask | None:
     """The network that the static model was distilled from, nearest first; None if it is not installed."""
     if not all(map(importlib.util.find_spec, NETWORK)):
         return None
@@ -116,38 +116,41 @@ def of_minilm(talks: Sequence[Conversation]) -> Ask | None:
 
     def embed(texts: list[str]) -> Any:
         with torch.inference_mode():
-            given = parts(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
-            mask = given["attention_mask"][:, :, None]
-            said = (network(**given).last_hidden_state * mask).sum(1) / mask.sum(1)
-            return torch.nn.functional.normalize(said, dim=1)
+            tokens = parts(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
+            mask = tokens["attention_mask"][:, :, None]
+            summed = (network(**tokens).last_hidden_state * mask).sum(1) / mask.sum(1)
+            return torch.nn.functional.normalize(summed, dim=1)
 
-    def of_talk(talk: Conversation) -> Any:
-        texts = [said.text for said in talk.turns]
+    def embed_talk(talk: Conversation) -> Any:
+        texts = [summed.text for summed in talk.turns]
         return torch.cat([embed(texts[at : at + 64]) for at in range(0, len(texts), 64)])
 
-    held = {talk.name: of_talk(talk) for talk in talks}
+    talk_vectors = {talk.name: embed_talk(talk) for talk in talks}
 
     def ask(talk: Conversation, question: str) -> list[str]:
-        near = held[talk.name] @ embed([question])[0]
-        return [talk.turns[int(place)].id for place in near.argsort(descending=True)[: max(CUTS)]]
+        near = talk_vectors[talk.name] @ embed([question])[0]
+        return [talk.turns[int(position)].id for position in near.argsort(descending=True)[: max(CUTS)]]
 
     return ask
 
 
-def measured(talks: Sequence[Conversation], ask: Ask) -> list[float]:
+def measure_recalls(talks: Sequence[Conversation], ask: Ask) -> list[float]:
     sums, count = [0.0] * len(CUTS), 0
     for talk in talks:
         for question in talk.questions:
-            found = ask(talk, question.words)
-            sums = [each + recall(found, question.evidence, cut) for each, cut in zip(sums, CUTS, strict=True)]
+            found_ids = ask(talk, question.words)
+            sums = [
+                recall_sum + compute_recall(found_ids, question.evidence, cut)
+                for recall_sum, cut in zip(sums, CUTS, strict=True)
+            ]
             count += 1
-    return [each / max(count, 1) for each in sums]
+    return [recall_sum / max(count, 1) for recall_sum in sums]
 
 
 def measure_chat() -> dict[str, float]:
     """Return the recall at 10 of every method; nothing without data."""
     try:
-        talks = conversations()
+        talks = read_conversations()
     except FileNotFoundError as missing:
         print(f"no data at {missing.filename}: chat is not measured")
         return {}
@@ -155,13 +158,13 @@ def measure_chat() -> dict[str, float]:
         f"{len(talks)} conversations, {sum(len(talk.turns) for talk in talks)} turns, "
         f"{sum(len(talk.questions) for talk in talks)} questions"
     )
-    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
-        results = {"hardwon": measured(talks, of_the_product(talks, os.path.join(place, "home")))}
-    results["BM25"] = measured(talks, of_bm25(talks))
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as folder:
+        results = {"hardwon": measure_recalls(talks, search_with_product(talks, os.path.join(folder, "home")))}
+    results["BM25"] = measure_recalls(talks, search_with_bm25(talks))
     if os.environ.get("MINILM"):
-        network = of_minilm(talks)
+        network = search_with_minilm(talks)
         if network:
-            results["MiniLM"] = measured(talks, network)
+            results["MiniLM"] = measure_recalls(talks, network)
         else:
             print(f"MiniLM is not measured: it needs {', '.join(NETWORK)}")
     print(f"{'recall at':12}" + "".join(f"{cut:>8}" for cut in CUTS))

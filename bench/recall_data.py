@@ -24,7 +24,7 @@ _SESSION = re.compile(r"session_(\d+)")
 
 
 @dataclass(frozen=True)
-class Said:
+class Turn:
     """One turn: its place, who said it, when its session was, the words, and what a picture sent along shows."""
 
     id: str
@@ -36,8 +36,8 @@ class Said:
 
     @property
     def text(self) -> str:
-        shown = f" [picture: {self.picture}]" if self.picture else ""
-        return f"{self.speaker}: {self.words}{shown}"
+        picture_note = f" [picture: {self.picture}]" if self.picture else ""
+        return f"{self.speaker}: {self.words}{picture_note}"
 
 
 @dataclass(frozen=True)
@@ -52,45 +52,45 @@ class Conversation:
     """The turns in the order they were said, and what is asked about them."""
 
     name: str
-    turns: tuple[Said, ...]
+    turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
 
 
-def conversations(path: str = "") -> list[Conversation]:
+def read_conversations(path: str = "") -> list[Conversation]:
     """Every conversation of a file, by default the one named by DATA or else the shared half."""
     with open(path or os.environ.get("DATA") or DATA, encoding="utf-8") as file:
-        return [_conversation(sample) for sample in json.load(file)]
+        return [_parse_conversation(sample) for sample in json.load(file)]
 
 
-def recall(found: Sequence[str], evidence: frozenset[str], cut: int) -> float:
+def compute_recall(found_ids: Sequence[str], evidence: frozenset[str], cut: int) -> float:
     """The share of the evidence among the first so many that were found."""
-    return len(evidence.intersection(found[:cut])) / len(evidence)
+    return len(evidence.intersection(found_ids[:cut])) / len(evidence)
 
 
-def _conversation(sample: dict[str, Any]) -> Conversation:
+def _parse_conversation(sample: dict[str, Any]) -> Conversation:
     talk = sample["conversation"]
-    numbers = sorted(int(found[1]) for key in talk if (found := _SESSION.fullmatch(key)))
+    numbers = sorted(int(match[1]) for key in talk if (match := _SESSION.fullmatch(key)))
     turns = tuple(
-        Said(
-            id=_place(said["dia_id"])[0],
+        Turn(
+            id=_parse_places(turn["dia_id"])[0],
             session=number,
             date=talk.get(f"session_{number}_date_time", ""),
-            speaker=said["speaker"],
-            words=said["text"],
-            picture=said.get("blip_caption", ""),
+            speaker=turn["speaker"],
+            words=turn["text"],
+            picture=turn.get("blip_caption", ""),
         )
         for number in numbers
-        for said in talk[f"session_{number}"]
+        for turn in talk[f"session_{number}"]
     )
-    known = {said.id for said in turns}
-    asked = (
-        Question(each["question"], each["category"], frozenset(known & set(_place(" ".join(each["evidence"])))))
-        for each in sample["qa"]
-        if each["category"] in CATEGORIES
+    turn_ids = {turn.id for turn in turns}
+    questions = (
+        Question(row["question"], row["category"], frozenset(turn_ids & set(_parse_places(" ".join(row["evidence"])))))
+        for row in sample["qa"]
+        if row["category"] in CATEGORIES
     )
-    return Conversation(sample["sample_id"], turns, tuple(each for each in asked if each.evidence))
+    return Conversation(sample["sample_id"], turns, tuple(row for row in questions if row.evidence))
 
 
-def _place(text: str) -> list[str]:
+def _parse_places(text: str) -> list[str]:
     """Places as `D8:6`; some in the file are written together, with a colon too many, or with leading zeros."""
     return [f"D{int(session)}:{int(turn)}" for session, turn in _PLACE.findall(text)]

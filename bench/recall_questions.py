@@ -124,8 +124,8 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
     with open(path, encoding="utf-8") as file:
         for row in map(json.loads, file):
             candidates = by_project.get(f"/corpus/{row['project']}", [])
-            named = _find_named_records(corpus, row, candidates) if row["answerable"] else []
-            sessions = {record.session for record in named}
+            named_records = _find_named_records(corpus, row, candidates) if row["answerable"] else []
+            sessions = {record.session for record in named_records}
             session_records = [record for record in candidates if record.session in sessions]
             repeating = [record for record in session_records if _has_terms(record.text, row["answer_terms"])]
             words = dict.fromkeys(matches.split_query(row["question"]), 1.0)
@@ -136,9 +136,9 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
                     row["style"],
                     row["answerable"],
                     f"/corpus/{row['project']}",
-                    frozenset(record.id for record in [*named, *repeating]),
+                    frozenset(record.id for record in [*named_records, *repeating]),
                     frozenset(record.id for record in session_records),
-                    max((len(matches.match_text(record.text, "", words).words) for record in named), default=0),
+                    max((len(matches.match_text(record.text, "", words).words) for record in named_records), default=0),
                 )
             )
     return questions

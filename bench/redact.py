@@ -1,4 +1,4 @@
-"""How many secrets are taken out, and how much else: `make bench-redact`.
+"""Measure how many secrets are redacted, and how much else: `make bench-redact`.
 
 Recall: made-up secrets (`redact_data.py`) in each way people leave them. One counts as taken out when no six characters
 in a row are left of it. False alarms: what is replaced in the tool calls and results of the real transcripts in
@@ -66,18 +66,18 @@ class DetectSecrets:
         self._settings = settings.default_settings
         self._folder = folder
 
-    def values_in(self, file_name: str, text: str) -> list[str]:
+    def find_values(self, file_name: str, text: str) -> list[str]:
         path = os.path.join(self._folder, file_name)
         with open(path, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
         with self._settings():
             return [secret.secret_value or "" for secret in self._scan_file(path)]
 
-    def finds(self, sample: Sample) -> bool:
+    def is_found(self, sample: Sample) -> bool:
         """Generously: a value that has half of the secret in it, or is itself in the secret and not short."""
         body = sample.encoded
         half = body[: max(len(body) // 2, WINDOW)]
-        for value in self.values_in(sample.carrier.file_name, sample.text):
+        for value in self.find_values(sample.carrier.file_name, sample.text):
             if (
                 half in value
                 or (len(value) >= WINDOW and value in body)
@@ -98,16 +98,16 @@ def load_detect_secrets(folder: str) -> DetectSecrets | None:
 
 def print_recall(title: str, rows: Sequence[tuple[str, Sample, bool, bool | None]]) -> None:
     totals: Counter[str] = Counter()
-    ours: Counter[str] = Counter()
-    theirs: Counter[str] = Counter()
+    our_counts: Counter[str] = Counter()
+    their_counts: Counter[str] = Counter()
     for name, _, is_found, is_found_by_other in rows:
         totals[name] += 1
-        ours[name] += is_found
-        theirs[name] += bool(is_found_by_other)
+        our_counts[name] += is_found
+        their_counts[name] += bool(is_found_by_other)
     print(f"\n{title:<34} {'secrets':>8} {'hardwon':>8} {'detect-secrets':>15}")
     for name, total in totals.items():
-        other = "-" if rows[0][3] is None else f"{theirs[name] / total:.3f}"
-        print(f"{name:<34} {total:>8} {ours[name] / total:>8.3f} {other:>15}")
+        other = "-" if rows[0][3] is None else f"{their_counts[name] / total:.3f}"
+        print(f"{name:<34} {total:>8} {our_counts[name] / total:>8.3f} {other:>15}")
 
 
 def measure_recall(detect_secrets: DetectSecrets | None) -> float:
@@ -118,20 +118,27 @@ def measure_recall(detect_secrets: DetectSecrets | None) -> float:
         is_found = not is_left(sample, cleaned)
         if not is_found and os.environ.get("SHOW") in (sample.carrier.name, "all"):
             print(f"  missed ({sample.carrier.name}, {sample.secret.kind}): {sample.text!r}\n      -> {cleaned!r}")
-        results.append((sample, is_found, detect_secrets.finds(sample) if detect_secrets else None))
+        results.append((sample, is_found, detect_secrets.is_found(sample) if detect_secrets else None))
     kinds = sorted({sample.secret.kind.partition(":")[0] for sample, _, _ in results})
-    by_kind = [(sample.secret.kind.partition(":")[0], sample, ours, theirs) for sample, ours, theirs in results]
+    by_kind = [
+        (sample.secret.kind.partition(":")[0], sample, by_hardwon, by_other) for sample, by_hardwon, by_other in results
+    ]
     print_recall(
-        f"carrier ({len(CARRIERS)})", [(sample.carrier.name, sample, ours, theirs) for sample, ours, theirs in results]
+        f"carrier ({len(CARRIERS)})",
+        [(sample.carrier.name, sample, by_hardwon, by_other) for sample, by_hardwon, by_other in results],
     )
     print_recall(f"kind ({len(kinds)})", sorted(by_kind, key=lambda row: row[0]))
     vendors = sorted(
-        [(sample.secret.kind, sample, ours, theirs) for sample, ours, theirs in results if sample.secret.is_vendor],
+        [
+            (sample.secret.kind, sample, by_hardwon, by_other)
+            for sample, by_hardwon, by_other in results
+            if sample.secret.is_vendor
+        ],
         key=lambda row: row[0],
     )
     print_recall("vendor", vendors)
-    print_recall("all", [("all", sample, ours, theirs) for sample, ours, theirs in results])
-    return sum(ours for _, ours, _ in results) / len(results)
+    print_recall("all", [("all", sample, by_hardwon, by_other) for sample, by_hardwon, by_other in results])
+    return sum(by_hardwon for _, by_hardwon, _ in results) / len(results)
 
 
 def read_corpus() -> Iterator[str]:
@@ -159,28 +166,32 @@ def read_ordinary() -> list[str]:
         return [file.read()]
 
 
-def replaced_spans(text: str, cleaned: str) -> list[tuple[str, str]]:
+def find_replaced_spans(text: str, cleaned: str) -> list[tuple[str, str]]:
     """What was replaced, each with the line it stood in."""
     spans = []
-    before, after = text.split("\n"), cleaned.split("\n")
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False) if len(before) != len(after) else None
+    old_lines, new_lines = text.split("\n"), cleaned.split("\n")
+    matcher = (
+        difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+        if len(old_lines) != len(new_lines)
+        else None
+    )
     if matcher is None:
-        changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+        changed = [(old, new) for old, new in zip(old_lines, new_lines, strict=True) if old != new]
     else:
         changed = [
-            ("\n".join(before[a:b]), "\n".join(after[c:d]))
+            ("\n".join(old_lines[a:b]), "\n".join(new_lines[c:d]))
             for tag, a, b, c, d in matcher.get_opcodes()
             if tag != "equal"
         ]
     for old, new in changed:
         parts = REPLACED.split(new)
         labels = REPLACED.findall(new)
-        at = 0
+        position = 0
         for label, part, following in zip(labels, parts, parts[1:], strict=False):
-            start = old.find(part, at) + len(part)
+            start = old.find(part, position) + len(part)
             end = old.find(following, start) if following else len(old)
             value = old[start : end if end >= 0 else len(old)]
-            at = end if end >= 0 else len(old)
+            position = end if end >= 0 else len(old)
             if value != label:
                 spans.append((value, f"{label} {value!r} in {old[:400]!r}"))
     return spans
@@ -204,16 +215,16 @@ def measure_false_alarms(detect_secrets: DetectSecrets | None) -> float:
     lines = sum(len(text.splitlines()) for text in texts)
     alarms, true_finds = 0, 0
     listed: Counter[str] = Counter()
-    for text, after in zip(texts, cleaned, strict=True):
-        if text == after:
+    for text, cleaned_text in zip(texts, cleaned, strict=True):
+        if text == cleaned_text:
             continue
-        for value, shown in replaced_spans(text, after):
+        for value, description in find_replaced_spans(text, cleaned_text):
             is_secret = hash_value(value) in judged
             true_finds += is_secret
             alarms += not is_secret
-            listed[f"{'secret' if is_secret else 'ALARM '} {hash_value(value)} {shown}"] += 1
+            listed[f"{'secret' if is_secret else 'ALARM '} {hash_value(value)} {description}"] += 1
     with open(ALARMS, "w", encoding="utf-8", errors="replace") as file:
-        file.writelines(f"{count:>5} x {shown}\n" for shown, count in listed.most_common())
+        file.writelines(f"{count:>5} x {description}\n" for description, count in listed.most_common())
     size = sum(map(len, texts)) / 1e6
     print(
         f"\nordinary text: {len(texts):,} texts, {lines:,} lines, {size:.1f} MB, cleaned in {seconds:.1f} s of CPU time"
@@ -229,7 +240,7 @@ def measure_false_alarms(detect_secrets: DetectSecrets | None) -> float:
         share = 1 if QUICK else 10  # it takes minutes for all of them
         part = texts[::share]
         part_lines = sum(len(text.splitlines()) for text in part)
-        values = [value for text in part for value in detect_secrets.values_in("output.txt", text)]
+        values = [value for text in part for value in detect_secrets.find_values("output.txt", text)]
         false = sum(hash_value(value) not in judged for value in values)
         rate = false / part_lines * 1000
         print(f"false alarms of detect-secrets: {false:,}, {rate:.3f} per 1,000 lines (1 of {share} texts)")

@@ -43,7 +43,7 @@ class Secret:
         return self.kind.startswith("vendor:")
 
 
-def draw(rng: random.Random, alphabet: str, length: int) -> str:
+def draw_text(rng: random.Random, alphabet: str, length: int) -> str:
     return "".join(rng.choice(alphabet) for _ in range(length))
 
 
@@ -55,87 +55,95 @@ def draw_words(rng: random.Random, count: int) -> list[str]:
 Body = Callable[[random.Random], str]
 
 
-def body(alphabet: str, length: int) -> Body:
-    return lambda rng: draw(rng, alphabet, length)
+def draw_body(alphabet: str, length: int) -> Body:
+    return lambda rng: draw_text(rng, alphabet, length)
 
 
-def join(separator: str, *bodies: Body) -> Body:
+def join_bodies(separator: str, *bodies: Body) -> Body:
     return lambda rng: separator.join([make(rng) for make in bodies])
 
 
-def jwt_part(rng: random.Random) -> str:
+def draw_jwt_part(rng: random.Random) -> str:
     claims = {
-        "sub": draw(rng, DIGITS, 10),
+        "sub": draw_text(rng, DIGITS, 10),
         "name": rng.choice(USERS),
         "iat": rng.randrange(1_500_000_000, 1_800_000_000),
     }
     return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
 
 
-def pem_body(rng: random.Random) -> str:
-    lines = [draw(rng, BASE64, 64) for _ in range(6)]
+def draw_pem_body(rng: random.Random) -> str:
+    lines = [draw_text(rng, BASE64, 64) for _ in range(6)]
     return "\n".join([*lines, "-----END RSA PRIVATE " + "KEY-----"])
 
 
-def discord_token(rng: random.Random) -> str:
-    user = base64.b64encode(draw(rng, DIGITS, 18).encode()).decode()
-    return f"{user}.{draw(rng, URLSAFE, 6)}.{draw(rng, URLSAFE, 38)}"
+def draw_discord_token(rng: random.Random) -> str:
+    user = base64.b64encode(draw_text(rng, DIGITS, 18).encode()).decode()
+    return f"{user}.{draw_text(rng, URLSAFE, 6)}.{draw_text(rng, URLSAFE, 38)}"
 
 
 VENDORS: tuple[tuple[str, str, Body], ...] = (
-    ("airtable", "pat", join(".", body(ALPHANUMERIC, 14), body(HEX, 64))),
-    ("airtable-old", "key", body(ALPHANUMERIC, 14)),
-    ("anthropic", "sk-ant-" + "api03-", body(URLSAFE, 93)),
-    ("asana", "", lambda rng: f"{draw(rng, '12', 1)}/{draw(rng, '123456789', 16)}:{draw(rng, HEX, 32)}"),
-    ("asana-v2", "2/", join("/", body("123456789", 16), join(":", body("123456789", 16), body(HEX, 32)))),
-    ("atlassian", "ATATT3" + "xFfGF0", body(URLSAFE, 160)),
-    ("aws-id", "AKIA", body(UPPER + "234567", 16)),
-    ("azure-client", "", lambda rng: f"{draw(rng, ALPHANUMERIC, 3)}8Q~{draw(rng, URLSAFE, 34)}"),
-    ("databricks", "dapi", body(HEX, 32)),
-    ("digitalocean", "dop_v1_", body(HEX, 64)),
-    ("discord", "", discord_token),
-    ("docker", "dckr_pat_", body(URLSAFE, 27)),
-    ("doppler", "dp.pt.", body(ALPHANUMERIC, 43)),
-    ("dropbox", "sl.", body(URLSAFE, 135)),
-    ("facebook", "EAA", body(ALPHANUMERIC, 120)),
-    ("figma", "figd_", body(URLSAFE, 40)),
-    ("fly", "fm2_", body(BASE64, 100)),
-    ("github", "ghp_", body(ALPHANUMERIC, 36)),
-    ("github-app", "ghs_", body(ALPHANUMERIC, 36)),
-    ("github-fine", "github_pat_", join("_", body(ALPHANUMERIC, 22), body(ALPHANUMERIC, 59))),
-    ("gitlab", "glpat-", body(URLSAFE, 20)),
-    ("google-api", "AIza", body(URLSAFE, 35)),
-    ("google-client", "GOCSPX-", body(URLSAFE, 28)),
-    ("google-oauth", "ya29.", body(URLSAFE, 120)),
-    ("grafana", "glsa_", join("_", body(ALPHANUMERIC, 32), body(HEX, 8))),
-    ("heroku", "HRKU-AA", body(URLSAFE, 58)),
-    ("huggingface", "hf_", body(LETTERS, 34)),
-    ("jwt", "eyJhbGciOiJIUzI1NiJ9.", join(".", jwt_part, body(URLSAFE, 43))),
-    ("linear", "lin_api_", body(ALPHANUMERIC, 40)),
-    ("mailgun", "key-", body(HEX, 32)),
-    ("mapbox", "sk.eyJ", join(".", body(ALPHANUMERIC, 60), body(URLSAFE, 22))),
-    ("newrelic", "NRAK-", body(UPPER + DIGITS, 27)),
-    ("notion", "ntn_", body(ALPHANUMERIC, 46)),
-    ("npm", "npm_", body(ALPHANUMERIC, 36)),
-    ("openai", "sk-" + "proj-", body(URLSAFE, 120)),
-    ("openai-old", "sk-", body(ALPHANUMERIC, 48)),
-    ("pem", "-----BEGIN RSA PRIVATE " + "KEY-----\n", pem_body),
-    ("planetscale", "pscale_tkn_", body(URLSAFE, 43)),
-    ("postman", "PMAK-", join("-", body(HEX, 24), body(HEX, 34))),
-    ("pypi", "pypi-AgEIcHlwaS5vcmc", body(URLSAFE, 140)),
-    ("sendgrid", "SG.", join(".", body(URLSAFE, 22), body(URLSAFE, 43))),
-    ("sentry", "sntrys_", body(BASE64, 120)),
-    ("shopify", "shpat_", body(HEX, 32)),
-    ("slack", "xox" + "b-", join("-", body(DIGITS, 12), body(DIGITS, 12), body(ALPHANUMERIC, 24))),
-    ("square", "sq0atp-", body(URLSAFE, 22)),
-    ("stripe", "sk_" + "live_", body(ALPHANUMERIC, 24)),
-    ("supabase", "sbp_", body(HEX, 40)),
-    ("tailscale", "tskey-auth-", join("-", body(ALPHANUMERIC, 12), body(ALPHANUMERIC, 32))),
-    ("telegram", "", lambda rng: f"{draw(rng, '123456789', 10)}:AA{draw(rng, URLSAFE, 33)}"),
-    ("terraform", "", lambda rng: f"{draw(rng, ALPHANUMERIC, 14)}.atlasv1.{draw(rng, URLSAFE, 65)}"),
-    ("twilio", "SK", body(HEX, 32)),
-    ("vault", "hvs.", body(URLSAFE, 92)),
-    ("vercel", "vcp_", body(ALPHANUMERIC, 56)),
+    ("airtable", "pat", join_bodies(".", draw_body(ALPHANUMERIC, 14), draw_body(HEX, 64))),
+    ("airtable-old", "key", draw_body(ALPHANUMERIC, 14)),
+    ("anthropic", "sk-ant-" + "api03-", draw_body(URLSAFE, 93)),
+    ("asana", "", lambda rng: f"{draw_text(rng, '12', 1)}/{draw_text(rng, '123456789', 16)}:{draw_text(rng, HEX, 32)}"),
+    (
+        "asana-v2",
+        "2/",
+        join_bodies("/", draw_body("123456789", 16), join_bodies(":", draw_body("123456789", 16), draw_body(HEX, 32))),
+    ),
+    ("atlassian", "ATATT3" + "xFfGF0", draw_body(URLSAFE, 160)),
+    ("aws-id", "AKIA", draw_body(UPPER + "234567", 16)),
+    ("azure-client", "", lambda rng: f"{draw_text(rng, ALPHANUMERIC, 3)}8Q~{draw_text(rng, URLSAFE, 34)}"),
+    ("databricks", "dapi", draw_body(HEX, 32)),
+    ("digitalocean", "dop_v1_", draw_body(HEX, 64)),
+    ("discord", "", draw_discord_token),
+    ("docker", "dckr_pat_", draw_body(URLSAFE, 27)),
+    ("doppler", "dp.pt.", draw_body(ALPHANUMERIC, 43)),
+    ("dropbox", "sl.", draw_body(URLSAFE, 135)),
+    ("facebook", "EAA", draw_body(ALPHANUMERIC, 120)),
+    ("figma", "figd_", draw_body(URLSAFE, 40)),
+    ("fly", "fm2_", draw_body(BASE64, 100)),
+    ("github", "ghp_", draw_body(ALPHANUMERIC, 36)),
+    ("github-app", "ghs_", draw_body(ALPHANUMERIC, 36)),
+    ("github-fine", "github_pat_", join_bodies("_", draw_body(ALPHANUMERIC, 22), draw_body(ALPHANUMERIC, 59))),
+    ("gitlab", "glpat-", draw_body(URLSAFE, 20)),
+    ("google-api", "AIza", draw_body(URLSAFE, 35)),
+    ("google-client", "GOCSPX-", draw_body(URLSAFE, 28)),
+    ("google-oauth", "ya29.", draw_body(URLSAFE, 120)),
+    ("grafana", "glsa_", join_bodies("_", draw_body(ALPHANUMERIC, 32), draw_body(HEX, 8))),
+    ("heroku", "HRKU-AA", draw_body(URLSAFE, 58)),
+    ("huggingface", "hf_", draw_body(LETTERS, 34)),
+    ("jwt", "eyJhbGciOiJIUzI1NiJ9.", join_bodies(".", draw_jwt_part, draw_body(URLSAFE, 43))),
+    ("linear", "lin_api_", draw_body(ALPHANUMERIC, 40)),
+    ("mailgun", "key-", draw_body(HEX, 32)),
+    ("mapbox", "sk.eyJ", join_bodies(".", draw_body(ALPHANUMERIC, 60), draw_body(URLSAFE, 22))),
+    ("newrelic", "NRAK-", draw_body(UPPER + DIGITS, 27)),
+    ("notion", "ntn_", draw_body(ALPHANUMERIC, 46)),
+    ("npm", "npm_", draw_body(ALPHANUMERIC, 36)),
+    ("openai", "sk-" + "proj-", draw_body(URLSAFE, 120)),
+    ("openai-old", "sk-", draw_body(ALPHANUMERIC, 48)),
+    ("pem", "-----BEGIN RSA PRIVATE " + "KEY-----\n", draw_pem_body),
+    ("planetscale", "pscale_tkn_", draw_body(URLSAFE, 43)),
+    ("postman", "PMAK-", join_bodies("-", draw_body(HEX, 24), draw_body(HEX, 34))),
+    ("pypi", "pypi-AgEIcHlwaS5vcmc", draw_body(URLSAFE, 140)),
+    ("sendgrid", "SG.", join_bodies(".", draw_body(URLSAFE, 22), draw_body(URLSAFE, 43))),
+    ("sentry", "sntrys_", draw_body(BASE64, 120)),
+    ("shopify", "shpat_", draw_body(HEX, 32)),
+    (
+        "slack",
+        "xox" + "b-",
+        join_bodies("-", draw_body(DIGITS, 12), draw_body(DIGITS, 12), draw_body(ALPHANUMERIC, 24)),
+    ),
+    ("square", "sq0atp-", draw_body(URLSAFE, 22)),
+    ("stripe", "sk_" + "live_", draw_body(ALPHANUMERIC, 24)),
+    ("supabase", "sbp_", draw_body(HEX, 40)),
+    ("tailscale", "tskey-auth-", join_bodies("-", draw_body(ALPHANUMERIC, 12), draw_body(ALPHANUMERIC, 32))),
+    ("telegram", "", lambda rng: f"{draw_text(rng, '123456789', 10)}:AA{draw_text(rng, URLSAFE, 33)}"),
+    ("terraform", "", lambda rng: f"{draw_text(rng, ALPHANUMERIC, 14)}.atlasv1.{draw_text(rng, URLSAFE, 65)}"),
+    ("twilio", "SK", draw_body(HEX, 32)),
+    ("vault", "hvs.", draw_body(URLSAFE, 92)),
+    ("vercel", "vcp_", draw_body(ALPHANUMERIC, 56)),
 )
 # Shapes that say nothing by themselves: they go after a name, and nowhere else is it asked for.
 NAMELESS = ("airtable-old",)
@@ -161,27 +169,27 @@ def make_password(rng: random.Random, signs: str) -> str:
 
 PASSWORDS: dict[str, Callable[[random.Random, str], str]] = {
     "password with signs": make_password,
-    "password of letters and digits": lambda rng, signs: draw(rng, ALPHANUMERIC, rng.randrange(10, 25)),
-    "mixed-case letters": lambda rng, signs: draw(rng, LETTERS, rng.randrange(10, 25)),
-    "small letters": lambda rng, signs: draw(rng, LOWER, rng.randrange(10, 20)),
+    "password of letters and digits": lambda rng, signs: draw_text(rng, ALPHANUMERIC, rng.randrange(10, 25)),
+    "mixed-case letters": lambda rng, signs: draw_text(rng, LETTERS, rng.randrange(10, 25)),
+    "small letters": lambda rng, signs: draw_text(rng, LOWER, rng.randrange(10, 20)),
     "camel-case words": lambda rng, signs: "".join(word.title() for word in draw_words(rng, 3)),
     "words with dashes": lambda rng, signs: "-".join(draw_words(rng, rng.randrange(3, 5))),
     "words in one": lambda rng, signs: "".join(draw_words(rng, 3)),
-    "word and digits": lambda rng, signs: draw_words(rng, 1)[0] + draw(rng, DIGITS, rng.randrange(1, 5)),
+    "word and digits": lambda rng, signs: draw_words(rng, 1)[0] + draw_text(rng, DIGITS, rng.randrange(1, 5)),
     "words, digits and a name": lambda rng, signs: (
-        f"{draw_words(rng, 1)[0]}{draw(rng, DIGITS, 1)}-{draw(rng, ALPHANUMERIC, 4)}-{rng.choice(('secret', 'pass', 'key'))}"
+        f"{draw_words(rng, 1)[0]}{draw_text(rng, DIGITS, 1)}-{draw_text(rng, ALPHANUMERIC, 4)}-{rng.choice(('secret', 'pass', 'key'))}"
     ),
 }
 KEYS: dict[str, Callable[[random.Random, str], str]] = {
-    "hex 32": lambda rng, signs: draw(rng, HEX, 32),
-    "hex 64": lambda rng, signs: draw(rng, HEX, 64),
-    "hex 128": lambda rng, signs: draw(rng, HEX, 128),
+    "hex 32": lambda rng, signs: draw_text(rng, HEX, 32),
+    "hex 64": lambda rng, signs: draw_text(rng, HEX, 64),
+    "hex 128": lambda rng, signs: draw_text(rng, HEX, 128),
     "base64 18 bytes": lambda rng, signs: base64.b64encode(rng.randbytes(18)).decode(),
     "base64 32 bytes": lambda rng, signs: base64.b64encode(rng.randbytes(32)).decode(),
-    "letters and digits 20": lambda rng, signs: draw(rng, ALPHANUMERIC, 20),
-    "letters and digits 40": lambda rng, signs: draw(rng, ALPHANUMERIC, 40),
-    "letters 32": lambda rng, signs: draw(rng, LETTERS, 32),
-    "uuid": lambda rng, signs: "-".join([draw(rng, HEX, length) for length in (8, 4, 4, 4, 12)]),
+    "letters and digits 20": lambda rng, signs: draw_text(rng, ALPHANUMERIC, 20),
+    "letters and digits 40": lambda rng, signs: draw_text(rng, ALPHANUMERIC, 40),
+    "letters 32": lambda rng, signs: draw_text(rng, LETTERS, 32),
+    "uuid": lambda rng, signs: "-".join([draw_text(rng, HEX, length) for length in (8, 4, 4, 4, 12)]),
 }
 PASSWORD_NAMES = (
     "password db_password passwd redis_password smtp_pass mail_passwd passphrase admin_password client_secret jwt_secret "
@@ -208,60 +216,60 @@ class Carrier:
     multiline: bool = False  # whether a PEM block can stand in it
 
 
-def in_json(value: str) -> str:
+def encode_json(value: str) -> str:
     return json.dumps(value)[1:-1]
 
 
-def twice_in_json(value: str) -> str:
-    return in_json(in_json(value))
+def encode_json_twice(value: str) -> str:
+    return encode_json(encode_json(value))
 
 
-def thrice_in_json(value: str) -> str:
-    return in_json(twice_in_json(value))
+def encode_json_thrice(value: str) -> str:
+    return encode_json(encode_json_twice(value))
 
 
-def in_quotes(value: str) -> str:
+def escape_quotes(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def in_xml(value: str) -> str:
+def escape_xml(value: str) -> str:
     return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def in_url(value: str) -> str:
+def encode_url(value: str) -> str:
     return urllib.parse.quote(value, safe="")
 
 
-def in_base64(value: str) -> str:
+def encode_base64(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-def in_basic(value: str) -> str:
+def encode_basic(value: str) -> str:
     return base64.b64encode(b"ada:" + value.encode()).decode()
 
 
-def camel(name: str) -> str:
+def to_camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.title() for word in rest)
 
 
-def kebab(name: str) -> str:
+def to_kebab_case(name: str) -> str:
     return name.replace("_", "-")
 
 
-def pascal(name: str) -> str:
+def to_pascal_case(name: str) -> str:
     return "".join(word.title() for word in name.split("_"))
 
 
-def indent(value: str, blanks: int) -> str:
+def indent_lines(value: str, blanks: int) -> str:
     return value.replace("\n", "\n" + " " * blanks)
 
 
-def one_of(*forms: Callable[[random.Random, str, str], str]) -> Callable[[random.Random, str, str], str]:
+def write_one_of(*forms: Callable[[random.Random, str, str], str]) -> Callable[[random.Random, str, str], str]:
     return lambda rng, name, value: rng.choice(forms)(rng, name, value)
 
 
-def short_option(rng: random.Random, name: str, value: str) -> str:
+def write_short_option(rng: random.Random, name: str, value: str) -> str:
     user, host = rng.choice(USERS), rng.choice(HOSTS)
     return rng.choice(
         (
@@ -280,7 +288,7 @@ def short_option(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def spoken(rng: random.Random, name: str, value: str) -> str:
+def write_sentence(rng: random.Random, name: str, value: str) -> str:
     words = name.replace("_", " ")
     where = rng.choice(("for the staging box", "of the admin account", "", "on the build server"))
     return rng.choice(
@@ -295,7 +303,7 @@ def spoken(rng: random.Random, name: str, value: str) -> str:
     ).replace("  ", " ")
 
 
-def markdown(rng: random.Random, name: str, value: str) -> str:
+def write_markdown(rng: random.Random, name: str, value: str) -> str:
     words = name.replace("_", " ").title()
     return rng.choice(
         (
@@ -309,20 +317,20 @@ def markdown(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def log_line(rng: random.Random, name: str, value: str) -> str:
+def write_log_line(rng: random.Random, name: str, value: str) -> str:
     at = f"2026-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}T08:{rng.randrange(60):02d}:11.402Z"
     return rng.choice(
         (
             f"{at} INFO  connecting user=ada {name}={value} host=db.internal",
             f'{at} DEBUG [auth] login attempt user="ada" {name}="{value}" ok',
             f"{at} ERROR config: {name}: {value} rejected by server",
-            f'[{at}] {{"level":"info","msg":"boot","{camel(name)}":"{in_json(value)}"}}',
+            f'[{at}] {{"level":"info","msg":"boot","{to_camel_case(name)}":"{encode_json(value)}"}}',
             f"{at} WARN using default {name} '{value}'",
         )
     )
 
 
-def bare_vendor(rng: random.Random, name: str, value: str) -> str:
+def write_bare_vendor(rng: random.Random, name: str, value: str) -> str:
     return rng.choice(
         (
             f"{value}\n",
@@ -335,7 +343,7 @@ def bare_vendor(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def connection_string(rng: random.Random, name: str, value: str) -> str:
+def write_connection_string(rng: random.Random, name: str, value: str) -> str:
     user, host = rng.choice(USERS), rng.choice(HOSTS)
     return rng.choice(
         (
@@ -348,7 +356,7 @@ def connection_string(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def header(rng: random.Random, name: str, value: str) -> str:
+def write_header(rng: random.Random, name: str, value: str) -> str:
     return rng.choice(
         (
             f"Authorization: Bearer {value}",
@@ -363,7 +371,7 @@ def header(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def curl_header(rng: random.Random, name: str, value: str) -> str:
+def write_curl_header(rng: random.Random, name: str, value: str) -> str:
     return rng.choice(
         (
             f"curl -s -H 'Authorization: Bearer {value}' https://api.example.com/v1/me",
@@ -375,7 +383,7 @@ def curl_header(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def cookie(rng: random.Random, name: str, value: str) -> str:
+def write_cookie(rng: random.Random, name: str, value: str) -> str:
     return rng.choice(
         (
             f"Cookie: sid={value}; theme=dark",
@@ -387,25 +395,25 @@ def cookie(rng: random.Random, name: str, value: str) -> str:
     )
 
 
-def kubernetes(rng: random.Random, name: str, value: str) -> str:
+def write_kubernetes(rng: random.Random, name: str, value: str) -> str:
     upper = name.upper()
     return rng.choice(
         (
             f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: app\ntype: Opaque\nstringData:\n  {name}: {value}\n",
-            f'    spec:\n      containers:\n        - name: app\n          env:\n            - name: {upper}\n              value: "{in_quotes(value)}"\n',
+            f'    spec:\n      containers:\n        - name: app\n          env:\n            - name: {upper}\n              value: "{escape_quotes(value)}"\n',
             f"          env:\n            - name: LOG_LEVEL\n              value: info\n            - name: {upper}\n              value: {value}\n",
-            f"stringData:\n  {kebab(name)}: '{value}'\n  user: ada\n",
+            f"stringData:\n  {to_kebab_case(name)}: '{value}'\n  user: ada\n",
         )
     )
 
 
-def xml(rng: random.Random, name: str, value: str) -> str:
+def write_xml(rng: random.Random, name: str, value: str) -> str:
     return rng.choice(
         (
             f"<server><username>ada</username><{name}>{value}</{name}></server>",
-            f'<add key="{pascal(name)}" value="{value}" />',
+            f'<add key="{to_pascal_case(name)}" value="{value}" />',
             f'<entry key="{name}">{value}</entry>',
-            f'<property name="{camel(name)}" value="{value}"/>',
+            f'<property name="{to_camel_case(name)}" value="{value}"/>',
             f'<connection user="ada" {name}="{value}" host="db"/>',
         )
     )
@@ -416,7 +424,7 @@ CARRIERS: tuple[Carrier, ...] = (
     Carrier(
         "env file, quoted",
         lambda rng, name, value: f'{name.upper()}="{value}"\n',
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS.replace("$", ""),
         file_name=".env",
         multiline=True,
@@ -441,9 +449,9 @@ CARRIERS: tuple[Carrier, ...] = (
     Carrier(
         "JSON",
         lambda rng, name, value: json.dumps(
-            {"user": "ada", camel(name) if rng.random() < 0.5 else name: value, "port": 5432}, indent=2
+            {"user": "ada", to_camel_case(name) if rng.random() < 0.5 else name: value, "port": 5432}, indent=2
         ),
-        in_json,
+        encode_json,
         ALL_SIGNS,
         file_name="config.json",
         multiline=True,
@@ -451,15 +459,15 @@ CARRIERS: tuple[Carrier, ...] = (
     Carrier(
         "JSON in JSON",
         lambda rng, name, value: json.dumps({"stdout": json.dumps({name: value, "user": "ada"})}),
-        twice_in_json,
+        encode_json_twice,
         ALL_SIGNS,
         file_name="log.json",
         multiline=True,
     ),
     Carrier(
         "JSON in JSON in JSON",
-        lambda rng, name, value: json.dumps({"a": json.dumps({"b": json.dumps({"n": 1, camel(name): value})})}),
-        thrice_in_json,
+        lambda rng, name, value: json.dumps({"a": json.dumps({"b": json.dumps({"n": 1, to_camel_case(name): value})})}),
+        encode_json_thrice,
         ALL_SIGNS,
         file_name="log.json",
         multiline=True,
@@ -467,7 +475,7 @@ CARRIERS: tuple[Carrier, ...] = (
     Carrier(
         "env file in JSON",
         lambda rng, name, value: json.dumps({"stdout": f"DEBUG=1\n{name.upper()}={value}\nPORT=80"}),
-        in_json,
+        encode_json,
         file_name="log.json",
     ),
     Carrier(
@@ -478,14 +486,14 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         "YAML quoted",
-        lambda rng, name, value: f"database:\n  {kebab(name)}: '{value}'\n  port: 5432\n",
+        lambda rng, name, value: f"database:\n  {to_kebab_case(name)}: '{value}'\n  port: 5432\n",
         signs=ALL_SIGNS,
         file_name="values.yaml",
     ),
     Carrier(
         "YAML block",
         lambda rng, name, value: (
-            f"auth:\n  {name}: {rng.choice(('|', '|-', '>', '>-'))}\n    {indent(value, 4)}\n  port: 5432\n"
+            f"auth:\n  {name}: {rng.choice(('|', '|-', '>', '>-'))}\n    {indent_lines(value, 4)}\n  port: 5432\n"
         ),
         signs=ALL_SIGNS,
         file_name="values.yaml",
@@ -494,7 +502,7 @@ CARRIERS: tuple[Carrier, ...] = (
     Carrier(
         "TOML",
         lambda rng, name, value: f'[database]\n{name} = "{value}"\nport = 5432\n',
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS,
         file_name="config.toml",
         multiline=True,
@@ -513,15 +521,19 @@ CARRIERS: tuple[Carrier, ...] = (
         signs=ALL_SIGNS.replace("$", ""),
         file_name="app.properties",
     ),
-    Carrier("long option", lambda rng, name, value: f"./deploy --user ada --{kebab(name)} {value} --verbose"),
-    Carrier("long option with =", lambda rng, name, value: f"./deploy --user ada --{kebab(name)}={value} --verbose"),
+    Carrier("long option", lambda rng, name, value: f"./deploy --user ada --{to_kebab_case(name)} {value} --verbose"),
     Carrier(
-        "long option, quoted", lambda rng, name, value: f"./deploy --{kebab(name)} '{value}' --verbose", signs=ALL_SIGNS
+        "long option with =", lambda rng, name, value: f"./deploy --user ada --{to_kebab_case(name)}={value} --verbose"
     ),
-    Carrier("short option", short_option, signs="!@^*_+=.~?", names="", kinds="password", file_name="run.sh"),
+    Carrier(
+        "long option, quoted",
+        lambda rng, name, value: f"./deploy --{to_kebab_case(name)} '{value}' --verbose",
+        signs=ALL_SIGNS,
+    ),
+    Carrier("short option", write_short_option, signs="!@^*_+=.~?", names="", kinds="password", file_name="run.sh"),
     Carrier(
         "curl -u",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"curl -s -u ada:{value} https://api.example.com/v1",
             lambda rng, name, value: f"curl https://api.example.com --user 'ada:{value}'",
             lambda rng, name, value: f'wget -q --http-user=ada --http-password="{value}" https://example.com/f',
@@ -533,24 +545,24 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         "URL",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"DATABASE_URL=postgres://ada:{value}@db.internal:5432/shop",
             lambda rng, name, value: f"git clone https://ada:{value}@git.example.com/shop.git",
             lambda rng, name, value: f"redis://:{value}@cache:6379/0",
             lambda rng, name, value: f'client = MongoClient("mongodb+srv://ada:{value}@cluster0.example.net/shop")',
         ),
-        in_url,
+        encode_url,
         ALL_SIGNS,
         names="",
         kinds="password key",
     ),
-    Carrier("connection string", connection_string, signs="!@^*_+.~?-", names="", kinds="password key"),
+    Carrier("connection string", write_connection_string, signs="!@^*_+.~?-", names="", kinds="password key"),
     Carrier(
         "query string",
         lambda rng, name, value: (
-            f"GET https://api.example.com/v1/items?page=2&{rng.choice((name, camel(name)))}={value}&sort=asc"
+            f"GET https://api.example.com/v1/items?page=2&{rng.choice((name, to_camel_case(name)))}={value}&sort=asc"
         ),
-        in_url,
+        encode_url,
         ALL_SIGNS,
     ),
     Carrier(
@@ -558,26 +570,26 @@ CARRIERS: tuple[Carrier, ...] = (
         lambda rng, name, value: (
             f"curl -d 'grant_type=password&username=ada&{name}={value}' https://auth.example.com/oauth/token"
         ),
-        in_url,
+        encode_url,
         ALL_SIGNS,
         file_name="run.sh",
     ),
-    Carrier("Authorization header", header, names="", kinds="key vendor"),
+    Carrier("Authorization header", write_header, names="", kinds="key vendor"),
     Carrier(
         "Authorization: Basic",
-        lambda rng, name, value: f"Authorization: Basic {in_basic(value)}",
-        in_basic,
+        lambda rng, name, value: f"Authorization: Basic {encode_basic(value)}",
+        encode_basic,
         ALL_SIGNS,
         names="",
         kinds="password",
     ),
-    Carrier("curl -H", curl_header, names="", kinds="key vendor", file_name="run.sh"),
-    Carrier("cookie", cookie, names="", kinds="key"),
-    Carrier("prose, quoted", spoken, signs="!@%^*-_+=.~?:#$&", names="password", kinds="password key vendor"),
-    Carrier("markdown", markdown, signs="!@%^-_+=.~?:#", file_name="README.md"),
+    Carrier("curl -H", write_curl_header, names="", kinds="key vendor", file_name="run.sh"),
+    Carrier("cookie", write_cookie, names="", kinds="key"),
+    Carrier("prose, quoted", write_sentence, signs="!@%^*-_+=.~?:#$&", names="password", kinds="password key vendor"),
+    Carrier("markdown", write_markdown, signs="!@%^-_+=.~?:#", file_name="README.md"),
     Carrier(
         "Python",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f'{name} = "{value}"',
             lambda rng, name, value: f"connect(host='db', {name}='{value}', port=5432)",
             lambda rng, name, value: f'settings["{name}"] = "{value}"',
@@ -585,67 +597,67 @@ CARRIERS: tuple[Carrier, ...] = (
             lambda rng, name, value: f'os.environ["{name.upper()}"] = "{value}"',
             lambda rng, name, value: f'os.getenv("{name.upper()}", "{value}")',
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS,
         file_name="app.py",
         multiline=True,
     ),
     Carrier(
         "JavaScript and TypeScript",
-        one_of(
-            lambda rng, name, value: f"const {camel(name)} = '{value}';",
+        write_one_of(
+            lambda rng, name, value: f"const {to_camel_case(name)} = '{value}';",
             lambda rng, name, value: f'export const {name.upper()}: string = "{value}";',
-            lambda rng, name, value: f"  {camel(name)}: `{value}`,",
+            lambda rng, name, value: f"  {to_camel_case(name)}: `{value}`,",
             lambda rng, name, value: f"process.env.{name.upper()} = '{value}'",
             lambda rng, name, value: f"const key = process.env.{name.upper()} || '{value}';",
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS.replace("$", ""),
         file_name="app.ts",
         multiline=True,
     ),
     Carrier(
         "Go",
-        one_of(
-            lambda rng, name, value: f'{camel(name)} := "{value}"',
-            lambda rng, name, value: f'const {pascal(name)} string = "{value}"',
-            lambda rng, name, value: f"\t\t{pascal(name)}: `{value}`,",
+        write_one_of(
+            lambda rng, name, value: f'{to_camel_case(name)} := "{value}"',
+            lambda rng, name, value: f'const {to_pascal_case(name)} string = "{value}"',
+            lambda rng, name, value: f"\t\t{to_pascal_case(name)}: `{value}`,",
             lambda rng, name, value: f'os.Setenv("{name.upper()}", "{value}")',
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS,
         file_name="app.go",
         multiline=True,
     ),
     Carrier(
         "Rust",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f'let {name} = "{value}".to_string();',
             lambda rng, name, value: f'const {name.upper()}: &str = "{value}";',
             lambda rng, name, value: f'    {name}: String::from("{value}"),',
             lambda rng, name, value: f'.{name}("{value}")',
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS,
         file_name="app.rs",
         multiline=True,
     ),
     Carrier(
         "Java",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f'private static final String {name.upper()} = "{value}";',
-            lambda rng, name, value: f'config.set{pascal(name)}("{value}");',
+            lambda rng, name, value: f'config.set{to_pascal_case(name)}("{value}");',
             lambda rng, name, value: f'props.put("{name}", "{value}");',
-            lambda rng, name, value: f'String {camel(name)} = "{value}";',
+            lambda rng, name, value: f'String {to_camel_case(name)} = "{value}";',
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS,
         file_name="App.java",
         multiline=True,
     ),
     Carrier(
         "Ruby",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"config.{name} = '{value}'",
             lambda rng, name, value: f"  :{name} => '{value}',",
             lambda rng, name, value: f"ENV['{name.upper()}'] = '{value}'",
@@ -657,9 +669,9 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         "PHP",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"define('{name.upper()}', '{value}');",
-            lambda rng, name, value: f"${camel(name)} = '{value}';",
+            lambda rng, name, value: f"${to_camel_case(name)} = '{value}';",
             lambda rng, name, value: f"'{name}' => env('{name.upper()}', '{value}'),",
             lambda rng, name, value: f"'{name}' => '{value}',",
         ),
@@ -668,7 +680,7 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         "Dockerfile",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"FROM alpine\nENV {name.upper()}={value}\n",
             lambda rng, name, value: f"FROM alpine\nENV {name.upper()} {value}\n",
             lambda rng, name, value: f"ARG {name.upper()}={value}\nRUN make\n",
@@ -676,10 +688,10 @@ CARRIERS: tuple[Carrier, ...] = (
         ),
         file_name="Dockerfile",
     ),
-    Carrier("Kubernetes", kubernetes, signs="!@%^*-_+=.~?", file_name="app.yaml"),
+    Carrier("Kubernetes", write_kubernetes, signs="!@%^*-_+=.~?", file_name="app.yaml"),
     Carrier(
         "docker-compose",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"services:\n  db:\n    environment:\n      - {name.upper()}={value}\n",
             lambda rng, name, value: f"    environment:\n      {name.upper()}: {value}\n",
             lambda rng, name, value: f'      - "{name.upper()}={value}"\n',
@@ -689,19 +701,19 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         "Terraform",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f'resource "aws_db_instance" "main" {{\n  {name} = "{value}"\n}}\n',
             lambda rng, name, value: f'variable "{name}" {{\n  default = "{value}"\n}}\n',
             lambda rng, name, value: f'{name}    = "{value}"\n',
         ),
-        in_quotes,
+        escape_quotes,
         ALL_SIGNS.replace("$", ""),
         file_name="main.tf",
         multiline=True,
     ),
     Carrier(
         "netrc",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"machine api.example.com login ada password {value}\n",
             lambda rng, name, value: f"machine api.example.com\n  login ada\n  password {value}\n",
         ),
@@ -712,7 +724,7 @@ CARRIERS: tuple[Carrier, ...] = (
     ),
     Carrier(
         ".npmrc",
-        one_of(
+        write_one_of(
             lambda rng, name, value: f"//packages.example.com/:_authToken={value}\n",
             lambda rng, name, value: f"//npm.example.com/:_password={value}\n",
             lambda rng, name, value: f"_auth={value}\n",
@@ -729,13 +741,13 @@ CARRIERS: tuple[Carrier, ...] = (
         kinds="password key",
         file_name=".pgpass",
     ),
-    Carrier("log line", log_line, signs="!@%^*-_+=.~?:#"),
-    Carrier("XML", xml, in_xml, "!@%^*-_+=.~?:#&$<>", file_name="config.xml"),
+    Carrier("log line", write_log_line, signs="!@%^*-_+=.~?:#"),
+    Carrier("XML", write_xml, escape_xml, "!@%^*-_+=.~?:#&$<>", file_name="config.xml"),
     Carrier("diff", lambda rng, name, value: f"@@ -1,3 +1,3 @@\n-{name.upper()}=\n+{name.upper()}={value}\n DEBUG=1\n"),
     Carrier(
         "docker config",
-        lambda rng, name, value: json.dumps({"auths": {"ghcr.io": {"auth": in_basic(value)}}}, indent=2),
-        in_basic,
+        lambda rng, name, value: json.dumps({"auths": {"ghcr.io": {"auth": encode_basic(value)}}}, indent=2),
+        encode_basic,
         ALL_SIGNS,
         names="",
         kinds="password",
@@ -745,7 +757,7 @@ CARRIERS: tuple[Carrier, ...] = (
         "numbered by a tool",
         lambda rng, name, value: f"     1\u2192DEBUG=1\n     2\u2192{name.upper()}={value}\n     3\u2192PORT=80\n",
     ),
-    Carrier("bare", bare_vendor, names="", kinds="vendor", multiline=True),
+    Carrier("bare", write_bare_vendor, names="", kinds="vendor", multiline=True),
 )
 
 
@@ -770,7 +782,7 @@ def make_samples(per_carrier: int, seed: int = 20261117) -> list[Sample]:
             if family == "vendor":
                 secret = make_vendor(rng, vendor_number)
                 vendor_number += 1
-                while not fits(carrier, secret):
+                while not can_carry(carrier, secret):
                     secret = make_vendor(rng, vendor_number)
                     vendor_number += 1
             else:
@@ -789,10 +801,10 @@ def make_samples(per_carrier: int, seed: int = 20261117) -> list[Sample]:
 
 
 # Carriers whose `write` encodes by itself, with the standard library's own writer.
-SELF_ENCODING = (in_json, twice_in_json, thrice_in_json, in_basic)
+SELF_ENCODING = (encode_json, encode_json_twice, encode_json_thrice, encode_basic)
 
 
-def fits(carrier: Carrier, secret: Secret) -> bool:
+def can_carry(carrier: Carrier, secret: Secret) -> bool:
     if "\n" in secret.value and not carrier.multiline:
         return False
     return not (carrier.name == "bare" and secret.kind.removeprefix("vendor:") in NAMELESS)

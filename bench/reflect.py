@@ -1,7 +1,7 @@
-"""What reflecting costs without a model: `make bench-reflect`; `QUICK=1 make bench-reflect` for a short run.
+"""Measure what reflecting costs without a model: `make bench-reflect`; `QUICK=1 make bench-reflect` for a short run.
 
-Real transcripts are read where they lie beside this checkout (../shared/corpus), else made-up ones: each is read whole,
-looked through for everything on the menu, drafted, and its evidence followed. It fails when a bar is missed.
+Reads real transcripts beside this checkout (../shared/corpus), or made-up ones where there are none. Each is read
+completely, searched for every kind of finding, and drafted, and its evidence is checked. It fails when a bar is missed.
 """
 
 from __future__ import annotations
@@ -28,60 +28,62 @@ MOST_SECONDS, MOST_MEDIAN = 15.0, 1.0
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shared", "corpus")
 
 
-def transcripts(folder: str) -> list[str]:
-    """Sessions of every size, sub-agents aside."""
-    found = sorted(
-        os.path.join(place, name)
-        for place, _, names in os.walk(CORPUS)
+def list_transcripts(folder: str) -> list[str]:
+    """Return transcripts of every size, without those of sub-agents."""
+    paths = sorted(
+        os.path.join(folder_path, name)
+        for folder_path, _, names in os.walk(CORPUS)
         for name in names
-        if name.endswith((".json", ".jsonl")) and name != "gold.jsonl" and os.path.basename(place) != "subagents"
+        if name.endswith((".json", ".jsonl")) and name != "gold.jsonl" and os.path.basename(folder_path) != "subagents"
     )
-    return found[:: max(len(found) // SESSIONS, 1)][:SESSIONS] or [made_up(folder, number) for number in range(5)]
+    return paths[:: max(len(paths) // SESSIONS, 1)][:SESSIONS] or [
+        write_made_up_transcript(folder, number) for number in range(5)
+    ]
 
 
-def made_up(folder: str, number: int) -> str:
-    """A session of a few hundred calls as Claude Code writes it."""
+def write_made_up_transcript(folder: str, number: int) -> str:
+    """Write a session of a few hundred calls as Claude Code does; return its path."""
     path = os.path.join(folder, f"made-up-{number}.jsonl")
     rows: list[tuple[str, object]] = [
         ("user", "Add the part and see that its tests pass, but do not touch the others.")
     ]
-    for place in range(200 * (number + 1)):
+    for position in range(200 * (number + 1)):
         call = {
             "type": "tool_use",
-            "id": f"t{place}",
+            "id": f"t{position}",
             "name": "Bash",
-            "input": {"command": f"pytest -q part_{place}.py"},
+            "input": {"command": f"pytest -q part_{position}.py"},
         }
-        bad = place % 7 == 3
-        text = "E   AssertionError: assert 1 == 2\n1 failed in 0.1s" if bad else "3 passed in 0.1s"
-        came = {"type": "tool_result", "tool_use_id": f"t{place}", "content": text, "is_error": bad}
-        rows += [("assistant", [call]), ("user", [came])]
+        is_failure = position % 7 == 3
+        text = "E   AssertionError: assert 1 == 2\n1 failed in 0.1s" if is_failure else "3 passed in 0.1s"
+        tool_result = {"type": "tool_result", "tool_use_id": f"t{position}", "content": text, "is_error": is_failure}
+        rows += [("assistant", [call]), ("user", [tool_result])]
     rows.append(("assistant", [{"type": "text", "text": "The part is there. Next: its documentation."}]))
     with open(path, "w") as file:
-        for place, (kind, content) in enumerate(rows):
-            at = f"2026-03-04T{9 + place // 3600:02d}:{place // 60 % 60:02d}:{place % 60:02d}.000Z"
+        for position, (kind, content) in enumerate(rows):
+            at = f"2026-03-04T{9 + position // 3600:02d}:{position // 60 % 60:02d}:{position % 60:02d}.000Z"
             line = {"parentUuid": None, "isSidechain": False, "sessionId": f"made-up-{number}", "cwd": "/home/dev/part"}
             message = {"role": kind, "content": content}
             file.write(
-                json.dumps({**line, "type": kind, "uuid": f"u{place}", "timestamp": at, "message": message}) + "\n"
+                json.dumps({**line, "type": kind, "uuid": f"u{position}", "timestamp": at, "message": message}) + "\n"
             )
     return path
 
 
-def once(path: str) -> tuple[float, int, int]:
-    """Seconds, evidence that was followed, and of it what is not there."""
+def measure_transcript(path: str) -> tuple[float, int, int]:
+    """Return the seconds, the number of quotes checked, and how many are not in their source."""
     began = time.perf_counter()
-    told = transcript_story.read_story(path)
-    made = build_draft(told, detect_findings(told, EMPTY_CONTEXT))
-    render_draft(made)
-    took = time.perf_counter() - began
-    evidence = [each for one in list_statements(made) for each in one.evidence]
-    return took, len(evidence), sum(not is_quote_in_source(each) for each in evidence)
+    story = transcript_story.read_story(path)
+    draft = build_draft(story, detect_findings(story, EMPTY_CONTEXT))
+    render_draft(draft)
+    seconds = time.perf_counter() - began
+    evidence = [item for statement in list_statements(draft) for item in statement.evidence]
+    return seconds, len(evidence), sum(not is_quote_in_source(item) for item in evidence)
 
 
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as folder:
-        rows = [(path, *once(path)) for path in transcripts(folder)]
+        rows = [(path, *measure_transcript(path)) for path in list_transcripts(folder)]
     seconds = sorted(took for _, took, _, _ in rows)
     followed, missing = sum(row[2] for row in rows), sum(row[3] for row in rows)
     slowest = max(rows, key=lambda row: row[1])

@@ -272,31 +272,31 @@ def _remove_quoted_text(command: str) -> str:
         if opening := _OPENS_HEREDOC.search(line):
             heredoc_end = opening[2]
     text = "\n".join(lines).replace("\\\n", " ")
-    kept: list[str] = []
+    characters: list[str] = []
     quote = ""
     position = 0
     while position < len(text):
         character = text[position]
         if character == "\\" and quote != "'":
             if not quote:
-                kept.append(text[position + 1 : position + 2])
+                characters.append(text[position + 1 : position + 2])
             position += 2
             continue
         if quote:
             if character == quote:
-                kept.append(quote)  # an empty pair of quotes stays, and is folded to one word
+                characters.append(quote)  # an empty pair of quotes stays, and is folded to one word
                 quote = ""
         elif character in "'\"":
             quote = character
-            kept.append(quote)
-        elif character == "#" and (not kept or kept[-1].isspace()):
+            characters.append(quote)
+        elif character == "#" and (not characters or characters[-1].isspace()):
             end = text.find("\n", position)
             position = len(text) if end < 0 else end
             continue
         else:
-            kept.append(character)
+            characters.append(character)
         position += 1
-    return "".join(kept)
+    return "".join(characters)
 
 
 def _working_parts(command: str) -> list[SimpleCommand]:
@@ -308,9 +308,9 @@ def _working_parts(command: str) -> list[SimpleCommand]:
 def _find_program(command: str, line: str) -> str:
     """Return the program that failed: the one the line begins with, else the first that does work."""
     programs = [part.program for part in _working_parts(command) if _PROGRAM_NAME.match(part.program)]
-    named = line.partition(":")[0].rpartition("/")[2]
-    if named in programs:
-        return named
+    line_program = line.partition(":")[0].rpartition("/")[2]
+    if line_program in programs:
+        return line_program
     return programs[0] if programs else ""
 
 

@@ -144,8 +144,8 @@ class Tally:
         return divide(count_kinds(self.held, kinds), count_kinds(self.repeats, kinds))
 
 
-def divide(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def divide(part: float, total: float) -> float:
+    return part / total if total else 0.0
 
 
 def count_kinds(counts: Mapping[str, int], kinds: Sequence[str]) -> int:
@@ -181,12 +181,12 @@ def order_sessions(transcripts: Mapping[str, list[Transcript]]) -> tuple[Session
 
 def keep_first_copies(sessions: Iterable[Session]) -> None:
     """Leave calls out that an older session has: a resumed session's file begins with copies."""
-    seen: set[str] = set()
+    seen_keys: set[str] = set()
     for session in sessions:
-        own_calls = [call for call in session.calls if call.key not in seen]
-        session.copied_calls = [call for call in session.calls if call.key in seen]
+        own_calls = [call for call in session.calls if call.key not in seen_keys]
+        session.copied_calls = [call for call in session.calls if call.key in seen_keys]
         session.calls = sorted(own_calls, key=lambda call: call.at)
-        seen.update(call.key for call in own_calls)
+        seen_keys.update(call.key for call in own_calls)
 
 
 def find_ended(project: Project, session: Session) -> list[Session]:
@@ -389,14 +389,14 @@ class Replay:
         return workshop.open_guard()
 
     def _note_proposal(self, proposal: Proposal) -> None:
-        found = [self._evidence_causes.get(place, set()) for place in proposal.evidence]
-        self._proposals[proposal.id] = proposal, frozenset(cause for causes in found for cause in causes)
+        cause_sets = [self._evidence_causes.get(line_place, set()) for line_place in proposal.evidence]
+        self._proposals[proposal.id] = proposal, frozenset(cause for causes in cause_sets for cause in causes)
 
     def _replay_session(self, session: Session, guard: Guard) -> None:
-        told: set[tuple[str, str, str]] = set()
+        delivered: set[tuple[str, str, str]] = set()
         for call in session.calls:
             label = self._labels[call.key]
-            firings = guard.ask(call, told)
+            firings = guard.ask(call, delivered)
             verdicts = [judge_firing(label, self._find_causes(firing)) for firing in firings]
             self.tally.calls += 1
             for firing, verdict in zip(firings, verdicts, strict=True):
@@ -515,8 +515,8 @@ def print_table(results: Mapping[str, Sequence[Tally]]) -> None:
         print(f"  {kind:32}" + "".join(f"{cell:>24}" for cell in cells))
     print("\nrepeats that were not held, by reason")
     for reason in sorted({reason for total in totals.values() for reason in total.missed}):
-        shown = reason if len(reason) <= 60 else f"{reason[:59]}…"
-        print(f"  {shown:62}" + "".join(f"{total.missed[reason]:>18}" for total in totals.values()))
+        short_reason = reason if len(reason) <= 60 else f"{reason[:59]}…"
+        print(f"  {short_reason:62}" + "".join(f"{total.missed[reason]:>18}" for total in totals.values()))
 
 
 def add_up(tallies: Iterable[Tally]) -> Tally:

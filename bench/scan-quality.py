@@ -1,4 +1,4 @@
-"""How well the default list tells lessons from slips: `make bench-scan-quality`.
+"""Measure how well the default list tells lessons from slips: `make bench-scan-quality`.
 
 Hand-judged errors are in `../shared/corpus/gold.jsonl`; other data with CORPUS= and GOLD=. The sessions of each project
 are mined together, without a model, and what the product then lists is scored: after merging and ranking, as a person
@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Found:
+class ProposedLesson:
     """Something that would be proposed, and the judged rows it touches."""
 
     score: float
@@ -54,7 +54,7 @@ class Found:
         """The one lesson that all its rows belong to; nothing if it is a miss."""
         if self.is_padding:
             return ""
-        names = {name_of(row) if row["label"] == "lesson" else "" for row in self.rows}
+        names = {get_lesson_name(row) if row["label"] == "lesson" else "" for row in self.rows}
         return names.pop() if len(names) == 1 else ""
 
 
@@ -65,7 +65,7 @@ class Measure:
     average: float
 
 
-def name_of(row: Row) -> str:
+def get_lesson_name(row: Row) -> str:
     """Return the name of the lesson a row belongs to; the same lesson may be met in several sessions of a project."""
     if row["label"] == "lesson" and row.get("trigger"):
         return f"{row['repo']}: {row['trigger']}"
@@ -79,41 +79,48 @@ def succeeds_soon(calls: Sequence[Call], line: int) -> bool:
     return any(not call.is_failed and call.tool == tool for call in later[:WITHIN])
 
 
-def by_episode(found: Iterable[Found], lessons: set[str], threshold: float) -> Measure:
-    ranked = [(each.score, each.lesson) for each in found]
-    return measured(ranked, lessons, threshold)
+def measure_episodes(proposals: Iterable[ProposedLesson], lessons: set[str], threshold: float) -> Measure:
+    ranked = [(proposal.score, proposal.lesson) for proposal in proposals]
+    return measure_ranking(ranked, lessons, threshold)
 
 
-def by_error(found: Iterable[Found], rows: Iterable[Row], threshold: float) -> Measure:
+def measure_errors(proposals: Iterable[ProposedLesson], rows: Iterable[Row], threshold: float) -> Measure:
     """Each judged error by itself, with the score of the episode it is in."""
     ranked = [
-        (each.score, f"{row['file']}:{row['line_no']}" if row["label"] == "lesson" else "")
-        for each in found
-        for row in each.rows
+        (proposal.score, f"{row['file']}:{row['line_no']}" if row["label"] == "lesson" else "")
+        for proposal in proposals
+        for row in proposal.rows
     ]
     lessons = {f"{row['file']}:{row['line_no']}" for row in rows if row["label"] == "lesson"}
-    return measured(ranked, lessons, threshold)
+    return measure_ranking(ranked, lessons, threshold)
 
 
-def measured(ranked: Sequence[tuple[float, str]], lessons: set[str], threshold: float) -> Measure:
+def measure_ranking(ranked: Sequence[tuple[float, str]], lessons: set[str], threshold: float) -> Measure:
     """Precision and recall from the threshold on; average precision over the ranking, equal scores as one step."""
-    curve = [(score, *at(ranked, lessons, score)) for score in sorted({score for score, _ in ranked}, reverse=True)]
+    curve = [
+        (score, *compute_precision_and_recall(ranked, lessons, score))
+        for score in sorted({score for score, _ in ranked}, reverse=True)
+    ]
     average = reached = 0.0
     for _, precision, recall in curve:
         average += (recall - reached) * precision
         reached = recall
-    return Measure(*at(ranked, lessons, threshold), average)
+    return Measure(*compute_precision_and_recall(ranked, lessons, threshold), average)
 
 
-def at(ranked: Sequence[tuple[float, str]], lessons: set[str], threshold: float) -> tuple[float, float]:
-    kept = [name for score, name in ranked if score >= threshold]
-    right = [name for name in kept if name]
-    return len(right) / max(len(kept), 1), len(set(right)) / max(len(lessons), 1)
+def compute_precision_and_recall(
+    ranked: Sequence[tuple[float, str]], lessons: set[str], threshold: float
+) -> tuple[float, float]:
+    listed = [name for score, name in ranked if score >= threshold]
+    right = [name for name in listed if name]
+    return len(right) / max(len(listed), 1), len(set(right)) / max(len(lessons), 1)
 
 
-def judge(rows: Sequence[Row]) -> tuple[list[Found], list[Found], list[Found], int, int]:
+def judge_proposals(
+    rows: Sequence[Row],
+) -> tuple[list[ProposedLesson], list[ProposedLesson], list[ProposedLesson], int, int]:
     """Return what the list, every error, and soon-cured errors would propose; the calls, and the list's proposals."""
-    listed, every, soon = list[Found](), list[Found](), list[Found]()
+    listed, every, soon = list[ProposedLesson](), list[ProposedLesson](), list[ProposedLesson]()
     calls = proposed = 0
     by_project: dict[str, list[Transcript]] = {}
     for file in sorted({row["file"] for row in rows}):
@@ -122,31 +129,31 @@ def judge(rows: Sequence[Row]) -> tuple[list[Found], list[Found], list[Found], i
         by_project.setdefault("/".join(file.split("/")[:2]), []).extend(transcripts)
         file_calls = [call for transcript in transcripts for call in read_calls(transcript)[0]]
         calls += len(file_calls)
-        every += [Found(1.0, (row,)) for row in judged.values()]
-        soon += [Found(1.0, (row,)) for line, row in judged.items() if succeeds_soon(file_calls, line)]
+        every += [ProposedLesson(1.0, (row,)) for row in judged.values()]
+        soon += [ProposedLesson(1.0, (row,)) for line, row in judged.items() if succeeds_soon(file_calls, line)]
     root = os.path.realpath(CORPUS)
     for transcripts in by_project.values():
         with open_workshop() as workshop:
             workshop.mine(transcripts)
             proposals = workshop.list_default()
         proposed += len(proposals)
-        places = {(row["file"], row["line_no"]): row for row in rows if row["confidence"] != "low"}
+        judged_rows = {(row["file"], row["line_no"]): row for row in rows if row["confidence"] != "low"}
         for proposal in proposals:
             evidence = [(os.path.relpath(path, root), line) for path, line in proposal.evidence]
-            touched = tuple(places[place] for place in dict.fromkeys(evidence) if place in places)
+            touched = tuple(judged_rows[position] for position in dict.fromkeys(evidence) if position in judged_rows)
             if touched:
-                listed.append(Found(proposal.score, touched))
+                listed.append(ProposedLesson(proposal.score, touched))
     return listed, every, soon, calls, proposed
 
 
-def count_padding_as_miss(found: Sequence[Found]) -> list[Found]:
+def count_padding_as_miss(proposals: Sequence[ProposedLesson]) -> list[ProposedLesson]:
     """Return what was found, best first, with every further proposal for the same lesson as a miss."""
-    counted: list[Found] = []
-    seen: set[str] = set()
-    for each in sorted(found, key=lambda one: -one.score):
-        is_padding = each.lesson in seen
-        counted.append(Found(each.score, each.rows, is_padding))
-        seen.add(each.lesson)
+    counted: list[ProposedLesson] = []
+    seen_lessons: set[str] = set()
+    for proposal in sorted(proposals, key=lambda item: -item.score):
+        is_padding = proposal.lesson in seen_lessons
+        counted.append(ProposedLesson(proposal.score, proposal.rows, is_padding))
+        seen_lessons.add(proposal.lesson)
     return counted
 
 
@@ -154,14 +161,16 @@ def read_kinds(rows: Sequence[Row]) -> dict[str, str]:
     """Return the kind of failure of each lesson, as the product reads it from the lesson's first judged error."""
     kinds: dict[str, str] = {}
     for row in rows:
-        if row["label"] != "lesson" or name_of(row) in kinds:
+        if row["label"] != "lesson" or get_lesson_name(row) in kinds:
             continue
         transcripts = find_transcripts(os.path.join(CORPUS, row["file"]))
         calls = [call for transcript in transcripts for call in read_calls(transcript)[0]]
         call = next((call for call in calls if call.result_line == row["line_no"]), None)
         if call:
             line = find_failure_line(call.result, is_shell=bool(call.command))
-            kinds[name_of(row)] = "refused" if call.is_refused else classify_failure(call.result, line, call.command)
+            kinds[get_lesson_name(row)] = (
+                "refused" if call.is_refused else classify_failure(call.result, line, call.command)
+            )
     return kinds
 
 
@@ -172,26 +181,26 @@ def main() -> int:
     with open(GOLD, encoding="utf-8") as file:
         rows: list[Row] = [json.loads(line) for line in file if line.strip()]
     counted = [row for row in rows if row["confidence"] != "low"]
-    lessons = {name_of(row) for row in counted if row["label"] == "lesson"}
-    listed, every, soon, calls, proposed = judge(rows)
+    lessons = {get_lesson_name(row) for row in counted if row["label"] == "lesson"}
+    listed, every, soon, calls, proposed = judge_proposals(rows)
     listed = count_padding_as_miss(listed)
     print(f"{len(counted)} judged errors, {len(lessons)} lessons, {calls} calls")
     print(f"{proposed} proposals listed, of which {len(listed)} touch a judged error")
     print(f"{'':44} {'per lesson':^26} {'per error':^26}")
     print(f"{'':44} {'P':>8} {'R':>8} {'AP':>8} {'P':>8} {'R':>8} {'AP':>8}")
     floors = (("every error", every), (f"same tool succeeds within {WITHIN}", soon))
-    for name, found in (("default list", listed), *floors):
-        both = by_episode(found, lessons, 0.0), by_error(found, counted, 0.0)
-        numbers = [number for each in both for number in (each.precision, each.recall, each.average)]
+    for name, proposals in (("default list", listed), *floors):
+        measures = measure_episodes(proposals, lessons, 0.0), measure_errors(proposals, counted, 0.0)
+        numbers = [number for measure in measures for number in (measure.precision, measure.recall, measure.average)]
         print(f"{name:44} " + " ".join(f"{number:8.2f}" for number in numbers))
     for name, precision, recall in PUBLISHED if not os.environ.get("GOLD") else ():
         print(f"{name:44} {precision:8.2f} {recall:8.2f}")
     for threshold in (0.4, 0.5, 0.6):
-        chosen = by_episode(listed, lessons, threshold)
+        chosen = measure_episodes(listed, lessons, threshold)
         print(f"  listed from score {threshold} on: P {chosen.precision:.2f} R {chosen.recall:.2f}")
-    result = by_episode(listed, lessons, 0.0)
+    result = measure_episodes(listed, lessons, 0.0)
     kinds = read_kinds(counted)
-    found_lessons = {each.lesson for each in listed}
+    found_lessons = {proposal.lesson for proposal in listed}
     for kind in sorted(set(kinds.values())):
         names = {name for name in lessons if kinds.get(name) == kind}
         note = "never proposed" if kind in FORBIDDEN_KINDS else ""
@@ -201,8 +210,8 @@ def main() -> int:
     print(f"  recall on the {len(allowed)} lessons of the other kinds: {allowed_recall:.2f}")
     lowest = result.precision * len(listed) / max(proposed, 1)
     print(f"  with every proposal that cannot be judged as a miss: P {lowest:.2f}")
-    shown = {"precision": result.precision, "recall": result.recall, "average_precision": result.average}
-    print(json.dumps({key: round(n, 3) for key, n in {**shown, "per_1000_calls": 1000 * proposed / calls}.items()}))
+    figures = {"precision": result.precision, "recall": result.recall, "average_precision": result.average}
+    print(json.dumps({key: round(n, 3) for key, n in {**figures, "per_1000_calls": 1000 * proposed / calls}.items()}))
     return int(result.precision < LEAST_PRECISION or result.recall < LEAST_RECALL)
 
 

@@ -1,4 +1,4 @@
-"""What mining the history costs: `make bench-scan`.
+"""Measure what mining the history costs: `make bench-scan`.
 
 Both tiers over the Claude Code sessions in `../shared/corpus` (other data with CORPUS=), into the store, next to
 `orjson.loads` over the same lines alone: five passes of each, taking turns, in processor time. Beside it the same scan
@@ -57,7 +57,7 @@ SCAN_PROGRAM_OF_010 = (
 )
 
 
-def timed(work: Callable[[], object]) -> float:
+def measure_cpu_seconds(work: Callable[[], object]) -> float:
     """Return the processor time, which other work on the machine changes little."""
     began = time.process_time()
     work()
@@ -75,36 +75,40 @@ def parse_alone(paths: list[str]) -> None:
 
 
 def scan_all(folder: str) -> int:
-    """A first scan into a new home; gives the candidates."""
+    """Run a first scan into a new home; return the number of candidates."""
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as home:
         connection = db.connect(home)
         files = list(scan.find_changed_transcripts({"claude-code": [folder]}, {}))
         scan.scan_transcripts(home, connection, files, settings.resolve_settings({}), kind="full")
-        found = len(candidates.list_candidates(connection))
+        candidate_count = len(candidates.list_candidates(connection))
         connection.close()
-    return found
+    return candidate_count
 
 
-def command(folder: str, home: str) -> tuple[float, float]:
-    """Seconds and peak megabytes of `hardwon scan` as a person runs it."""
+def run_scan_command(folder: str, home: str) -> tuple[float, float]:
+    """Run `hardwon scan` as a person does; return its seconds and peak megabytes."""
     environment = {**os.environ, "HARDWON_HOME": home, "HOME": home}
-    words = [sys.executable, "-m", "hardwon", "scan", "--path", folder]
+    arguments = [sys.executable, "-m", "hardwon", "scan", "--path", folder]
     began = time.perf_counter()
-    child = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(child.pid, 0)
+    child = subprocess.Popen(arguments, env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
     assert status == 0
-    return time.perf_counter() - began, used.ru_maxrss / 1024
+    return time.perf_counter() - began, usage.ru_maxrss / 1024
 
 
-def peaks(folder: str) -> tuple[float, float, float]:
-    """Peak memory for the archive and for three of it, and the seconds of a scan that finds nothing new."""
-    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
-        _, once = command(folder, os.path.join(place, "once"))
-        nothing = median(command(folder, os.path.join(place, "once"))[0] for _ in range(PASSES))
+def measure_peaks(folder: str) -> tuple[float, float, float]:
+    """Return the peak memory for the archive and for three copies of it, and the seconds of a scan without news."""
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as scratch_folder:
+        _, peak_once = run_scan_command(folder, os.path.join(scratch_folder, "once"))
+        seconds_without_news = median(
+            run_scan_command(folder, os.path.join(scratch_folder, "once"))[0] for _ in range(PASSES)
+        )
         for copy in "abc":
-            shutil.copytree(folder, os.path.join(place, "archive", copy))
-        _, thrice = command(os.path.join(place, "archive"), os.path.join(place, "thrice"))
-    return once, thrice, nothing
+            shutil.copytree(folder, os.path.join(scratch_folder, "archive", copy))
+        _, peak_thrice = run_scan_command(
+            os.path.join(scratch_folder, "archive"), os.path.join(scratch_folder, "thrice")
+        )
+    return peak_once, peak_thrice, seconds_without_news
 
 
 def compare_with_010(folder: str) -> float | None:
@@ -126,21 +130,21 @@ def compare_with_010(folder: str) -> float | None:
     return median(times[SCAN_PROGRAM]) / median(times[SCAN_PROGRAM_OF_010])
 
 
-def lesson(number: int) -> Lesson:
-    words = " ".join(f"word{(number * 7 + place * place) % 900}" for place in range(40))
+def build_lesson(number: int) -> Lesson:
+    words = " ".join(f"word{(number * 7 + position * position) % 900}" for position in range(40))
     return Lesson(f"id{number}", f"slug{number}", f"summary {number}", words, words[::-1], "note")
 
 
-def compare() -> float:
-    lessons = [lesson(number) for number in range(5_000)]
-    proposed = [lesson(number + 100_000) for number in range(300)]
+def measure_comparison() -> float:
+    lessons = [build_lesson(number) for number in range(5_000)]
+    proposed = [build_lesson(number + 100_000) for number in range(300)]
 
-    def work() -> None:
-        known = similarity.build_vocabulary(lessons)
-        for one in proposed:
-            similarity.find_nearest_in(known, one)
+    def compare_all() -> None:
+        known_lessons = similarity.build_vocabulary(lessons)
+        for proposal in proposed:
+            similarity.find_nearest_in(known_lessons, proposal)
 
-    return median(timed(work) for _ in range(PASSES))
+    return median(measure_cpu_seconds(compare_all) for _ in range(PASSES))
 
 
 def main() -> int:
@@ -150,38 +154,38 @@ def main() -> int:
         return 0
     paths = [file.path for file in scan.find_changed_transcripts({"claude-code": [folder]}, {})]
     size = sum(map(os.path.getsize, paths)) / 1e6
-    alone, whole, found = [], [], 0
+    parse_times, scan_times, candidate_count = [], [], 0
     for _ in range(PASSES):
-        alone.append(timed(lambda: parse_alone(paths)))
+        parse_times.append(measure_cpu_seconds(lambda: parse_alone(paths)))
         began = time.process_time()
-        found = scan_all(folder)
-        whole.append(time.process_time() - began)
-    ratio = median(alone) / median(whole)
+        candidate_count = scan_all(folder)
+        scan_times.append(time.process_time() - began)
+    ratio = median(parse_times) / median(scan_times)
     multiple = compare_with_010(folder)
-    once, thrice, nothing = peaks(folder)
-    comparing = compare()
-    print(f"{len(paths)} transcripts, {size:.0f} MB, {found} candidates")
-    print(f"{'orjson.loads alone':34} {median(alone):7.2f} s   {size / median(alone):6.0f} MB/s")
-    speed = f"{size / median(whole):6.0f} MB/s   ratio {ratio:.3f}"
-    print(f"{'both tiers into the store':34} {median(whole):7.2f} s   {speed}")
+    peak_once, peak_thrice, seconds_without_news = measure_peaks(folder)
+    comparison_seconds = measure_comparison()
+    print(f"{len(paths)} transcripts, {size:.0f} MB, {candidate_count} candidates")
+    print(f"{'orjson.loads alone':34} {median(parse_times):7.2f} s   {size / median(parse_times):6.0f} MB/s")
+    speed = f"{size / median(scan_times):6.0f} MB/s   ratio {ratio:.3f}"
+    print(f"{'both tiers into the store':34} {median(scan_times):7.2f} s   {speed}")
     print(f"{'as a multiple of 0.1.0':34} " + (f"{multiple:7.2f} x" if multiple else "unknown: not in the history"))
-    print(f"{'peak memory, archive once':34} {once:7.0f} MB")
-    print(f"{'peak memory, archive three times':34} {thrice:7.0f} MB")
-    print(f"{'the command, nothing new':34} {nothing:7.2f} s")
-    print(f"{'300 candidates, 5,000 lessons':34} {comparing:7.2f} s")
+    print(f"{'peak memory, archive once':34} {peak_once:7.0f} MB")
+    print(f"{'peak memory, archive three times':34} {peak_thrice:7.0f} MB")
+    print(f"{'the command, nothing new':34} {seconds_without_news:7.2f} s")
+    print(f"{'300 candidates, 5,000 lessons':34} {comparison_seconds:7.2f} s")
     missed = [
         name
         for name, wrong in {
             "ratio": ratio < LEAST_RATIO,
             "0.1.0": multiple is not None and multiple > MOST_OF_010,
-            "memory": max(once, thrice) > MOST_MEGABYTES,
-            "flat memory": thrice > once * MOST_GROWTH,
-            "nothing new": nothing > NOTHING_NEW,
-            "comparing": comparing > COMPARING,
+            "memory": max(peak_once, peak_thrice) > MOST_MEGABYTES,
+            "flat memory": peak_thrice > peak_once * MOST_GROWTH,
+            "nothing new": seconds_without_news > NOTHING_NEW,
+            "comparing": comparison_seconds > COMPARING,
         }.items()
         if wrong
     ]
-    print(json.dumps({"ratio": round(ratio, 3), "mb_per_s": round(size / median(whole)), "missed": missed}))
+    print(json.dumps({"ratio": round(ratio, 3), "mb_per_s": round(size / median(scan_times)), "missed": missed}))
     return int(bool(missed))
 
 

@@ -1,4 +1,4 @@
-"""What a search costs as the store grows: `make bench-search`, up to a million observations (QUICK=1: to 100,000).
+"""Measure what a search costs as the store grows: `make bench-search`, to a million observations (QUICK=1: 100,000).
 
 The words of made-up observations are as frequent as words are in English: most texts share a few, most words are rare,
 and questions are made of them in the same way. Beside every search the naive query runs in the same run: all words of
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 from statistics import median
 
-from measure import p95
+from measure import compute_p95
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
@@ -41,36 +41,44 @@ COLUMNS = (
 )
 
 
-def vocabulary() -> tuple[list[str], list[float]]:
-    """Words that say something, and how often they come, added up: by Zipf and Mandelbrot.
+def build_vocabulary() -> tuple[list[str], list[float]]:
+    """Return the words and their cumulative frequencies, by the law of Zipf and Mandelbrot.
 
     Some 150 are in more than one text of fifty, and the tenth, fiftieth and hundredth in 12, 5 and 3 of a hundred, as
     was counted in what agents and people say. The very first of those is in half of the texts; here in a sixth.
     """
-    dice = random.Random(7)
-    made: dict[str, None] = {}
-    while len(made) < 60_000:
-        made["".join(dice.choice(BEGINS) + dice.choice(MIDDLES) for _ in range(dice.randint(2, 4)))] = None
-    return list(made), list(accumulate(1 / (rank + 20) ** 1.05 for rank in range(len(made))))
+    generator = random.Random(7)
+    words: dict[str, None] = {}
+    while len(words) < 60_000:
+        words["".join(generator.choice(BEGINS) + generator.choice(MIDDLES) for _ in range(generator.randint(2, 4)))] = (
+            None
+        )
+    return list(words), list(accumulate(1 / (rank + 20) ** 1.05 for rank in range(len(words))))
 
 
-def texts(dice: random.Random) -> Iterator[tuple[str, str]]:
-    """Titles and narratives, without end; two words in five say nothing."""
-    (words, weights), glue = vocabulary(), sorted(STOP_WORDS)
+def generate_texts(generator: random.Random) -> Iterator[tuple[str, str]]:
+    """Yield titles and narratives without end; two words in five are stop words."""
+    (words, weights), glue = build_vocabulary(), sorted(STOP_WORDS)
     while True:
-        count = dice.randint(25, 60)
-        said = dice.choices(words, cum_weights=weights, k=count * 3 // 5) + dice.choices(glue, k=count * 2 // 5)
-        dice.shuffle(said)
-        yield " ".join(said[:8]), " ".join(said[8:])
+        count = generator.randint(25, 60)
+        chosen_words = generator.choices(words, cum_weights=weights, k=count * 3 // 5) + generator.choices(
+            glue, k=count * 2 // 5
+        )
+        generator.shuffle(chosen_words)
+        yield " ".join(chosen_words[:8]), " ".join(chosen_words[8:])
 
 
-def grow(
-    connection: db.Connection, naive: sqlite3.Connection, source: Iterator[tuple[str, str]], have: int, want: int
+def insert_observations(
+    connection: db.Connection,
+    naive: sqlite3.Connection,
+    source: Iterator[tuple[str, str]],
+    first_number: int,
+    end_number: int,
 ) -> float:
-    """Insert observations up to a number, ten a session, into both stores; the seconds it took in ours."""
-    spent = 0.0
-    for first in range(have, want, BLOCK):
-        block = list(islice(source, min(BLOCK, want - first)))
+    """Insert observations up to a number, ten a session, into both stores; return our store's seconds."""
+    seconds = 0.0
+    for first in range(first_number, end_number, BLOCK):
+        block = list(islice(source, min(BLOCK, end_number - first)))
         rows = [
             (
                 f"o{number}",
@@ -101,24 +109,24 @@ def grow(
                 [(row[1], f"s{row[1]}", NOW, NOW, NOW) for row in rows[::10]],
             )
             connection.executemany(f"insert into observations ({COLUMNS}) values ({', '.join('?' * 16)})", rows)
-        spent += time.perf_counter() - began
+        seconds += time.perf_counter() - began
         with naive:
-            said = [(f"{title} {text}",) for title, text in block]
-            naive.executemany("insert into said (text) values (?)", said)
-    return spent
+            naive_rows = [(f"{title} {text}",) for title, text in block]
+            naive.executemany("insert into said (text) values (?)", naive_rows)
+    return seconds
 
 
-def questions(dice: random.Random, source: Iterator[tuple[str, str]]) -> list[str]:
+def draw_questions(dice: random.Random, source: Iterator[tuple[str, str]]) -> list[str]:
     return [" ".join(dice.sample(narrative.split(), dice.randint(4, 9))) for _, narrative in islice(source, QUESTIONS)]
 
 
-def compared(
-    connection: db.Connection, home: str, naive: sqlite3.Connection, asked: list[str]
+def measure_searches(
+    connection: db.Connection, home: str, naive: sqlite3.Connection, questions: list[str]
 ) -> dict[str, list[float]]:
-    """Milliseconds of every question, both ways, taking turns; the first of each is not counted."""
+    """Return the milliseconds of every question in both stores, in turns; the first of each is a warm-up."""
     model = indexing.load_model_or_none()
-    took: dict[str, list[float]] = {"ours": [], "naive": []}
-    for question in [asked[0], *asked]:
+    times: dict[str, list[float]] = {"ours": [], "naive": []}
+    for question in [questions[0], *questions]:
         words = [word for word in question.split() if word not in STOP_WORDS] or ["nothing"]
         began = time.process_time()
         search_records(connection, home, question, project=PROJECT, limit=10, now=NOW, model=model)
@@ -127,23 +135,23 @@ def compared(
             "select rowid from said where said match ? order by rank limit 10",
             (" OR ".join(f'"{word}"' for word in words),),
         ).fetchall()
-        took["ours"].append((between - began) * 1000)
-        took["naive"].append((time.process_time() - between) * 1000)
-    return {name: each[1:] for name, each in took.items()}
+        times["ours"].append((between - began) * 1000)
+        times["naive"].append((time.process_time() - between) * 1000)
+    return {name: values[1:] for name, values in times.items()}
 
 
-def indexed(connection: db.Connection, home: str) -> tuple[float, float, float]:
-    """Seconds of indexing words, seconds of embedding, and the longest write transaction in milliseconds."""
+def measure_indexing(connection: db.Connection, home: str) -> tuple[float, float, float]:
+    """Return the seconds of indexing words and of embedding, and the longest write transaction in milliseconds."""
     open_since, longest = 0.0, 0.0
 
-    def heard(statement: str) -> None:
+    def trace_statement(statement: str) -> None:
         nonlocal open_since, longest
         if statement.startswith("begin"):
             open_since = time.perf_counter()
         elif statement.startswith("commit"):
             longest = max(longest, time.perf_counter() - open_since)
 
-    connection.set_trace_callback(heard)
+    connection.set_trace_callback(trace_statement)
     began = time.perf_counter()
     indexing.refresh_index(connection, home, model=None, should_continue=lambda: True)
     between = time.perf_counter()
@@ -152,8 +160,8 @@ def indexed(connection: db.Connection, home: str) -> tuple[float, float, float]:
     return between - began, time.perf_counter() - between, longest * 1000
 
 
-def memory(home: str, asked: list[str]) -> float:
-    """Megabytes at most of a process like the worker that answers questions."""
+def measure_memory(home: str, questions: list[str]) -> float:
+    """Return the peak megabytes of a process like the worker that answers questions."""
     code = (
         "import json, resource, sys; import hardwon.web.server, hardwon.web.api\n"
         "from hardwon.search import indexing; from hardwon.search.search import search_records; from "
@@ -163,58 +171,64 @@ def memory(home: str, asked: list[str]) -> float:
         "model=model)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=json.dumps([home, asked[:40]]), capture_output=True, text=True, check=True
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps([home, questions[:40]]),
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    return float(done.stdout)
+    return float(run.stdout)
 
 
 def main() -> int:
     dice = random.Random(3)
-    source = texts(dice)
+    source = generate_texts(dice)
     figures: dict[int, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
-        home = os.path.join(place, "home")
-        connection, naive = db.connect(home), sqlite3.connect(os.path.join(place, "naive.db"))
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as folder:
+        home = os.path.join(folder, "home")
+        connection, naive = db.connect(home), sqlite3.connect(os.path.join(folder, "naive.db"))
         connection.execute("insert into projects (id, path, name, remote, at) values (1, ?, 'kite', '', 0)", (PROJECT,))
         naive.execute("create virtual table said using fts5 (text, tokenize = 'porter unicode61')")
-        have = 0
+        count = 0
         for size in SIZES:
-            inserting = grow(connection, naive, source, have, size)
-            words, vectors, longest = indexed(connection, home)
-            asked = questions(dice, source)
-            took = compared(connection, home, naive, asked)
+            inserting = insert_observations(connection, naive, source, count, size)
+            words, vectors, longest = measure_indexing(connection, home)
+            questions = draw_questions(dice, source)
+            times = measure_searches(connection, home, naive, questions)
             figures[size] = {
-                **{f"{name} p50": median(each) for name, each in took.items()},
-                **{f"{name} p95": p95(each) for name, each in took.items()},
-                "memory": memory(home, asked),
+                **{f"{name} p50": median(values) for name, values in times.items()},
+                **{f"{name} p95": compute_p95(values) for name, values in times.items()},
+                "memory": measure_memory(home, questions),
                 "words": words / inserting,
                 "vectors": vectors / inserting,
                 "longest": longest,
-                "rate": (size - have) / (words + vectors),
+                "rate": (size - count) / (words + vectors),
             }
-            have = size
-            said = figures[size]
+            count = size
+            row = figures[size]
             print(
-                f"{size:>9,}  ours p50 {said['ours p50']:6.1f} p95 {said['ours p95']:6.1f} ms   naive p50"
-                f" {said['naive p50']:6.1f} p95 {said['naive p95']:7.1f} ms   ratio of p95"
-                f" {said['ours p95'] / said['naive p95']:.2f}   memory {said['memory']:.0f} MB\n{'':11}indexing: words"
+                f"{size:>9,}  ours p50 {row['ours p50']:6.1f} p95 {row['ours p95']:6.1f} ms   naive p50"
+                f" {row['naive p50']:6.1f} p95 {row['naive p95']:7.1f} ms   ratio of p95"
+                f" {row['ours p95'] / row['naive p95']:.2f}   memory {row['memory']:.0f} MB\n{'':11}indexing: words"
                 f" {words / inserting:.1f} x, vectors {vectors / inserting:.1f} x inserting the rows;"
-                f" {said['rate']:.0f} rows a second; longest transaction {longest:.0f} ms",
+                f" {row['rate']:.0f} rows a second; longest transaction {longest:.0f} ms",
                 flush=True,
             )
-    return judged(figures)
+    return judge_figures(figures)
 
 
-def judged(figures: dict[int, dict[str, float]]) -> int:
+def judge_figures(figures: dict[int, dict[str, float]]) -> int:
     hundred, million = figures[100_000], figures.get(1_000_000)
     missed = {
         "half of the naive query at 100k": hundred["ours p95"] > MOST_OF_NAIVE * hundred["naive p95"],
         "growth to 1M": bool(million) and million["ours p95"] > MOST_GROWTH * hundred["ours p95"],  # type: ignore[index]
         **{f"memory at {size}": figures[size]["memory"] > most for size, most in MEGABYTES.items() if size in figures},
     }
-    shown = {str(size): {name: round(value, 2) for name, value in each.items()} for size, each in figures.items()}
-    print(json.dumps({**shown, "missed": [name for name, wrong in missed.items() if wrong]}))
+    rounded_figures = {
+        str(size): {name: round(value, 2) for name, value in row.items()} for size, row in figures.items()
+    }
+    print(json.dumps({**rounded_figures, "missed": [name for name, wrong in missed.items() if wrong]}))
     return int(any(missed.values()))
 
 

@@ -1,4 +1,4 @@
-"""Whether what is told about code is still true: `make bench-staleness`; part of `make bench-efficacy`.
+"""Check that lessons about changed code are delivered correctly: `make bench-staleness`; part of `make bench-efficacy`.
 
 A scripted repository in six languages. A lesson about a function of each file is approved, then the file is changed in
 ten ways, and the lesson's call is asked about through the worker's answer to the hook.
@@ -226,15 +226,15 @@ def add_at_end(source: Source) -> str:
 
 def insert_above(source: Source, comment: str) -> str:
     lines = source.text.splitlines(keepends=True)
-    place = next(number for number, line in enumerate(lines) if source.symbol in line)
-    return "".join([*lines[:place], comment, *lines[place:]])
+    line_number = next(number for number, line in enumerate(lines) if source.symbol in line)
+    return "".join([*lines[:line_number], comment, *lines[line_number:]])
 
 
 def edit_reformatted(source: Source) -> str:
     old, new = source.edit
-    for before, after in ((old, new), (old.replace(" ", ""), new.replace(" ", ""))):
-        if before in source.reformatted:
-            return source.reformatted.replace(before, after)
+    for old_text, new_text in ((old, new), (old.replace(" ", ""), new.replace(" ", ""))):
+        if old_text in source.reformatted:
+            return source.reformatted.replace(old_text, new_text)
     raise AssertionError(f"{source.name}: {old} is not in the reformatted text")
 
 
@@ -259,8 +259,8 @@ def run_cases() -> Iterator[tuple[str, str, str]]:
         home, root = os.path.join(folder, "home"), os.path.join(folder, "repository")
         for source in SOURCES:
             os.makedirs(os.path.dirname(os.path.join(root, source.name)), exist_ok=True)
-            write(root, source.name, source.text)
-        commit(root)
+            write_file(root, source.name, source.text)
+        commit_all(root)
         with closing(db.connect(home)) as connection:
             for number, source in enumerate(SOURCES):
                 add_lesson(home, connection, build_record(number, source, root), COMMAND_LINE)
@@ -271,10 +271,10 @@ def run_cases() -> Iterator[tuple[str, str, str]]:
                     if text is None:
                         os.rename(os.path.join(root, source.name), os.path.join(root, f"{source.name}.moved"))
                     else:
-                        write(root, source.name, text)
-                    told = ask_about(responder, number, f"{name} {number}", root)
-                    yield f"{source.name}: {name}", expected, told
-                    write(root, source.name, source.text)
+                        write_file(root, source.name, text)
+                    actual = ask_about(responder, number, f"{name} {number}", root)
+                    yield f"{source.name}: {name}", expected, actual
+                    write_file(root, source.name, source.text)
 
 
 def build_record(number: int, source: Source, root: str) -> dict[str, object]:
@@ -304,12 +304,12 @@ def ask_about(responder: HookResponder, number: int, session: str, root: str) ->
     return CHANGED if NOTE.encode() in answer else FRESH
 
 
-def write(root: str, name: str, text: str) -> None:
+def write_file(root: str, name: str, text: str) -> None:
     with open(os.path.join(root, name), "w") as file:
         file.write(text)
 
 
-def commit(root: str) -> None:
+def commit_all(root: str) -> None:
     for words in (
         ["init", "-q"],
         ["add", "."],
@@ -320,7 +320,7 @@ def commit(root: str) -> None:
 
 def main() -> int:
     cases = list(run_cases())
-    wrong = [f"{name}: {told}, not {expected}" for name, expected, told in cases if told != expected]
+    wrong = [f"{name}: {actual}, not {expected}" for name, expected, actual in cases if actual != expected]
     for line in wrong:
         print(line, file=sys.stderr)
     print(json.dumps({"changes": len(cases), "right": len(cases) - len(wrong)}))

@@ -40,7 +40,7 @@ from team_simulation import (
     MachinePool,
     connect_to,
     create_team,
-    exchange,
+    exchange_records,
     hash_state,
     list_own_records,
     list_quarantined,
@@ -111,7 +111,7 @@ def run_day(
         proxy.set_faults(round_number, cut_off_share=0.3 if round_number % 2 else 0.0)
         writers = [revoked, forked, *chance.sample(machines[:-2], MAX_WRITERS - 2)]
         pool.map(partial(write_record, round_number=round_number), writers)
-        pool.map(exchange, chance.sample(machines, len(machines)))
+        pool.map(exchange_records, chance.sample(machines, len(machines)))
         if round_number == 1:  # the backup of the day before
             cluster.stop()
             cluster.copy_data(cluster.folder / "backup")
@@ -125,7 +125,7 @@ def run_day(
             fork_chain(forked, server)
         elif round_number == 4:
             restore_backup(cluster)
-            revoke(machines[0], revoked)
+            revoke_machine(machines[0], revoked)
 
 
 def fork_chain(machine: Machine, server: Server) -> None:
@@ -138,7 +138,7 @@ def fork_chain(machine: Machine, server: Server) -> None:
     payload = {"after": {}, "records": [to_wire(second)], "bodies": {second.body_hash: body}}
     for _ in range(100):
         # The server needs the first record to tell that this is a second one.
-        if exchange(direct_machine).worked:
+        if exchange_records(direct_machine).worked:
             with suppress(ServerAway, ServerRefusal):
                 direct_client.call("/v1/sync", payload)
                 return
@@ -152,14 +152,14 @@ def restore_backup(cluster: Postgresql) -> None:
     cluster.start()
 
 
-def revoke(admin: Machine, machine: Machine) -> None:
+def revoke_machine(admin: Machine, machine: Machine) -> None:
     replica = open_replica(admin)
     last_sequence, _ = replica.read_vector()[machine.id]
     content = {"machine": machine.id, "last_sequence": last_sequence}
     replica.append(admin.key, "revoke", MEMBERS, content)
 
 
-def flood(machine: Machine, server: Server) -> int:
+def flood_server(machine: Machine, server: Server) -> int:
     """Send far more requests than are allowed; return how many were turned away."""
     plain_client, refused = TeamClient(server.url, machine.config.token), 0
     for _ in range(200):
@@ -180,7 +180,7 @@ def measure_convergence(machines: Sequence[Machine], proxy: FaultyProxy, pool: M
     healed_at = time.monotonic()
     last_news_at = dict.fromkeys(range(len(machines)), 0.0)
     while True:
-        outcomes = pool.map(exchange, machines)
+        outcomes = pool.map(exchange_records, machines)
         for number, outcome in enumerate(outcomes):
             if outcome.had_news:
                 last_news_at[number] = outcome.at - healed_at
@@ -213,9 +213,9 @@ def probe_foreign_rows(cluster: Postgresql, team: str, other_team: str) -> int:
         with pool.open_transaction() as connection:
             if number % 2:
                 postgres.enter_team(connection, team)
-            wanted = chance.choices(hashes, k=PROBES_PER_QUERY)
+            probed_hashes = chance.choices(hashes, k=PROBES_PER_QUERY)
             query = "select count(*) from team_records where hash = any(%s) or team = %s"
-            seen_rows += connection.execute(query, (wanted, other_team)).fetchone()[0]  # type: ignore[index]
+            seen_rows += connection.execute(query, (probed_hashes, other_team)).fetchone()[0]  # type: ignore[index]
     pool.close()
     return int(seen_rows)
 
@@ -252,7 +252,7 @@ def measure_inserts(machine: Machine, server: Server, cluster: Postgresql) -> tu
     return PUSHED_ROWS / server_seconds, PUSHED_ROWS / bare_seconds
 
 
-def run(count: int, *, with_local_costs: bool) -> dict[str, Any]:
+def run_benchmark(count: int, *, with_local_costs: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -286,7 +286,7 @@ def run_team(
     honest, forked, revoked = machines[:-2], machines[-2], machines[-1]
     day_seconds = time.monotonic() - began - enrolled_seconds
     print(f"the day is over after {day_seconds:.0f} s", flush=True)
-    refused_flood = flood(machines[-3], server)
+    refused_flood = flood_server(machines[-3], server)
     p95 = measure_convergence(machines[:-1], proxy, pool)
     is_fork_known = all(forked.id in writers for writers in pool.map(list_quarantined, honest))
     lost, doubled = count_lost_and_doubled(honest, cluster, pool)
@@ -302,7 +302,7 @@ def run_team(
         "server_mb": round(server.measure_megabytes()),
         "load": round(os.getloadavg()[0], 1),  # of the whole machine: seconds under load are not the server's
         "flood_refused": refused_flood,
-        "revoked_refused": not exchange(revoked).worked,
+        "revoked_refused": not exchange_records(revoked).worked,
         "fork_known_everywhere": is_fork_known,
         "enrolled_seconds": round(enrolled_seconds, 1),
         "day_seconds": round(day_seconds),
@@ -325,7 +325,7 @@ def main() -> int:
     counts = (100,) if os.environ.get("QUICK") else (100, 1_000)
     runs = {}
     for count in counts:
-        runs[count] = run(count, with_local_costs=count == 100)
+        runs[count] = run_benchmark(count, with_local_costs=count == 100)
         print(json.dumps(runs[count]), flush=True)
     report = {name: sum(figures[name] for figures in runs.values()) for name in ("lost", "doubled", "foreign")}
     report["converged_p95_100"] = runs[100]["converged_p95"]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from hook import PROGRAM, denied, environment, hook, lesson, run_hardwon, start
-from measure import Case, interleaved, once
+from hook import PROGRAM, build_environment, build_hook_case, build_lesson, is_denied, run_hardwon, start_worker
+from measure import Case, measure_interleaved, run_case
 
 PULLS = 10
 HOOK_ROUNDS = 40
@@ -22,23 +22,23 @@ def measure_local_costs(folder: Path, url: str, setup_code: str, stop_server: Ca
     member, alone = str(folder / "member"), str(folder / "alone")
     for home in (member, alone):
         os.makedirs(home, 0o700)
-        record = lesson(0, r"\bgit push --force\b", "hold")
+        record = build_lesson(0, r"\bgit push --force\b", "hold")
         Path(home, "lessons.json").write_text(json.dumps({"lessons": [record]}))
         run_hardwon(home, "lessons", "build", "--yes")
     run_hardwon(member, "team", "join", url, setup_code)
     run_hardwon(member, "team", "share", str(record["slug"]), "--yes")
     token = subprocess.run(
-        [PROGRAM, "team", "token", "ci"], env=environment(member), capture_output=True, text=True, check=True
+        [PROGRAM, "team", "token", "ci"], env=build_environment(member), capture_output=True, text=True, check=True
     ).stdout.strip()
     pull_seconds, program_seconds = measure_pulls(folder, url, token)
     for home in (member, alone):
-        start(home, 1)
+        start_worker(home, 1)
     stop_server()
     cases = [
-        hook("without a team", alone, "git push --force", denied),
-        hook("server down", member, "git push --force", denied),
+        build_hook_case("without a team", alone, "git push --force", is_denied),
+        build_hook_case("server down", member, "git push --force", is_denied),
     ]
-    costs = interleaved(cases, rounds=HOOK_ROUNDS, warm_up=WARM_UP, environment=environment(alone))
+    costs = measure_interleaved(cases, rounds=HOOK_ROUNDS, warm_up=WARM_UP, environment=build_environment(alone))
     for home in (member, alone):
         run_hardwon(home, "stop")
     if any(cost.wrong for cost in costs.values()):
@@ -58,8 +58,10 @@ def measure_pulls(folder: Path, url: str, token: str) -> tuple[float, float]:
     for number in range(PULLS):
         home = str(folder / f"job-{number}")
         pull = Case("pull", (PROGRAM, "team", "pull", "--once", "--url", url, "--token", token))
-        pull_samples.append(once(pull, number, environment(home)).wall)
-        program_samples.append(once(Case("version", (PROGRAM, "--version")), number, environment(home)).wall)
-        if not once(hook("job", home, "git push --force", denied), number, environment(home)).right:
+        pull_samples.append(run_case(pull, number, build_environment(home)).wall)
+        program_samples.append(run_case(Case("version", (PROGRAM, "--version")), number, build_environment(home)).wall)
+        if not run_case(
+            build_hook_case("job", home, "git push --force", is_denied), number, build_environment(home)
+        ).right:
             raise SystemExit("error: the call was not held after a pull")
     return median(pull_samples) / 1000, median(program_samples) / 1000

@@ -105,7 +105,7 @@ def write_record(machine: Machine, round_number: int) -> None:
     open_replica(machine).append(machine.key, kind, subject, content)
 
 
-def exchange(machine: Machine) -> Exchange:
+def exchange_records(machine: Machine) -> Exchange:
     known_forks = tuple(sorted(open_replica(machine).read_forks()))
     try:
         report = client.exchange_records(open_database(machine.folder), machine.config)

@@ -1,4 +1,4 @@
-"""What a page of the viewer costs with much in the store next to an empty one: `make bench-viewer`.
+"""Measure what a page of the viewer costs with a full store next to an empty one: `make bench-viewer`.
 
 Two workers serve, one of an empty home and one of a home with 100,000 observations and as many events. A real Chromium
 opens every page of both in turns, and what counts is the ratio of the times to the first paint, with the browser's own
@@ -26,7 +26,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 from playwright.sync_api import Page, sync_playwright
-from search import COLUMNS, texts
+from search import COLUMNS, generate_texts
 
 from hardwon.actions.lessons import add_lesson
 from hardwon.search import indexing
@@ -37,8 +37,8 @@ from hardwon.types import Delivery, Memory
 
 SIZE = int(os.environ.get("SIZE", "100000"))
 BLOCK, DAY = 5_000, 86_400.0
-KEPT = 500  # memories, and handoffs
-EACH = 20  # observations and events of a session
+RECORDS = 500  # memories, and handoffs
+PER_SESSION = 20  # observations and events of a session
 ROUNDS = 9
 MOST = 3.0  # times an empty page
 MOST_MS = 200.0  # the best first paint of a page
@@ -71,53 +71,59 @@ LESSON = {
 Ask = Callable[[str], float]
 
 
-def fill(home: str) -> list[str]:
-    """A lesson, and 60 days of sessions with observations, events of which every tenth failed, and deliveries. Gives
-    some questions."""
+def fill_home(home: str) -> list[str]:
+    """Store a lesson and 60 days of sessions with observations, events (every tenth failed) and deliveries.
+
+    Return some questions.
+    """
     connection, dice, now = db.connect(home), random.Random(3), time.time()
     lesson = add_lesson(home, connection, LESSON, COMMAND_LINE)
-    source = texts(dice)
+    source = generate_texts(dice)
     with db.transaction(connection):
-        insert(
+        insert_rows(
             connection, "projects", "path, name, remote, at", [(f"/home/dev/p{n}", f"p{n}", "", now) for n in range(20)]
         )
     for first in range(0, SIZE, BLOCK):
         block = list(enumerate(islice(source, min(BLOCK, SIZE - first)), first))
-        numbers = sorted({place // EACH + 1 for place, _ in block})
-        began = {number: now - 60 * DAY * (1 - number * EACH / SIZE) - 3600 for number in numbers}
+        numbers = sorted({position // PER_SESSION + 1 for position, _ in block})
+        starts = {number: now - 60 * DAY * (1 - number * PER_SESSION / SIZE) - 3600 for number in numbers}
         with db.transaction(connection):
-            insert(connection, "sessions", SESSION, [session(number, began[number]) for number in numbers])
-            insert(connection, "observations", COLUMNS, [observed(*one, began) for one in block])
-            insert(connection, "events", EVENT, [called(*one, began) for one in block])
-        about = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
-        told = [(f"d{n}", began[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *about) for n in numbers]
-        reports.insert_deliveries(connection, [Delivery(*one) for one in told])
-    keep(connection, now)
+            insert_rows(
+                connection, "sessions", SESSION, [build_session_row(number, starts[number]) for number in numbers]
+            )
+            insert_rows(connection, "observations", COLUMNS, [build_observation_row(*item, starts) for item in block])
+            insert_rows(connection, "events", EVENT, [build_event_row(*item, starts) for item in block])
+        lesson_fields = (lesson.id, lesson.slug, lesson.summary, lesson.delivery)
+        deliveries = [
+            (f"d{n}", starts[n], "claude-code", f"s{n}", "", "PreToolUse", "Bash", *lesson_fields) for n in numbers
+        ]
+        reports.insert_deliveries(connection, [Delivery(*item) for item in deliveries])
+    insert_memories_and_handoffs(connection, now)
     indexing.refresh_index(connection, home, model=indexing.load_model_or_none(), should_continue=lambda: True)
     connection.close()
     return [" ".join(dice.sample(text.split(), 3)) for _, text in islice(source, ROUNDS)]
 
 
-def keep(connection: db.Connection, now: float) -> None:
-    """Memories and handoffs as a year of work may leave them."""
-    for number in range(KEPT):
+def insert_memories_and_handoffs(connection: db.Connection, now: float) -> None:
+    """Store as many memories and handoffs as a year of work may leave."""
+    for number in range(RECORDS):
         project, key = f"/home/dev/p{number % 20}", f"k{number}"
-        said = f"what to know of thing {number} in this project"
+        statement = f"what to know of thing {number} in this project"
         memories.insert_memory(
-            connection, Memory(0, key, "project", said, project, "", "active", "person", (), "", now, now)
+            connection, Memory(0, key, "project", statement, project, "", "active", "person", (), "", now, now)
         )
         reflections.insert(
-            connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=said)
+            connection, Reflection(0, key, "claude-code", f"s{number}", project, now, "plain", topic=statement)
         )
 
 
-def insert(connection: db.Connection, table: str, columns: str, rows: list[tuple[object, ...]]) -> None:
+def insert_rows(connection: db.Connection, table: str, columns: str, rows: list[tuple[object, ...]]) -> None:
     marks = ", ".join("?" * len(rows[0]))
     connection.executemany(f"insert into {table} ({columns}) values ({marks})", rows)
 
 
-def session(number: int, at: float) -> tuple[object, ...]:
-    asked = f"what was asked in session {number}"
+def build_session_row(number: int, at: float) -> tuple[object, ...]:
+    first_prompt = f"what was asked in session {number}"
     return (
         number,
         "claude-code",
@@ -125,7 +131,7 @@ def session(number: int, at: float) -> tuple[object, ...]:
         number % 20 + 1,
         "",
         "",
-        asked,
+        first_prompt,
         1,
         "completed",
         "",
@@ -136,25 +142,27 @@ def session(number: int, at: float) -> tuple[object, ...]:
     )
 
 
-def observed(place: int, said: tuple[str, str], began: dict[int, float]) -> tuple[object, ...]:
-    number, at = when(place, began)
-    return (f"o{place}", number, at, 1, "discovery", said[0], "", said[1], *["[]"] * 5, 900, 1, "plain")
+def build_observation_row(position: int, texts: tuple[str, str], starts: dict[int, float]) -> tuple[object, ...]:
+    number, at = compute_time(position, starts)
+    return (f"o{position}", number, at, 1, "discovery", texts[0], "", texts[1], *["[]"] * 5, 900, 1, "plain")
 
 
-def called(place: int, said: tuple[str, str], began: dict[int, float]) -> tuple[object, ...]:
-    number, at = when(place, began)
-    outcome, signature = ("failed", f"make code {said[0].split()[place % 3]}") if place % 10 == 0 else ("fine", "")
-    given = json.dumps({"command": f"make {said[0][:40]}"})
-    call = (1, "", "Bash", f"t{place}", given, said[1] * 4)
-    return (f"e{place}", number, "tool", at, *call, outcome, signature, 5.0, "hook")
+def build_event_row(position: int, texts: tuple[str, str], starts: dict[int, float]) -> tuple[object, ...]:
+    number, at = compute_time(position, starts)
+    outcome, signature = (
+        ("failed", f"make code {texts[0].split()[position % 3]}") if position % 10 == 0 else ("fine", "")
+    )
+    tool_input = json.dumps({"command": f"make {texts[0][:40]}"})
+    call = (1, "", "Bash", f"t{position}", tool_input, texts[1] * 4)
+    return (f"e{position}", number, "tool", at, *call, outcome, signature, 5.0, "hook")
 
 
-def when(place: int, began: dict[int, float]) -> tuple[int, float]:
-    number = place // EACH + 1
-    return number, began[number] + place % EACH * 20 + 1
+def compute_time(position: int, starts: dict[int, float]) -> tuple[int, float]:
+    number = position // PER_SESSION + 1
+    return number, starts[number] + position % PER_SESSION * 20 + 1
 
 
-def hardwon(home: str, *words: str) -> str:
+def run_hardwon(home: str, *words: str) -> str:
     environment = {**os.environ, "HARDWON_HOME": home}
     run = subprocess.run(
         [sys.executable, "-m", "hardwon", *words], env=environment, check=True, capture_output=True, text=True
@@ -163,12 +171,12 @@ def hardwon(home: str, *words: str) -> str:
 
 
 @contextmanager
-def painting(links: list[str]) -> Iterator[list[Ask]]:
-    """For each link, milliseconds until a page of it is painted in Chromium; or answered, where there is none."""
+def open_pages(links: list[str]) -> Iterator[list[Ask]]:
+    """Yield for each link a function that returns the milliseconds to a painted page; to an answer without Chromium."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         print("there is no Chromium here: these are times of answers")
-        yield [answering(link) for link in links]
+        yield [ask_over_http(link) for link in links]
         return
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
@@ -177,63 +185,65 @@ def painting(links: list[str]) -> Iterator[list[Ask]]:
             page = browser.new_context().new_page()
             page.goto(link)
 
-            asks.append(partial(painted, page, link.partition("/open")[0]))
+            asks.append(partial(measure_first_paint, page, link.partition("/open")[0]))
         yield asks
         browser.close()
 
 
-def painted(page: Page, origin: str, path: str) -> float:
+def measure_first_paint(page: Page, origin: str, path: str) -> float:
     page.goto(origin + path)
     return float(page.wait_for_function(PAINTED).json_value())
 
 
-def timed(ask: Ask, path: str) -> float:
-    """Milliseconds until a page is whole, as the browser's driver sees it."""
+def measure_full_load(ask: Ask, path: str) -> float:
+    """Return the milliseconds until a page is complete, as the browser's driver sees it."""
     began = time.perf_counter()
     ask(path)
     return (time.perf_counter() - began) * 1000
 
 
-def answering(link: str) -> Ask:
+def ask_over_http(link: str) -> Ask:
     parts = urlsplit(link)
     client = httpx.Client(base_url=f"http://127.0.0.1:{parts.port}", headers={"host": parts.netloc}, trust_env=False)
     answer = client.get(f"{parts.path}?{parts.query}")
     client.headers["cookie"] = answer.headers["set-cookie"].partition(";")[0]
 
-    def asked(path: str) -> float:
+    def ask(path: str) -> float:
         began = time.perf_counter()
         client.get(path).raise_for_status()
         return (time.perf_counter() - began) * 1000
 
-    return asked
+    return ask
 
 
 def main() -> int:
     ratios: dict[str, float] = {}
     paints: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as place:
-        os.environ["HOME"] = place
-        empty, full = os.path.join(place, "empty"), os.path.join(place, "full")
+    with tempfile.TemporaryDirectory(prefix="hardwon-bench-") as folder:
+        os.environ["HOME"] = folder
+        empty, full = os.path.join(folder, "empty"), os.path.join(folder, "full")
         os.makedirs(full, mode=0o700)
         began = time.perf_counter()
-        questions = fill(full)
+        questions = fill_home(full)
         print(f"{SIZE:,} observations and events, indexed, in {time.perf_counter() - began:.0f} s")
         try:
             for home in (empty, full):
-                hardwon(home, "config", "set", "apiPort", "0")
-                hardwon(home, "start")
-            with painting([hardwon(home, "view", "--print") for home in (empty, full)]) as (bare, loaded):
-                last = SIZE // EACH
+                run_hardwon(home, "config", "set", "apiPort", "0")
+                run_hardwon(home, "start")
+            with open_pages([run_hardwon(home, "view", "--print") for home in (empty, full)]) as (bare, loaded):
+                last = SIZE // PER_SESSION
                 deep = f"/sessions?before={time.time() - 30 * 86_400:.6f}-1"
                 for path in (*PAGES, deep, f"/sessions/{last}"):
-                    ratios[path], paints[path] = compared(path, bare, loaded, [path] * ROUNDS)
-                asked = ["/search?" + urlencode({"q": question}) for question in questions]
-                ratios["/search?q=…"], paints["/search?q=…"] = compared("/search?q=…", bare, loaded, asked)
-                whole_ms = sorted(timed(loaded, path) for path in asked)
-                print(f"{'/search?q=…, with its results':50} {median(whole_ms):7.1f} ms (best {whole_ms[0]:.1f} ms)")
+                    ratios[path], paints[path] = compare_pages(path, bare, loaded, [path] * ROUNDS)
+                search_paths = ["/search?" + urlencode({"q": question}) for question in questions]
+                ratios["/search?q=…"], paints["/search?q=…"] = compare_pages("/search?q=…", bare, loaded, search_paths)
+                load_times = sorted(measure_full_load(loaded, path) for path in search_paths)
+                print(
+                    f"{'/search?q=…, with its results':50} {median(load_times):7.1f} ms (best {load_times[0]:.1f} ms)"
+                )
         finally:
             for home in (empty, full):
-                hardwon(home, "stop")
+                run_hardwon(home, "stop")
     slow = [path for path, ratio in ratios.items() if ratio > MOST]
     if slow:
         print(f"more than {MOST} x an empty page: {', '.join(slow)}")
@@ -244,19 +254,19 @@ def main() -> int:
     return bool(slow or late)
 
 
-def compared(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> tuple[float, float]:
-    """The full home's page as a ratio to the empty home's first page, in turns; the first of each is not counted.
+def compare_pages(name: str, bare: Ask, loaded: Ask, paths: list[str]) -> tuple[float, float]:
+    """Compare a page of the full home with the first page of the empty one, in turns; the first of each is a warm-up.
 
     The median of the ratios of each turn counts: both of a turn meet the machine as it is just then. The ratio of the
     best of each is printed beside it. Returns the ratio, and the best time in milliseconds.
     """
     loaded(paths[0])
     bare("/")
-    both = [(loaded(path), bare("/")) for path in paths]
-    ratio, best_ms = median(a / b for a, b in both), min(a for a, _ in both)
-    best = best_ms / min(b for _, b in both)
+    pairs = [(loaded(path), bare("/")) for path in paths]
+    ratio, best_ms = median(a / b for a, b in pairs), min(a for a, _ in pairs)
+    best = best_ms / min(b for _, b in pairs)
     print(
-        f"{name:50} {median(a for a, _ in both):7.1f} ms   {ratio:5.2f} x an empty page   (best {best:5.2f} x)",
+        f"{name:50} {median(a for a, _ in pairs):7.1f} ms   {ratio:5.2f} x an empty page   (best {best:5.2f} x)",
         flush=True,
     )
     return round(ratio, 2), round(best_ms)

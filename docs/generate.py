@@ -21,7 +21,7 @@ SRC = os.path.join(os.path.dirname(HERE), "src", "hardwon")
 NOTE = "<!-- Made from the code by `make docs`. -->"
 
 
-def settings_page() -> str:
+def build_settings_page() -> str:
     lines = [
         "# Settings",
         "",
@@ -35,27 +35,27 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def iter_commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     yield words, command
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=words[-1])
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None
-            yield from commands(inner, (*words, name))
+            yield from iter_commands(inner, (*words, name))
 
 
-def cli_page() -> str:
+def build_cli_page() -> str:
     lines = ["# Commands", "", NOTE, ""]
-    for words, _ in commands(hardwon, ("hardwon",)):
+    for words, _ in iter_commands(hardwon, ("hardwon",)):
         helped = CliRunner().invoke(hardwon, [*words[1:], "--help"], prog_name="hardwon", terminal_width=80)
         lines += [f"## `{' '.join(words)}`", "", "```", helped.output.rstrip(), "```", ""]
     return "\n".join(lines)
 
 
-def api_page() -> str:
+def build_api_page() -> str:
     """The API's page, from the OpenAPI document that the worker serves."""
-    told = build_openapi_document(ENDPOINTS)
+    document = build_openapi_document(ENDPOINTS)
     lines = [
         "# The worker's API",
         "",
@@ -66,10 +66,12 @@ def api_page() -> str:
         "| method | path | what it does |",
         "|---|---|---|",
     ]
-    for path, operations in told["paths"].items():
+    for path, operations in document["paths"].items():
         # Each call about a session has three more spellings, which the last section explains.
         if not path.startswith("/sessions/") and "{sessionDbId}" not in path:
-            lines += [f"| {method.upper()} | `{path}` | {one['summary']} |" for method, one in operations.items()]
+            lines += [
+                f"| {method.upper()} | `{path}` | {operation['summary']} |" for method, operation in operations.items()
+            ]
     return "\n".join([*lines, "", API_LAST.strip(), ""])
 
 
@@ -99,7 +101,7 @@ Each `/api/sessions/…` call also works without `/api`. `claudeSessionId` and `
 """
 
 
-def architecture_page() -> str:
+def build_architecture_page() -> str:
     """Return the page with its picture drawn anew from the imports."""
     return write_between("architecture.md", PICTURE_START, PICTURE_END, draw_packages())
 
@@ -196,11 +198,11 @@ def list_tested_agents() -> list[tuple[str, str, str, str]]:
 def write_between(name: str, start: str, end: str, text: str) -> str:
     """Return the page with this text between two of its lines."""
     with open(os.path.join(HERE, name), encoding="utf-8") as file:
-        before, _, rest = file.read().partition(start)
-    return f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}"
+        text_before, _, rest = file.read().partition(start)
+    return f"{text_before}{start}\n{text}\n{end}{rest.partition(end)[2]}"
 
 
-def readme_page() -> str:
+def build_readme_page() -> str:
     """Return the README with the agents by how they were tested."""
     parts = []
     for how, words in (
@@ -213,7 +215,7 @@ def readme_page() -> str:
     return write_between("../README.md", AGENTS_START, AGENTS_END, "\n".join(parts))
 
 
-def agents_page() -> str:
+def build_agents_page() -> str:
     """Return the page of supported agents with version, date and what is different in each."""
     lines = ["| agent | tested with | what is different |", "|---|---|---|"]
     for agent, title, version, how in list_tested_agents():
@@ -223,12 +225,12 @@ def agents_page() -> str:
 
 
 PAGES = {
-    "../README.md": readme_page,
-    "hosts.md": agents_page,
-    "architecture.md": architecture_page,
-    "settings.md": settings_page,
-    "cli.md": cli_page,
-    "api.md": api_page,
+    "../README.md": build_readme_page,
+    "hosts.md": build_agents_page,
+    "architecture.md": build_architecture_page,
+    "settings.md": build_settings_page,
+    "cli.md": build_cli_page,
+    "api.md": build_api_page,
 }
 
 

@@ -71,11 +71,11 @@ def describe_machine() -> str:
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
 
 
-def measure(name: str) -> str:
+def measure_benchmark(name: str) -> str:
     """Return a benchmark's section; the benchmark says itself when it misses a bar."""
     benchmark, load_before = BENCHMARKS[name], os.getloadavg()[0]
     try:
-        done = subprocess.run(
+        run = subprocess.run(
             [sys.executable, f"bench/{name}.py", *benchmark.arguments],
             cwd=ROOT,
             capture_output=True,
@@ -83,12 +83,12 @@ def measure(name: str) -> str:
             env={**os.environ, "QUICK": "1"},
             timeout=MAX_SECONDS,
         )
-        lines = [line.rstrip() for line in done.stdout.splitlines() if not line.startswith("{")]
+        lines = [line.rstrip() for line in run.stdout.splitlines() if not line.startswith("{")]
         if benchmark.prints_json:
-            figures = json.loads(done.stdout.splitlines()[-1])
+            figures = json.loads(run.stdout.splitlines()[-1])
             lines += [f"{name.replace('_', ' '):24}{value}" for name, value in figures.items() if value is not None]
-        if done.returncode:
-            reasons = done.stderr.strip().splitlines()[-5:]
+        if run.returncode:
+            reasons = run.stderr.strip().splitlines()[-5:]
             lines += ["", "Below its bar in this run:" if reasons else "Below its bar in this run.", *reasons]
     except subprocess.TimeoutExpired:
         lines = [f"not done after {MAX_SECONDS} s"]
@@ -140,7 +140,7 @@ def main() -> None:
         if not sys.argv[1:] and f"\n{read_today()}, " in measured_sections.get(name, ""):
             continue
         print(f"make bench-{name}", flush=True)
-        write_page({name: measure(name)})
+        write_page({name: measure_benchmark(name)})
     write_page({})
 
 

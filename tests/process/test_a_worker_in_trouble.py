@@ -1,4 +1,4 @@
-"""A worker that is stuck, that somebody took the papers from, or that has no room for what it was told."""
+"""A worker that is stuck, whose status file is gone, or that has no room for the events it gets."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.support.house import GIT_STASH, House, bash, used, wait_for
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", "{}", '{"pid": 1}'])
-def test_a_worker_writes_its_papers_again_by_itself(house: House, text: str | None) -> None:
+def test_a_worker_writes_its_status_file_again_by_itself(house: House, text: str | None) -> None:
     house.start_with(tick=0.05)
-    before = house.status()
+    status_before = house.status()
     path = os.path.join(house.home, "worker.json")
     os.unlink(path)
     if text is not None:
         with open(path, "w") as file:
             file.write(text)
     wait_for(lambda: lifecycle.read_status(house.home).running)
-    after = house.status()
-    assert (after["pid"], after["since"]) == (before["pid"], before["since"])
+    status_after = house.status()
+    assert (status_after["pid"], status_after["since"]) == (status_before["pid"], status_before["since"])
 
 
 def test_a_worker_that_is_stuck_is_asked_once_at_the_start_of_a_session(house: House) -> None:
@@ -47,9 +47,9 @@ def test_a_worker_that_is_stuck_is_asked_once_at_the_start_of_a_session(house: H
             except OSError:
                 return
             messages.append(line.recv(1 << 20))
-            held.append(line)
+            connections.append(line)
 
-    held: list[socket.socket] = []
+    connections: list[socket.socket] = []
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen(8)
@@ -60,7 +60,7 @@ def test_a_worker_that_is_stuck_is_asked_once_at_the_start_of_a_session(house: H
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
     assert [message.split(b"\n")[0].split()[3] for message in messages if message] == [b"SessionStart"]
-    for line in held:
+    for line in connections:
         line.close()
 
 
@@ -76,13 +76,13 @@ def test_a_stopped_worker_still_leaves_the_guards(house: House) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def told(desk: HookResponder, number: int) -> None:
+def report_call(desk: HookResponder, number: int) -> None:
     wire = {"session_id": "s1", **used("Bash", {"command": f"word{number}"}, "done")}
     desk.answer(f"hardwon 1 claude-code PostToolUse {number:032x}\n".encode() + json.dumps(wire).encode())
 
 
 @pytest.fixture
-def without_room(own_home: str) -> str:
+def home_without_room(own_home: str) -> str:
     """A home in which neither the spool nor, while somebody holds it, the database can be written."""
     home = os.path.join(own_home, ".hardwon")
     db.connect(home).close()
@@ -90,39 +90,41 @@ def without_room(own_home: str) -> str:
         return home
 
 
-def test_what_had_no_room_is_spooled_when_the_worker_ends(without_room: str) -> None:
-    home, database = without_room, os.path.join(without_room, "hardwon.db")
+def test_what_had_no_room_is_spooled_when_the_worker_ends(home_without_room: str) -> None:
+    home, database = home_without_room, os.path.join(home_without_room, "hardwon.db")
     with (
         closing(db.connect(home, busy_milliseconds=0)) as connection,
-        closing(sqlite3.connect(database, isolation_level=None)) as other,
+        closing(sqlite3.connect(database, isolation_level=None)) as locking_connection,
     ):
         desk = HookResponder(home, connection)
-        other.execute("begin immediate")
+        locking_connection.execute("begin immediate")
         for number in range(3):
-            told(desk, number)
+            report_call(desk, number)
         assert desk.has_unwritten_events
         os.unlink(os.path.join(home, "spool"))
         desk.save_unwritten_events(seconds=0)
         assert not desk.has_unwritten_events
-        other.execute("rollback")
+        locking_connection.execute("rollback")
         assert ingest.drain_spool(home, connection, lambda prompt, cwd: "") == 3
 
 
-def test_what_had_no_room_to_the_end_is_counted_in_the_log(without_room: str, caplog: pytest.LogCaptureFixture) -> None:
-    home, database = without_room, os.path.join(without_room, "hardwon.db")
+def test_what_had_no_room_to_the_end_is_counted_in_the_log(
+    home_without_room: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    home, database = home_without_room, os.path.join(home_without_room, "hardwon.db")
     os.makedirs(os.path.join(home, "logs"))
     for name in ("worker.log", "worker.log.1"):
         with open(os.path.join(home, "logs", name), "w") as file:
             file.write("said before\n")
     with (
         closing(db.connect(home, busy_milliseconds=0)) as connection,
-        closing(sqlite3.connect(database, isolation_level=None)) as other,
+        closing(sqlite3.connect(database, isolation_level=None)) as locking_connection,
         caplog.at_level(logging.ERROR),
     ):
         desk = HookResponder(home, connection)
-        other.execute("begin immediate")
+        locking_connection.execute("begin immediate")
         for number in range(3):
-            told(desk, number)
+            report_call(desk, number)
         desk.save_unwritten_events(seconds=0)
     assert "3 events were LOST" in caplog.text
     assert os.listdir(os.path.join(home, "logs")) == ["worker.log"], "old logs make room for events"

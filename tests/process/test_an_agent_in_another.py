@@ -18,16 +18,20 @@ INHERITED = {"AI_AGENT": "claude-code_2-1-325_agent"}
 CALLED = {"claude-code": "Bash", "codex": "Bash", "gemini": "run_shell_command"}
 
 
-def asked(house: House, name: str, event: str, **payload: Any) -> str:
-    """What the installed command of an event prints where another agent's mark is inherited."""
+def run_installed_hook(house: House, name: str, event: str, **payload: Any) -> str:
+    """Run an event's installed command with another agent's mark in the environment; return what it prints."""
     text = Path(load_settings(name).get_settings_path()).read_text()
-    commands = [one for found in load_settings(name).find_hooks(text).values() for one in found]
-    (command,) = (one for one in commands if f" {event} " in one)
+    commands = [
+        hook_command
+        for event_commands in load_settings(name).find_hooks(text).values()
+        for hook_command in event_commands
+    ]
+    (command,) = (hook_command for hook_command in commands if f" {event} " in hook_command)
     wire = json.dumps({"session_id": "s1", "cwd": "/home/dev/project", "transcript_path": "", **payload})
-    done = subprocess.run(
+    run = subprocess.run(
         ["/bin/sh", "-c", command], input=wire, capture_output=True, text=True, env=house.environment(INHERITED)
     )
-    return done.stdout
+    return run.stdout
 
 
 @pytest.mark.parametrize("name", HOSTS)
@@ -36,9 +40,9 @@ def test_a_block_holds_in_it_and_no_prompt_lifts_it(house: House, name: str) -> 
     house.ok("install", name, "--yes")
     house.stay_cold()
     stash: dict[str, Any] = {"tool_name": CALLED[name], "tool_input": {"command": "git stash"}}
-    assert "deny" in asked(house, name, "PreToolUse", **stash)
-    assert asked(house, name, "UserPromptSubmit", prompt=f"hardwon allow {slug}") == "{}"
-    assert "deny" in asked(house, name, "PreToolUse", **stash)
+    assert "deny" in run_installed_hook(house, name, "PreToolUse", **stash)
+    assert run_installed_hook(house, name, "UserPromptSubmit", prompt=f"hardwon allow {slug}") == "{}"
+    assert "deny" in run_installed_hook(house, name, "PreToolUse", **stash)
 
 
 @pytest.mark.parametrize("name", HOSTS)

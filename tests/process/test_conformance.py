@@ -88,40 +88,44 @@ MADE_UP: dict[str, Any] = {
 }
 
 
-def captured() -> dict[str, Any]:
+def read_captured_cases() -> dict[str, Any]:
     if not os.path.exists(SHARED):
         return {}
     with open(SHARED, encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+        document: dict[str, Any] = json.load(file)
+    return document
 
 
-def decided(raw: bytes) -> dict[str, Any]:
+def read_decision(raw: bytes) -> dict[str, Any]:
     answer = json.loads(raw)
     if answer.get("decision") == "deny":  # as Gemini CLI is told
         return {"decision": "deny", "text": answer["reason"]}
-    own = answer.get("hookSpecificOutput", {})
-    if own.get("permissionDecision") == "deny":
-        return {"decision": "deny", "text": own["permissionDecisionReason"]}
-    return {"decision": "note", "text": own["additionalContext"]} if own else {"decision": "none", "text": ""}
+    hook_output = answer.get("hookSpecificOutput", {})
+    if hook_output.get("permissionDecision") == "deny":
+        return {"decision": "deny", "text": hook_output["permissionDecisionReason"]}
+    return (
+        {"decision": "note", "text": hook_output["additionalContext"]}
+        if hook_output
+        else {"decision": "none", "text": ""}
+    )
 
 
-def run(house: House, host: str, case: dict[str, Any], number: int) -> bytes:
-    """The case in a session of its own, with what it was given brought about as a user would."""
+def run_case(house: House, host: str, case: dict[str, Any], number: int) -> bytes:
+    """Run the case in a new session, with its settings made as a user would."""
     payload = case["stdin"].replace('"conf-1"', f'"conf-{number}"').encode()
-    given = case.get("given", {})
-    if "LESSONS_SEEN" in given:
+    settings_given = case.get("given", {})
+    if "LESSONS_SEEN" in settings_given:
         house.hook("PreToolUse", payload, host=host)
-    if "LESSONS_MAX_LESSONS_PER_INJECTION" in given:
-        house.ok("config", "set", "maxLessonsPerInjection", given["LESSONS_MAX_LESSONS_PER_INJECTION"])
+    if "LESSONS_MAX_LESSONS_PER_INJECTION" in settings_given:
+        house.ok("config", "set", "maxLessonsPerInjection", settings_given["LESSONS_MAX_LESSONS_PER_INJECTION"])
     try:
         return house.hook("PreToolUse", payload, host=host)
     finally:
-        if "LESSONS_MAX_LESSONS_PER_INJECTION" in given:
+        if "LESSONS_MAX_LESSONS_PER_INJECTION" in settings_given:
             house.ok("config", "set", "maxLessonsPerInjection", "null")
 
 
-def check(house: House, document: dict[str, Any]) -> None:
+def check_cases(house: House, document: dict[str, Any]) -> None:
     path = os.path.join(os.path.dirname(house.home), "manifest.json")
     with open(path, "w") as file:
         json.dump(document["manifest"], file)
@@ -132,34 +136,34 @@ def check(house: House, document: dict[str, Any]) -> None:
             house.ok("start")
         for number, case in enumerate(document["cases"]):
             session = number + 1000 * (path_taken == "warm")
-            answers.setdefault(case["name"], []).append(run(house, case.get("host", "claude-code"), case, session))
-    wrong = {}
+            answers.setdefault(case["name"], []).append(run_case(house, case.get("host", "claude-code"), case, session))
+    wrong_cases = {}
     for case in document["cases"]:
         cold, warm = answers[case["name"]]
         assert cold == warm, f"{case['name']}: the two paths differ"
-        got, expect = decided(warm), case["expect"]
-        right = got["decision"] == expect["decision"] and expect.get("reason_contains", "") in got["text"]
-        if not right or not all(slug in got["text"] for slug in expect.get("lessons", ())):
-            wrong[case["name"]] = got
-    assert set(wrong) == {name for name in DEVIATIONS if name in answers}, wrong
+        actual, expect = read_decision(warm), case["expect"]
+        is_right = actual["decision"] == expect["decision"] and expect.get("reason_contains", "") in actual["text"]
+        if not is_right or not all(slug in actual["text"] for slug in expect.get("lessons", ())):
+            wrong_cases[case["name"]] = actual
+    assert set(wrong_cases) == {name for name in DEVIATIONS if name in answers}, wrong_cases
 
 
 def test_made_up_cases_get_what_they_should(house: House) -> None:
     for number, case in enumerate(MADE_UP["cases"]):
-        tool, given = case["call"]
+        tool, tool_input = case["call"]
         wire = {
             "tool_name": tool,
-            "tool_input": given,
+            "tool_input": tool_input,
             "session_id": "conf-1",
             "cwd": "/p",
             "tool_use_id": f"t{number}",
         }
         case["stdin"] = json.dumps(wire)
-    check(house, MADE_UP)
+    check_cases(house, MADE_UP)
 
 
 def test_cases_captured_from_a_peer_get_the_same_decisions(house: House) -> None:
-    document = captured()
+    document = read_captured_cases()
     if not document:
         pytest.skip("the captured cases are not beside this checkout (../shared/conformance)")
-    check(house, document)
+    check_cases(house, document)

@@ -48,18 +48,18 @@ sys.exit(wrong > 0)
 """
 
 
-def tellers(house: House, first: int = 0, last: int = EVENTS) -> list[subprocess.Popen[bytes]]:
+def start_tellers(house: House, first: int = 0, last: int = EVENTS) -> list[subprocess.Popen[bytes]]:
     words = [sys.executable, "-c", TELLER, sys.executable, HOOK, house.home]
     return [subprocess.Popen([*words, str(first + n), str(last), str(PROCESSES)]) for n in range(PROCESSES)]
 
 
-def spooled(house: House) -> list[str]:
+def list_spool(house: House) -> list[str]:
     folder = os.path.join(house.home, "spool")
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def words_stored(home: str) -> Counter[str]:
-    """How often each told word is in the database, as it is now."""
+def count_stored_words(home: str) -> Counter[str]:
+    """Count how often each reported word is in the database now."""
     connection = sqlite3.connect(os.path.join(home, "hardwon.db"))
     try:
         rows = connection.execute(
@@ -71,28 +71,33 @@ def words_stored(home: str) -> Counter[str]:
     return Counter(word for (word,) in rows)
 
 
-def all_of_them() -> Counter[str]:
+def count_expected_words() -> Counter[str]:
     return Counter(f"word{number}" for number in range(EVENTS))
 
 
 def wait_for_more(house: House, telling: list[subprocess.Popen[bytes]]) -> None:
-    """Until the worker has taken something in, or there is nobody left to tell it anything."""
-    before = words_stored(house.home).total()
-    wait_for(lambda: words_stored(house.home).total() > before or all(teller.poll() is not None for teller in telling))
+    """Wait until the worker has stored more events, or no process is left to report any."""
+    count_before = count_stored_words(house.home).total()
+    wait_for(
+        lambda: (
+            count_stored_words(house.home).total() > count_before
+            or all(teller.poll() is not None for teller in telling)
+        )
+    )
 
 
 def test_nothing_is_lost_or_doubled_while_the_worker_is_killed_again_and_again(house: House) -> None:
     house.ok("start")
     for first in range(0, EVENTS, EVENTS // 4):
-        telling = tellers(house, first, first + EVENTS // 4)
+        telling = start_tellers(house, first, first + EVENTS // 4)
         while any(teller.poll() is None for teller in telling):
             house.ok("start")
             wait_for_more(house, telling)
             house.kill()
         assert [teller.wait() for teller in telling] == [0] * PROCESSES
     house.ok("start")
-    wait_for(lambda: not spooled(house))
-    assert words_stored(house.home) == all_of_them()
+    wait_for(lambda: not list_spool(house))
+    assert count_stored_words(house.home) == count_expected_words()
     numbers = [row["number"] for row in house.stored("prompts")]
     assert Counter(numbers) == Counter(
         n for s in range(7) for n in range(1, 1 + sum(n % 7 == s for n in range(2, EVENTS, 3)))
@@ -100,12 +105,12 @@ def test_nothing_is_lost_or_doubled_while_the_worker_is_killed_again_and_again(h
 
 
 def test_nothing_is_lost_with_the_worker_away_throughout(house: House) -> None:
-    telling = tellers(house)
+    telling = start_tellers(house)
     assert [teller.wait() for teller in telling] == [0] * PROCESSES
-    assert len(spooled(house)) == EVENTS
+    assert len(list_spool(house)) == EVENTS
     house.ok("start")
-    wait_for(lambda: not spooled(house))
-    assert words_stored(house.home) == all_of_them()
+    wait_for(lambda: not list_spool(house))
+    assert count_stored_words(house.home) == count_expected_words()
 
 
 def test_the_worker_and_a_command_may_take_in_the_same_spool(house: House) -> None:
@@ -117,15 +122,15 @@ def test_the_worker_and_a_command_may_take_in_the_same_spool(house: House) -> No
     ]
     house.ok("start")
     assert [reader.wait() for reader in reading] == [0] * 3
-    wait_for(lambda: not spooled(house))
-    assert words_stored(house.home) == Counter(f"word{number}" for number in range(20))
+    wait_for(lambda: not list_spool(house))
+    assert count_stored_words(house.home) == Counter(f"word{number}" for number in range(20))
 
 
-def mute(line: socket.socket) -> None:
-    """Says nothing, ever; the line stays open as long as the test."""
+def stay_mute(line: socket.socket) -> None:
+    """Answer nothing, and keep the line open as long as the test."""
 
 
-def deaf(line: socket.socket) -> None:
+def close_line(line: socket.socket) -> None:
     line.close()
 
 
@@ -135,9 +140,9 @@ def cut_off(line: socket.socket) -> None:
     line.close()
 
 
-@pytest.mark.parametrize("way", [mute, deaf, cut_off])
+@pytest.mark.parametrize("handle_line", [stay_mute, close_line, cut_off])
 @pytest.mark.parametrize(
-    "told",
+    "payload",
     [
         used("Bash", {"command": "word"}, ""),
         prompt("word"),
@@ -146,7 +151,7 @@ def cut_off(line: socket.socket) -> None:
     ],
 )
 def test_a_listener_that_does_not_answer_costs_little_and_loses_nothing(
-    house: House, tmp_path: Any, way: Callable[[socket.socket], None], told: dict[str, Any]
+    house: House, tmp_path: Any, handle_line: Callable[[socket.socket], None], payload: dict[str, Any]
 ) -> None:
     house.stay_cold()
     address = os.path.join(str(tmp_path), "s")
@@ -160,16 +165,16 @@ def test_a_listener_that_does_not_answer_costs_little_and_loses_nothing(
                 lines.append(listener.accept()[0])
             except OSError:
                 return
-            way(lines[-1])
+            handle_line(lines[-1])
 
     serving = threading.Thread(target=serve, daemon=True)
     serving.start()
     os.symlink(address, os.path.join(house.home, "socket"))
     try:
-        words = [sys.executable, "-I", "-S", HOOK, "claude-code", told["hook_event_name"], house.home]
-        wire = json.dumps({"session_id": "s1", **told}).encode()
-        done = subprocess.run(words, input=wire, capture_output=True, timeout=120)
-        assert (done.returncode, done.stdout, len(spooled(house))) == (0, b"{}", 1)
+        words = [sys.executable, "-I", "-S", HOOK, "claude-code", payload["hook_event_name"], house.home]
+        wire = json.dumps({"session_id": "s1", **payload}).encode()
+        run = subprocess.run(words, input=wire, capture_output=True, timeout=120)
+        assert (run.returncode, run.stdout, len(list_spool(house))) == (0, b"{}", 1)
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
@@ -181,15 +186,15 @@ def test_a_listener_that_does_not_answer_costs_little_and_loses_nothing(
 
 @pytest.fixture
 def small_disk(tmp_path: object) -> Iterator[str]:
-    place = str(tmp_path)
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", place])
+    folder = str(tmp_path)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
+    if mount.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder])
 
 
-def fill(disk: str) -> None:
+def fill_disk(disk: str) -> None:
     """Leave not a byte free."""
     try:
         with open(os.path.join(disk, "ballast"), "wb", buffering=0) as file:
@@ -200,7 +205,7 @@ def fill(disk: str) -> None:
 
 
 @pytest.fixture
-def full(small_disk: str) -> Iterator[House]:
+def house_on_small_disk(small_disk: str) -> Iterator[House]:
     """A house on a small disk, its worker up."""
     house = House(os.path.join(small_disk, "hardwon"), with_processes=True)
     house.ok("start")
@@ -209,8 +214,8 @@ def full(small_disk: str) -> Iterator[House]:
     house.leave()
 
 
-def told_straight(house: House, number: int) -> bool:
-    """Tell the worker over its socket as the hook does; whether it said that it has it."""
+def tell_worker(house: House, number: int) -> bool:
+    """Report an event over the worker's socket as the hook does; return whether it was acknowledged."""
     wire = {"session_id": "s1", **used("Bash", {"command": f"word{number}"}, "y " * 2000)}
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(120)
@@ -221,37 +226,41 @@ def told_straight(house: House, number: int) -> bool:
     return answer.endswith(b"\n")
 
 
-def test_with_the_disk_full_for_a_while_a_running_worker_loses_nothing(full: House, small_disk: str) -> None:
-    fill(small_disk)
+def test_with_the_disk_full_for_a_while_a_running_worker_loses_nothing(
+    house_on_small_disk: House, small_disk: str
+) -> None:
+    fill_disk(small_disk)
     for number in range(30):
-        full.ask("s1", used("Bash", {"command": f"word{number}"}, "y " * 2000))
+        house_on_small_disk.ask("s1", used("Bash", {"command": f"word{number}"}, "y " * 2000))
     os.unlink(os.path.join(small_disk, "ballast"))
     for number in range(30, 40):
-        full.ask("s1", used("Bash", {"command": f"word{number}"}, "y " * 2000))
-    wanted = Counter(["before", *(f"word{number}" for number in range(40))])
-    wait_for(lambda: words_stored(full.home).total() >= wanted.total())
-    assert words_stored(full.home) == wanted
-    assert [name for name in spooled(full) if name.endswith(".new")] == []
+        house_on_small_disk.ask("s1", used("Bash", {"command": f"word{number}"}, "y " * 2000))
+    expected = Counter(["before", *(f"word{number}" for number in range(40))])
+    wait_for(lambda: count_stored_words(house_on_small_disk.home).total() >= expected.total())
+    assert count_stored_words(house_on_small_disk.home) == expected
+    assert [name for name in list_spool(house_on_small_disk) if name.endswith(".new")] == []
 
 
-def test_what_was_acknowledged_with_the_disk_full_outlives_the_worker(full: House, small_disk: str) -> None:
-    fill(small_disk)
-    acknowledged = {f"word{number}" for number in range(30) if told_straight(full, number)}
-    full.kill()
+def test_what_was_acknowledged_with_the_disk_full_outlives_the_worker(
+    house_on_small_disk: House, small_disk: str
+) -> None:
+    fill_disk(small_disk)
+    acknowledged = {f"word{number}" for number in range(30) if tell_worker(house_on_small_disk, number)}
+    house_on_small_disk.kill()
     os.unlink(os.path.join(small_disk, "ballast"))
-    full.ok("start")
-    assert told_straight(full, 30)
-    wait_for(lambda: not spooled(full))
-    stored = words_stored(full.home)
+    house_on_small_disk.ok("start")
+    assert tell_worker(house_on_small_disk, 30)
+    wait_for(lambda: not list_spool(house_on_small_disk))
+    stored = count_stored_words(house_on_small_disk.home)
     assert acknowledged | {"before", "word30"} <= set(stored) and set(stored.values()) == {1}
     assert len(acknowledged) < 30, "the disk was not full"
 
 
 def test_with_the_clock_set_back_what_happens_now_still_comes_last(house: House) -> None:
     house.stay_cold()
-    for told in (prompt("one"), used("Bash", {"command": "first"}, ""), happened("SessionEnd", reason="logout")):
-        house.ask("s1", told)
-    for name in spooled(house):
+    for payload in (prompt("one"), used("Bash", {"command": "first"}, ""), happened("SessionEnd", reason="logout")):
+        house.ask("s1", payload)
+    for name in list_spool(house):
         path = os.path.join(house.home, "spool", name)
         with open(path) as file:
             record = json.load(file)
@@ -262,9 +271,9 @@ def test_with_the_clock_set_back_what_happens_now_still_comes_last(house: House)
         ) as file:
             json.dump(record, file)
     house.ok("start")
-    wait_for(lambda: not spooled(house))
-    for told in (happened("SessionStart", source="resume"), prompt("two"), used("Bash", {"command": "second"}, "")):
-        house.ask("s1", told)
+    wait_for(lambda: not list_spool(house))
+    for payload in (happened("SessionStart", source="resume"), prompt("two"), used("Bash", {"command": "second"}, "")):
+        house.ask("s1", payload)
     [session] = house.stored("sessions")
     assert (session["status"], session["prompts"]) == ("active", 2)
     assert [(row["number"], row["prompt"]) for row in house.stored("prompts")] == [(1, "one"), (2, "two")]
@@ -277,13 +286,13 @@ def test_with_the_clock_set_back_what_happens_now_still_comes_last(house: House)
     ]
 
 
-def killed_at(call: str, number: int, words: list[str], wire: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Run a command that is killed as it makes this system call for the nth time; its code is 0 if it never did."""
-    found = shutil.which("strace")
-    if found is None:
+def run_killed_at(call: str, number: int, words: list[str], wire: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run a command that is killed at the nth call of this system call; its code is 0 if it makes fewer."""
+    strace = shutil.which("strace")
+    if strace is None:
         pytest.skip("strace is not here to kill at a chosen system call")
-    before = [
-        found,
+    strace_command = [
+        strace,
         "-f",
         "-qqq",
         "-o",
@@ -293,10 +302,10 @@ def killed_at(call: str, number: int, words: list[str], wire: bytes = b"") -> su
         "-e",
         f"inject={call}:signal=KILL:when={number}",
     ]
-    done = subprocess.run([*before, *words], input=wire, capture_output=True)
-    if b"ptrace" in done.stderr.lower():
-        pytest.skip(f"no process can be traced here: {done.stderr.decode().strip()}")
-    return done
+    run = subprocess.run([*strace_command, *words], input=wire, capture_output=True)
+    if b"ptrace" in run.stderr.lower():
+        pytest.skip(f"no process can be traced here: {run.stderr.decode().strip()}")
+    return run
 
 
 @pytest.mark.parametrize(("call", "times"), [("mkdir", 1), ("write", 2), ("rename", 1)])
@@ -306,17 +315,17 @@ def test_a_hook_killed_at_any_write_leaves_its_event_whole_or_not_at_all(house: 
     for number in range(1, 20):
         shutil.rmtree(os.path.join(house.home, "spool"), ignore_errors=True)
         wire = json.dumps({"session_id": "s1", **used("Bash", {"command": f"word{number}"}, "y " * 20_000)}).encode()
-        done = killed_at(call, number, words, wire)
-        ready = [name for name in spooled(house) if name.endswith(".json")]
+        run = run_killed_at(call, number, words, wire)
+        ready = [name for name in list_spool(house) if name.endswith(".json")]
         for name in ready:
             with open(os.path.join(house.home, "spool", name)) as file:
                 assert json.load(file)["event"]["command"] == f"word{number}"
         house.stored("events")
-        assert words_stored(house.home)[f"word{number}"] == len(ready)
-        assert ready or not done.stdout
-        if done.returncode == 0:
+        assert count_stored_words(house.home)[f"word{number}"] == len(ready)
+        assert ready or not run.stdout
+        if run.returncode == 0:
             break
-    assert (done.stdout, len(ready), number) == (b"{}", 1, times + 1)
+    assert (run.stdout, len(ready), number) == (b"{}", 1, times + 1)
 
 
 DRAIN = "import sys; from hardwon.sessions import ingest; from hardwon.store import db; ingest.drain_spool(sys.argv[1], db.connect(sys.argv[1]), lambda *_: '')"
@@ -332,12 +341,12 @@ def test_a_spool_whose_reader_is_killed_at_any_write_is_taken_in_once(
         house.ask("s1", used("Bash", {"command": word}, ""))
     for number in range(1, 200, STEP):
         home = shutil.copytree(house.home, os.path.join(tmp_path, str(number)))
-        done = killed_at(call, number, [sys.executable, "-c", DRAIN, home])
+        run = run_killed_at(call, number, [sys.executable, "-c", DRAIN, home])
         with closing(db.connect(home)) as store:
             ingest.drain_spool(home, store, lambda *_: "")
-        assert words_stored(home) == Counter(["one", "two"]) and os.listdir(os.path.join(home, "spool")) == []
+        assert count_stored_words(home) == Counter(["one", "two"]) and os.listdir(os.path.join(home, "spool")) == []
         shutil.rmtree(home)
-        if done.returncode == 0:
+        if run.returncode == 0:
             break
     assert least < number < 190
 
@@ -352,7 +361,7 @@ def test_what_a_killed_hook_left_half_written_is_removed_after_an_hour(house: Ho
     two_hours_ago = os.stat(old).st_mtime - 7200
     os.utime(old, (two_hours_ago, two_hours_ago))
     house.stored("events")
-    assert spooled(house) == ["young.new"] and words_stored(house.home) == Counter(["word"])
+    assert list_spool(house) == ["young.new"] and count_stored_words(house.home) == Counter(["word"])
 
 
 @pytest.mark.parametrize(
@@ -372,17 +381,17 @@ def test_a_spooled_file_that_is_not_one_is_set_aside_and_does_not_stop_the_other
     with open(os.path.join(house.home, "spool", "0.json"), "w") as file:
         file.write(text)
     house.stored("events")
-    assert (spooled(house), words_stored(house.home)) == (["0.json.bad"], Counter(["word"]))
+    assert (list_spool(house), count_stored_words(house.home)) == (["0.json.bad"], Counter(["word"]))
 
 
 def test_what_cannot_be_opened_in_the_spool_stays_there_and_does_not_stop_the_others(house: House) -> None:
     house.stay_cold()
     house.ask("s1", used("Bash", {"command": "word"}, ""))
-    place = os.path.join(house.home, "spool")
-    os.mkdir(os.path.join(place, "0.json"))
-    os.mkdir(os.path.join(place, "0.new"))
-    os.utime(os.path.join(place, "0.new"), (0, 0))
-    os.symlink("1.json", os.path.join(place, "1.json"))
+    spool_folder = os.path.join(house.home, "spool")
+    os.mkdir(os.path.join(spool_folder, "0.json"))
+    os.mkdir(os.path.join(spool_folder, "0.new"))
+    os.utime(os.path.join(spool_folder, "0.new"), (0, 0))
+    os.symlink("1.json", os.path.join(spool_folder, "1.json"))
     assert house.ok("sessions", "show", "s1").out
-    assert (spooled(house), words_stored(house.home)) == (["0.json", "0.new", "1.json"], Counter(["word"]))
+    assert (list_spool(house), count_stored_words(house.home)) == (["0.json", "0.new", "1.json"], Counter(["word"]))
     assert "0.json cannot be opened" in house.cli("doctor").out

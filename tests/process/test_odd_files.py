@@ -20,7 +20,7 @@ KINDS: dict[str, Callable[[str], None]] = {
 }
 
 
-def put(house: House, name: str, kind: str) -> str:
+def replace_file(house: House, name: str, kind: str) -> str:
     """Put something odd in the place of a file."""
     path = os.path.join(house.home, name)
     if os.path.lexists(path):
@@ -30,19 +30,19 @@ def put(house: House, name: str, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_command_and_hook_answers_whatever_stands_in_a_files_place(house: House, kind: str) -> None:
+def test_every_command_and_hook_answers_with_an_odd_file_in_the_home(house: House, kind: str) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
     house.stay_cold()
     for name in FILES:
-        path = put(house, name, kind)
+        path = replace_file(house, name, kind)
         for words in COMMANDS:
             ran = house.cli(*words)
             assert "Traceback" not in ran.err, (name, words, ran.err)
             assert ran.code == 0 or path in ran.out + ran.err, (name, words, ran.out, ran.err)
         assert house.hook("PreToolUse", json.dumps({"session_id": "s1", **bash("git stash")}).encode())
         if kind != "a broken link":
-            told = house.cli("doctor")
-            assert told.code == 1 and path in told.out and "fix:" in told.out, (name, told.out)
+            result = house.cli("doctor")
+            assert result.code == 1 and path in result.out and "fix:" in result.out, (name, result.out)
         os.rmdir(path) if kind == "a folder" else os.unlink(path)
         house.cli("lessons", "build")
 
@@ -50,7 +50,7 @@ def test_every_command_and_hook_answers_whatever_stands_in_a_files_place(house: 
 def test_a_pause_that_cannot_be_read_is_quiet_everywhere_until_it_is_lifted(house: House) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
     for kind in ("a pipe", "a folder"):
-        put(house, "paused", kind)
+        replace_file(house, "paused", kind)
         assert not house.ask("s1", bash("git stash")).denied
         assert "quiet everywhere" in house.cli("doctor").out
         house.ok("unpause")
@@ -71,8 +71,8 @@ def test_a_number_out_of_range_in_a_file_is_named(house: House, number: str) -> 
     for words in COMMANDS:
         ran = house.cli(*words)
         assert "Traceback" not in ran.err, (words, ran.err)
-    told = house.cli("lessons", "check")
-    assert told.code == 1 and ("minConfidence" in told.out + told.err or "4300" in told.out + told.err)
+    result = house.cli("lessons", "check")
+    assert result.code == 1 and ("minConfidence" in result.out + result.err or "4300" in result.out + result.err)
     os.unlink(config)
     with open(lessons) as file:
         text = file.read()
@@ -84,8 +84,8 @@ def test_a_number_out_of_range_in_a_file_is_named(house: House, number: str) -> 
         for words in COMMANDS:
             ran = house.cli(*words)
             assert "Traceback" not in ran.err, (key, words, ran.err)
-        told = house.cli("lessons", "check")
-        assert told.code == 1 and (key in told.out + told.err or "4300" in told.out + told.err)
+        result = house.cli("lessons", "check")
+        assert result.code == 1 and (key in result.out + result.err or "4300" in result.out + result.err)
 
 
 def test_a_pause_without_end_holds_until_it_is_lifted_and_is_said(house: House) -> None:
@@ -93,8 +93,8 @@ def test_a_pause_without_end_holds_until_it_is_lifted_and_is_said(house: House) 
     with open(os.path.join(house.home, "paused"), "w") as file:
         file.write("1e999 *\nnan *\n")
     assert not house.ask("s1", bash("git stash")).denied
-    told = house.cli("doctor")
-    assert "paused everywhere until lifted" in told.out and "line 2 is no pause" in told.out and not told.err
+    result = house.cli("doctor")
+    assert "paused everywhere until lifted" in result.out and "line 2 is no pause" in result.out and not result.err
     house.ok("unpause")
     assert house.ask("s1", bash("git stash")).denied
 
@@ -125,21 +125,21 @@ def test_a_pause_is_said_by_status_up_and_why(house: House) -> None:
 
 @pytest.mark.parametrize("kind", ["a file", "a broken link", "a folder that cannot be written"])
 @pytest.mark.parametrize("worker", ["up", "away"])
-def test_a_hold_holds_whatever_stands_in_the_place_of_the_claims(house: House, kind: str, worker: str) -> None:
+def test_a_hold_holds_when_the_claims_folder_cannot_be_used(house: House, kind: str, worker: str) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("start") if worker == "up" else house.stay_cold()
-    place = os.path.join(house.home, "claims")
+    claims_path = os.path.join(house.home, "claims")
     if kind == "a file":
-        with open(place, "w") as file:
+        with open(claims_path, "w") as file:
             file.write("mine")
     elif kind == "a broken link":
-        os.symlink("/nowhere/at/all", place)
+        os.symlink("/nowhere/at/all", claims_path)
     elif os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     else:
-        os.mkdir(place, 0o500)
-    told = house.cli("doctor")
-    assert told.code == 1 and f"mv {place}" in told.out
+        os.mkdir(claims_path, 0o500)
+    result = house.cli("doctor")
+    assert result.code == 1 and f"mv {claims_path}" in result.out
     assert house.ask("s1", bash("git stash"), {}).denied
     wire = json.dumps({"session_id": "s1", **bash("git stash")}).encode()
     later = "import time; now = time.time; time.time = lambda: now() + 60"

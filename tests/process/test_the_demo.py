@@ -35,67 +35,73 @@ STORY = (
 
 
 @pytest.fixture
-def world(own_home: str) -> Iterator[dict[str, str]]:
-    """An environment whose temporary files and processes can be told from everybody else's."""
+def demo_environment(own_home: str) -> Iterator[dict[str, str]]:
+    """An environment whose temporary files and processes can be recognised."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         yield {**os.environ, "TMPDIR": folder}
 
 
 def assert_nothing_is_left(world: dict[str, str]) -> None:
     assert os.listdir(world["TMPDIR"]) == []
-    wait_for(lambda: not running_in(world["TMPDIR"]))
+    wait_for(lambda: not list_processes(world["TMPDIR"]))
     assert os.listdir(world["HOME"]) == [], "the person's own home is not touched"
 
 
-def running_in(folder: str) -> list[str]:
-    """The processes that were told to keep their temporary files below this folder, where the system tells."""
-    found = []
+def list_processes(folder: str) -> list[str]:
+    """Return the processes whose temporary folder is this one, where /proc shows it."""
+    process_ids = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             try:
-                told = Path("/proc", name, "environ").read_bytes()
+                environ = Path("/proc", name, "environ").read_bytes()
             except OSError:
                 continue  # it has ended, or is somebody else's
-            if f"TMPDIR={folder}".encode() in told:
-                found.append(name)
-    return found
+            if f"TMPDIR={folder}".encode() in environ:
+                process_ids.append(name)
+    return process_ids
 
 
-def run(world: dict[str, str]) -> str:
-    done = subprocess.run(DEMO, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=world)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-500:]
-    return done.stdout
+def run_demo(world: dict[str, str]) -> str:
+    run = subprocess.run(DEMO, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=world)
+    assert (run.returncode, run.stderr) == (0, ""), run.stdout[-500:]
+    return run.stdout
 
 
-def test_the_story_is_told_in_order_and_nothing_is_left(world: dict[str, str]) -> None:
-    said, place = run(world), 0
+def test_the_story_is_told_in_order_and_nothing_is_left(demo_environment: dict[str, str]) -> None:
+    output, position = run_demo(demo_environment), 0
     for words in STORY:
-        assert words in said[place:], f"{words!r} is not said, or not in its place:\n{said}"
-        place = said.index(words, place)
-    assert max(map(len, said.splitlines())) <= 80
-    assert "\x1b" not in said, "colours are for terminals"
-    assert_nothing_is_left(world)
+        assert words in output[position:], f"{words!r} is not said, or not in its place:\n{output}"
+        position = output.index(words, position)
+    assert max(map(len, output.splitlines())) <= 80
+    assert "\x1b" not in output, "colours are for terminals"
+    assert_nothing_is_left(demo_environment)
 
 
-def test_an_agent_may_run_it_too_and_a_broken_home_of_ones_own_does_not_matter(world: dict[str, str]) -> None:
-    home = Path(world["HARDWON_HOME"])
+def test_an_agent_may_run_it_too_and_a_broken_home_of_ones_own_does_not_matter(
+    demo_environment: dict[str, str],
+) -> None:
+    home = Path(demo_environment["HARDWON_HOME"])
     home.mkdir()
     (home / "config.json").write_text("{ broken")
     marks = {"CLAUDECODE": "1", "AI_AGENT": "some_agent", "HARDWON_OFF": "1", "CLAUDE_CONFIG_DIR": str(home)}
-    assert "denies it" in run({**world, **marks})
+    assert "denies it" in run_demo({**demo_environment, **marks})
     assert os.listdir(home) == ["config.json"]
-    assert (os.listdir(world["TMPDIR"]), os.listdir(world["HOME"])) == ([], [home.name])
+    assert (os.listdir(demo_environment["TMPDIR"]), os.listdir(demo_environment["HOME"])) == ([], [home.name])
 
 
 @pytest.mark.parametrize(
     ("moment", "ending"),
     [("$ hardwon start", signal.SIGTERM), ("denies it", signal.SIGINT), ("denies it", signal.SIGHUP)],
 )
-def test_one_that_is_cut_off_leaves_nothing_either(world: dict[str, str], moment: str, ending: signal.Signals) -> None:
-    with subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=world) as running:
+def test_one_that_is_cut_off_leaves_nothing_either(
+    demo_environment: dict[str, str], moment: str, ending: signal.Signals
+) -> None:
+    with subprocess.Popen(
+        DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=demo_environment
+    ) as running:
         assert running.stdout
         assert any(moment in line for line in running.stdout)
         running.send_signal(ending)
         running.stdout.read()
     assert running.returncode not in (0, -ending)
-    assert_nothing_is_left(world)
+    assert_nothing_is_left(demo_environment)

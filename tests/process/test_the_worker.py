@@ -11,21 +11,21 @@ import sys
 from tests.support.house import GIT_STASH, House, bash, wait_for
 
 
-def workers(house: House) -> list[int]:
-    """The processes that run for this home, by what the system says."""
-    found = []
+def list_workers(house: House) -> list[int]:
+    """Return the worker processes of this home, from /proc."""
+    process_ids = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/cmdline", "rb") as file:
                     words = file.read().split(b"\0")
                 with open(f"/proc/{name}/environ", "rb") as file:
-                    here = f"HARDWON_HOME={house.home}".encode() in file.read().split(b"\0")
+                    is_ours = f"HARDWON_HOME={house.home}".encode() in file.read().split(b"\0")
             except OSError:
                 continue
-            if here and b"hardwon.worker" in words:
-                found.append(int(name))
-    return found
+            if is_ours and b"hardwon.worker" in words:
+                process_ids.append(int(name))
+    return process_ids
 
 
 def test_status_is_valid_json_running_or_stopped(house: House) -> None:
@@ -38,7 +38,7 @@ def test_status_is_valid_json_running_or_stopped(house: House) -> None:
     }
     house.ok("start")
     running = house.status()
-    assert (running["running"], running["home"], workers(house)) == (True, house.home, [running["pid"]])
+    assert (running["running"], running["home"], list_workers(house)) == (True, house.home, [running["pid"]])
     assert os.path.exists(running["socket"])
 
 
@@ -46,22 +46,22 @@ def test_many_starts_make_one_worker(house: House) -> None:
     command = [sys.executable, "-m", "hardwon", "start"]
     starts = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(6)]
     assert [start.wait() for start in starts] == [0] * 6
-    assert workers(house) == [house.status()["pid"]]
+    assert list_workers(house) == [house.status()["pid"]]
 
 
 def test_stop_leaves_no_process_and_no_socket(house: House) -> None:
     house.ok("start")
     socket = house.status()["socket"]
     house.ok("stop")
-    assert (workers(house), os.path.exists(socket), house.status()["running"]) == ([], False, False)
+    assert (list_workers(house), os.path.exists(socket), house.status()["running"]) == ([], False, False)
     assert house.ok("stop").out == "no worker was running\n"
 
 
 def test_restart_gives_another_process(house: House) -> None:
     house.ok("start")
-    before = house.status()["pid"]
+    old_pid = house.status()["pid"]
     house.ok("restart")
-    assert house.status()["pid"] != before and len(workers(house)) == 1
+    assert house.status()["pid"] != old_pid and len(list_workers(house)) == 1
 
 
 def test_a_session_start_brings_the_worker_back_after_a_kill(house: House) -> None:
@@ -75,7 +75,7 @@ def test_a_session_start_brings_the_worker_back_after_a_kill(house: House) -> No
 def test_a_tool_call_does_not_start_a_worker(house: House) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
     assert house.ask("s1", bash("git stash")).denied
-    assert workers(house) == []
+    assert list_workers(house) == []
 
 
 def test_a_worker_that_dies_at_start_is_not_started_again_at_once_and_doctor_says_so(house: House) -> None:
@@ -85,8 +85,8 @@ def test_a_worker_that_dies_at_start_is_not_started_again_at_once_and_doctor_say
     for number in range(4):
         assert "git stash -u" in house.session_start(f"s{number}").context
     assert os.path.getsize(os.path.join(house.home, "worker.starts")) == 1
-    told = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
-    assert told["worker"]["well"] is False and "failed" in told["worker"]["found"]
+    checks = {check["name"]: check for check in json.loads(house.cli("doctor", "--json").out)}
+    assert checks["worker"]["well"] is False and "failed" in checks["worker"]["found"]
 
 
 def test_an_edit_of_lessons_json_is_in_force_at_the_next_call_once_a_person_built(house: House) -> None:

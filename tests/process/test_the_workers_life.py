@@ -20,8 +20,8 @@ import hardwon
 from hardwon.fallback import worker_start
 from hardwon.store import db, retention
 from hardwon.worker.lifecycle import can_exit_idle
-from tests.stories.test_retention import made_before, put, wait_until
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_retention import create_old_database, store_session, wait_until
+from tests.stories.test_the_viewer import open_browser
 from tests.support.house import HOOK, House, call, find_processes_of
 
 PACKAGE = os.path.dirname(os.path.abspath(hardwon.__file__))
@@ -36,69 +36,69 @@ sys.exit(hook_server.main(home, seconds=eval(seconds), tick=0.05))
 """
 
 
-class Started:
+class WorkerStarter:
     """Owns workers that a test started by itself."""
 
     def __init__(self, home: str) -> None:
         self.home, self.running = home, list[subprocess.Popen[bytes]]()
 
-    def worker(
+    def start_worker(
         self, *, speed: float = 1.0, seconds: str = "", package: str = os.path.dirname(PACKAGE)
     ) -> subprocess.Popen[bytes]:
         """Start one and wait until it serves."""
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         clock = seconds or f"lambda: time.monotonic() * {speed}"
-        started = subprocess.Popen([sys.executable, "-c", WORKER, self.home, package, clock])
-        self.running.append(started)
-        assert wait_until(lambda: self.is_serving() or started.poll() is not None)
-        return started
+        process = subprocess.Popen([sys.executable, "-c", WORKER, self.home, package, clock])
+        self.running.append(process)
+        assert wait_until(lambda: self.is_serving() or process.poll() is not None)
+        return process
 
     def is_serving(self) -> bool:
         return os.path.exists(os.path.join(self.home, "worker.json"))
 
-    def log(self) -> str:
+    def read_log(self) -> str:
         with open(os.path.join(self.home, "logs", "worker.log")) as file:
             return file.read()
 
 
 @pytest.fixture
-def started(house: House) -> Iterator[Started]:
-    made = Started(house.home)
-    yield made
-    for worker in made.running:
+def worker_starter(house: House) -> Iterator[WorkerStarter]:
+    starter = WorkerStarter(house.home)
+    yield starter
+    for worker in starter.running:
         worker.kill()
         worker.wait()
 
 
-def configure(house: House, **values: Any) -> None:
+def write_config(house: House, **values: Any) -> None:
     os.makedirs(house.home, mode=0o700, exist_ok=True)
     with open(os.path.join(house.home, "config.json"), "w") as file:
         json.dump(values, file)
 
 
-def tell(session: str, number: int, text: str = "done") -> bytes:
-    """What Claude Code sends after a call."""
+def build_tell(session: str, number: int, text: str = "done") -> bytes:
+    """Return what Claude Code sends after a call."""
     payload = call("Bash", {"command": f"echo {number}"}, hook_event_name="PostToolUse", tool_use_id=f"toolu_{number}")
     response = {"stdout": text, "stderr": "", "interrupted": False}
     return json.dumps({"session_id": session, **payload, "tool_response": response}).encode()
 
 
-def stored(house: House) -> list[str]:
-    """The calls in the database, by the host's name for them."""
+def list_stored(house: House) -> list[str]:
+    """Return the ids of the calls in the database."""
     if not os.path.exists(os.path.join(house.home, "hardwon.db")):
         return []
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         return [row[0] for row in connection.execute("select tool_use_id from events where kind = 'tool'")]
 
 
-def spooled(house: House) -> list[str]:
+def list_spooled(house: House) -> list[str]:
     folder = os.path.join(house.home, "spool")
-    found = []
+    call_ids = []
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         if name.endswith(".json"):
             with suppress(FileNotFoundError), open(os.path.join(folder, name)) as file:  # taken in just now
-                found.append(json.load(file)["event"]["tool_use_id"])
-    return found
+                call_ids.append(json.load(file)["event"]["tool_use_id"])
+    return call_ids
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,18 @@ def test_a_worker_rests_after_so_many_minutes_without_a_hook_or_work(
     assert can_exit_idle(1000.0 + quiet, 1000.0, minutes, due) is rests
 
 
-def test_a_worker_that_hears_nothing_ends_by_itself(house: House, started: Started) -> None:
-    configure(house, idleExitMinutes=240)
-    worker = started.worker(speed=100_000.0)
+def test_a_worker_that_hears_nothing_ends_by_itself(house: House, worker_starter: WorkerStarter) -> None:
+    write_config(house, idleExitMinutes=240)
+    worker = worker_starter.start_worker(speed=100_000.0)
     assert worker.wait(timeout=300) == 0
-    assert "stopping: idle" in started.log() and not house.status()["running"]
+    assert "stopping: idle" in worker_starter.read_log() and not house.status()["running"]
     assert not os.path.lexists(os.path.join(house.home, "socket"))
 
 
-def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(house: House, started: Started) -> None:
-    configure(house, idleExitMinutes=60, apiPort=0)
+def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(
+    house: House, worker_starter: WorkerStarter
+) -> None:
+    write_config(house, idleExitMinutes=60, apiPort=0)
     watch = os.path.join(os.path.dirname(house.home), "watch")
 
     def set_watch(minutes: float) -> None:
@@ -143,9 +145,9 @@ def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(hous
         return worker.poll() is None
 
     set_watch(0)
-    worker = started.worker(seconds=f"lambda: __import__('os').stat({watch!r}).st_mtime")
+    worker = worker_starter.start_worker(seconds=f"lambda: __import__('os').stat({watch!r}).st_mtime")
     assert wait_until(lambda: house.status()["port"])
-    browser = opened(house)
+    browser = open_browser(house)
     set_watch(50)
     assert browser.get("/sessions").status_code == 200
     set_watch(100)
@@ -167,25 +169,25 @@ def test_a_worker_does_not_rest_while_somebody_looks_at_the_viewer_or_calls(hous
     assert worker.wait(timeout=300) == 0
 
 
-def test_a_worker_told_never_to_rest_stays(house: House, started: Started) -> None:
-    configure(house, idleExitMinutes=0)
-    worker = started.worker(speed=100_000.0)
-    house.hook("PostToolUse", tell("s1", 1))
-    assert stored(house) == ["toolu_1"] and worker.poll() is None
+def test_a_worker_told_never_to_rest_stays(house: House, worker_starter: WorkerStarter) -> None:
+    write_config(house, idleExitMinutes=0)
+    worker = worker_starter.start_worker(speed=100_000.0)
+    house.hook("PostToolUse", build_tell("s1", 1))
+    assert list_stored(house) == ["toolu_1"] and worker.poll() is None
 
 
-def test_a_worker_does_not_rest_before_the_spool_is_taken_in(house: House, started: Started) -> None:
-    configure(house, idleExitMinutes=1)
-    house.hook("PostToolUse", tell("s1", 1))
+def test_a_worker_does_not_rest_before_the_spool_is_taken_in(house: House, worker_starter: WorkerStarter) -> None:
+    write_config(house, idleExitMinutes=1)
+    house.hook("PostToolUse", build_tell("s1", 1))
     with closing(db.connect(house.home)) as somebody:
         somebody.execute("begin immediate")
-        worker = started.worker(speed=10_000.0)
-        assert wait_until(lambda: "database is locked" in started.log())
-        assert (worker.poll(), spooled(house)) == (None, ["toolu_1"])
+        worker = worker_starter.start_worker(speed=10_000.0)
+        assert wait_until(lambda: "database is locked" in worker_starter.read_log())
+        assert (worker.poll(), list_spooled(house)) == (None, ["toolu_1"])
         somebody.execute("rollback")
     assert worker.wait(timeout=300) == 0
-    assert (stored(house), spooled(house)) == (["toolu_1"], [])
-    assert "stopping: idle" in started.log()
+    assert (list_stored(house), list_spooled(house)) == (["toolu_1"], [])
+    assert "stopping: idle" in worker_starter.read_log()
 
 
 def test_a_worker_outlives_the_agent_whose_hook_started_it(house: House) -> None:
@@ -205,61 +207,63 @@ def test_a_worker_outlives_the_agent_whose_hook_started_it(house: House) -> None
     agent.wait()
     agent.stdout.close()
     assert (os.getsid(pid), house.status()["pid"]) == (pid, pid)
-    house.hook("PostToolUse", tell("s1", 1))
-    assert stored(house) == ["toolu_1"]
+    house.hook("PostToolUse", build_tell("s1", 1))
+    assert list_stored(house) == ["toolu_1"]
 
 
 def test_a_worker_steps_aside_when_another_version_is_installed(
-    house: House, started: Started, tmp_path_factory: pytest.TempPathFactory
+    house: House, worker_starter: WorkerStarter, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     package = str(tmp_path_factory.mktemp("installed"))
     shutil.copytree(PACKAGE, os.path.join(package, "hardwon"), ignore=shutil.ignore_patterns("__pycache__"))
-    worker = started.worker(package=package)
-    house.hook("PostToolUse", tell("s1", 1))
+    worker = worker_starter.start_worker(package=package)
+    house.hook("PostToolUse", build_tell("s1", 1))
     assert worker.poll() is None
     fresh = os.path.join(package, "fresh.py")
     with open(fresh, "w") as file:
         file.write('__version__ = "99.0"\n')
     os.replace(fresh, os.path.join(package, "hardwon", "__init__.py"))
     assert worker.wait(timeout=300) == 0
-    assert "another version was installed" in started.log()
-    house.hook("PostToolUse", tell("s1", 2))
+    assert "another version was installed" in worker_starter.read_log()
+    house.hook("PostToolUse", build_tell("s1", 2))
     house.session_start("s2")
     assert wait_until(lambda: house.status()["running"]) and house.status()["pid"] != worker.pid
-    assert wait_until(lambda: sorted(stored(house)) == ["toolu_1", "toolu_2"])
+    assert wait_until(lambda: sorted(list_stored(house)) == ["toolu_1", "toolu_2"])
 
 
-def test_a_worker_leaves_a_database_that_a_newer_version_brought_up_to_date(house: House, started: Started) -> None:
-    worker = started.worker()
+def test_a_worker_leaves_a_database_that_a_newer_version_brought_up_to_date(
+    house: House, worker_starter: WorkerStarter
+) -> None:
+    worker = worker_starter.start_worker()
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         connection.execute("pragma user_version = 99")
     assert worker.wait(timeout=300) == 0
-    assert started.log().count("stopping: a newer hardwon upgraded hardwon.db") == 1
+    assert worker_starter.read_log().count("stopping: a newer hardwon upgraded hardwon.db") == 1
 
 
-def test_a_database_newer_than_the_code_is_not_served_and_starts_no_storm(house: House) -> None:
+def test_a_database_newer_than_the_code_is_not_served_and_starts_no_further_worker(house: House) -> None:
     os.makedirs(house.home, mode=0o700)
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         connection.execute("pragma user_version = 99")
     for number in range(4):
         assert house.session_start(f"s{number}").raw
-        house.hook("PostToolUse", tell(f"s{number}", number))
+        house.hook("PostToolUse", build_tell(f"s{number}", number))
     assert wait_until(lambda: not find_processes_of(house.home))
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
-        said = file.read().splitlines()
-    assert len(said) == 1 and "written by a newer hardwon" in said[0]
+        lines = file.read().splitlines()
+    assert len(lines) == 1 and "written by a newer hardwon" in lines[0]
     assert os.path.getsize(os.path.join(house.home, "worker.starts")) == 1
-    assert sorted(filter(None, spooled(house))) == [f"toolu_{number}" for number in range(4)]
+    assert sorted(filter(None, list_spooled(house))) == [f"toolu_{number}" for number in range(4)]
     assert "newer hardwon" in house.ok("status").out
 
 
 def test_what_was_told_while_no_worker_was_there_is_taken_in_at_its_start(house: House) -> None:
     for number in range(5):
-        house.hook("PostToolUse", tell("s1", number))
-    assert (len(spooled(house)), house.status()["spool"]) == (5, 5)
+        house.hook("PostToolUse", build_tell("s1", number))
+    assert (len(list_spooled(house)), house.status()["spool"]) == (5, 5)
     house.ok("start")
-    assert wait_until(lambda: not spooled(house))
-    assert sorted(stored(house)) == [f"toolu_{number}" for number in range(5)]
+    assert wait_until(lambda: not list_spooled(house))
+    assert sorted(list_stored(house)) == [f"toolu_{number}" for number in range(5)]
 
 
 def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once(house: House) -> None:
@@ -269,7 +273,7 @@ def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once
     hooks = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(50)]
     for number, hook in enumerate(hooks):
         assert hook.stdin
-        hook.stdin.write(tell("s1", number, "x" * 20_000))
+        hook.stdin.write(build_tell("s1", number, "x" * 20_000))
         hook.stdin.close()
         if number == 25:
             os.kill(pid, signal.SIGTERM)
@@ -277,18 +281,18 @@ def test_hooks_under_way_when_the_worker_is_told_to_stop_are_stored_exactly_once
         assert hook.stdout and hook.stdout.read() == b"{}" and hook.wait() == 0
         hook.stdout.close()
     assert wait_until(lambda: not house.status()["running"])
-    told = sorted(f"toolu_{number}" for number in range(50))
-    assert sorted({*stored(house), *spooled(house)}) == told
+    expected = sorted(f"toolu_{number}" for number in range(50))
+    assert sorted({*list_stored(house), *list_spooled(house)}) == expected
     house.ok("start")
-    assert wait_until(lambda: not spooled(house))
-    assert sorted(stored(house)) == told
+    assert wait_until(lambda: not list_spooled(house))
+    assert sorted(list_stored(house)) == expected
 
 
 def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(house: House) -> None:
     now = 1_790_000_000.0
     with closing(db.connect(house.home)) as store:
-        put(store, [now - 200 * retention.DAY_SECONDS + number for number in range(50_000)], chars=1000)
-        put(store, [now, now - 3 * retention.DAY_SECONDS], session="new")
+        store_session(store, [now - 200 * retention.DAY_SECONDS + number for number in range(50_000)], chars=1000)
+        store_session(store, [now, now - 3 * retention.DAY_SECONDS], session="new")
     house.ok("start")
     house.ok("stop")
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
@@ -298,27 +302,29 @@ def test_a_worker_that_is_told_to_stop_leaves_at_once_whatever_it_is_deleting(ho
         assert store.execute("pragma integrity_check").fetchone()[0] == "ok"
 
 
-def test_a_file_that_could_not_shrink_is_rebuilt_when_it_has_been_quiet(house: House, started: Started) -> None:
+def test_a_file_that_could_not_shrink_is_rebuilt_when_it_has_been_quiet(
+    house: House, worker_starter: WorkerStarter
+) -> None:
     os.makedirs(house.home, mode=0o700)
-    made_before(house.home)
-    started.worker(speed=10_000.0)
+    create_old_database(house.home)
+    worker_starter.start_worker(speed=10_000.0)
     with closing(db.connect(house.home)) as store:
         assert wait_until(lambda: retention.can_release_pages(store))
 
 
 def test_an_edit_of_the_settings_is_in_force_at_the_next_event(house: House) -> None:
-    configure(house, maxEventChars=1000)
+    write_config(house, maxEventChars=1000)
     house.ok("start")
-    house.hook("PostToolUse", tell("s1", 1, "y" * 5000))
-    configure(house, maxEventChars=3000)
-    house.hook("PostToolUse", tell("s1", 2, "y" * 5000))
-    configure(house, maxEventChars=3000, skipTools=["Bash"])
-    house.hook("PostToolUse", tell("s1", 3, "y" * 5000))
+    house.hook("PostToolUse", build_tell("s1", 1, "y" * 5000))
+    write_config(house, maxEventChars=3000)
+    house.hook("PostToolUse", build_tell("s1", 2, "y" * 5000))
+    write_config(house, maxEventChars=3000, skipTools=["Bash"])
+    house.hook("PostToolUse", build_tell("s1", 3, "y" * 5000))
     with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection:
         rows = connection.execute("select tool_use_id, length(response) from events where kind = 'tool' order by id")
-        kept = dict(rows.fetchall())
-    assert list(kept) == ["toolu_1", "toolu_2"]
-    assert 900 < kept["toolu_1"] < 1300 and 2900 < kept["toolu_2"] < 3300
+        lengths = dict(rows.fetchall())
+    assert list(lengths) == ["toolu_1", "toolu_2"]
+    assert 900 < lengths["toolu_1"] < 1300 and 2900 < lengths["toolu_2"] < 3300
 
 
 def test_a_worker_looks_where_the_agents_of_the_person_keep_their_files(

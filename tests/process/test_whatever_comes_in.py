@@ -54,23 +54,23 @@ ODD = {
 
 
 @pytest.fixture(scope="module")
-def blocking(shared_house: House) -> House:
+def blocking_house(shared_house: House) -> House:
     shared_house.add({**GIT_STASH, "delivery": "block"})
     return shared_house
 
 
 @pytest.fixture(scope="module", params=["worker up", "worker down"])
-def guarded(request: pytest.FixtureRequest, blocking: House) -> House:
-    """One house for everything that comes in, as it is in life."""
-    blocking.ok("start" if request.param == "worker up" else "stop")
-    blocking.stay_cold()
-    return blocking
+def guarded_house(request: pytest.FixtureRequest, blocking_house: House) -> House:
+    """One house that all tests of this module share, with the worker up and then down."""
+    blocking_house.ok("start" if request.param == "worker up" else "stop")
+    blocking_house.stay_cold()
+    return blocking_house
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_input_is_answered_with_nothing_or_rightly(guarded: House, name: str) -> None:
+def test_odd_input_is_answered_with_nothing_or_rightly(guarded_house: House, name: str) -> None:
     for event in EVENTS if len(ODD[name]) < 10_000 else ["PreToolUse"]:
-        answer = json.loads(guarded.hook(event, ODD[name]).strip() or b"{}")
+        answer = json.loads(guarded_house.hook(event, ODD[name]).strip() or b"{}")
         about_a_call = event == "PreToolUse" or b'"hook_event_name": "PreToolUse"' in ODD[name]
         if b"git stash" in ODD[name] and about_a_call:
             assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
@@ -78,20 +78,20 @@ def test_odd_input_is_answered_with_nothing_or_rightly(guarded: House, name: str
             assert is_nothing_or_an_opening(event, answer)
 
 
-def test_a_guard_in_five_megabytes_still_denies(guarded: House) -> None:
-    assert guarded.ask("s1", bash("echo " + "x y\n" * 1_250_000 + "git stash")).denied
+def test_a_guard_in_five_megabytes_still_denies(guarded_house: House) -> None:
+    assert guarded_house.ask("s1", bash("echo " + "x y\n" * 1_250_000 + "git stash")).denied
 
 
-def test_a_guard_holds_for_a_path_of_800_kb(guarded: House) -> None:
+def test_a_guard_holds_for_a_path_of_800_kb(guarded_house: House) -> None:
     content = lesson(triggers={"toolNames": ["Edit"], "contentPatterns": ["zimtwaffel"]}, delivery="block")
     folder = lesson(triggers={"toolNames": ["Write"], "pathPatterns": ["/generated/**"]}, delivery="block")
     for record in (content, folder):
-        guarded.add(record)
+        guarded_house.add(record)
     long = "/generated" + "/a" * 400_000
-    assert guarded.ask("s1", call("Edit", {"file_path": long, "new_string": "zimtwaffel"})).denied
-    assert guarded.ask("s1", call("Write", {"file_path": long, "content": "x"})).denied
-    home = "/" + "x/../" * 200_000 + guarded.home.lstrip("/")
-    assert guarded.ask("s1", call("Write", {"file_path": f"{home}/lessons.json", "content": "x"})).denied
+    assert guarded_house.ask("s1", call("Edit", {"file_path": long, "new_string": "zimtwaffel"})).denied
+    assert guarded_house.ask("s1", call("Write", {"file_path": long, "content": "x"})).denied
+    home = "/" + "x/../" * 200_000 + guarded_house.home.lstrip("/")
+    assert guarded_house.ask("s1", call("Write", {"file_path": f"{home}/lessons.json", "content": "x"})).denied
 
 
 @pytest.mark.parametrize(
@@ -101,49 +101,51 @@ def test_a_guard_holds_for_a_path_of_800_kb(guarded: House) -> None:
         pytest.param([{"type": "text", "text": "harbour log"}] * 100_000, id="100,000 blocks"),
     ],
 )
-def test_a_large_result_is_kept_cut(guarded: House, response: object) -> None:
-    session = f"large-{guarded.status()['running']}-{len(str(response))}"
-    guarded.ask(session, used("Bash", {"command": "make"}, response))
-    (event,) = [row for row in guarded.stored("events") if row["session"] == session_number(guarded, session)]
+def test_a_large_result_is_kept_cut(guarded_house: House, response: object) -> None:
+    session = f"large-{guarded_house.status()['running']}-{len(str(response))}"
+    guarded_house.ask(session, used("Bash", {"command": "make"}, response))
+    (event,) = [
+        row for row in guarded_house.stored("events") if row["session"] == find_session_number(guarded_house, session)
+    ]
     assert event["response"].startswith("harbour log") and len(event["response"]) < 100_000
     assert "characters cut" in event["response"] or "items left out" in event["response"]
 
 
-def session_number(house: House, name: str) -> int:
+def find_session_number(house: House, name: str) -> int:
     (number,) = [row["id"] for row in house.stored("sessions") if row["session"] == name]
     return int(number)
 
 
-def test_every_recorded_payload_is_answered(guarded: House) -> None:
-    seen = 0
-    for path in recorded():
+def test_every_recorded_payload_is_answered(guarded_house: House) -> None:
+    count = 0
+    for path in list_payload_paths():
         with open(path, "rb") as file:
             payload = file.read()
         event = json.loads(payload)["hook_event_name"]
-        assert is_nothing_or_an_opening(event, json.loads(guarded.hook(event, payload).strip() or b"{}")), path
-        seen += 1
-    assert seen > 100
+        assert is_nothing_or_an_opening(event, json.loads(guarded_house.hook(event, payload).strip() or b"{}")), path
+        count += 1
+    assert count > 100
 
 
 def is_nothing_or_an_opening(event: str, answer: dict[str, Any]) -> bool:
-    """A session and a sub-agent open with how to report a lesson; nothing else has anything to be told here."""
+    """Return whether the answer is empty, or for the start of a session or sub-agent, how to report a lesson."""
     if not answer:
         return True
-    own = answer["hookSpecificOutput"]
-    opens = event in ("SessionStart", "SubagentStart") and own["hookEventName"] == event
-    return opens and own["additionalContext"].startswith("<hardwon-context>\n")
+    hook_output = answer["hookSpecificOutput"]
+    opens = event in ("SessionStart", "SubagentStart") and hook_output["hookEventName"] == event
+    return opens and hook_output["additionalContext"].startswith("<hardwon-context>\n")
 
 
-def recorded() -> Iterator[str]:
+def list_payload_paths() -> Iterator[str]:
     for folder, _, names in os.walk(PAYLOADS):
         yield from (os.path.join(folder, name) for name in names)
 
 
-def test_an_unknown_host_is_answered_with_nothing(guarded: House) -> None:
-    home = guarded.home
+def test_an_unknown_host_is_answered_with_nothing(guarded_house: House) -> None:
+    home = guarded_house.home
     for words in ([], ["claude-code"], ["no-such-host", "PreToolUse", home], ["claude-code", "PreToolUse", "/nowhere"]):
-        done = subprocess.run([sys.executable, "-I", "-S", HOOK, *words], input=b"{}", capture_output=True)
-        assert (done.returncode, done.stdout in (b"", b"{}")) == (0, True)
+        run = subprocess.run([sys.executable, "-I", "-S", HOOK, *words], input=b"{}", capture_output=True)
+        assert (run.returncode, run.stdout in (b"", b"{}")) == (0, True)
 
 
 def test_a_mute_listener_in_the_workers_place_does_not_void_the_guard(house: House) -> None:

@@ -19,7 +19,7 @@ runpy.run_module("hardwon", run_name="__main__")
 """
 
 
-def run(house: House, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_without_extra(house: House, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", RUN_WITHOUT_EXTRA, *words]
     return subprocess.run(command, env=house.environment(), cwd=folder, capture_output=True, text=True)
 
@@ -32,12 +32,12 @@ def run(house: House, *words: str, folder: Path | None = None) -> subprocess.Com
     ],
 )
 def test_joining_and_serving_name_the_missing_package(house: House, words: tuple[str, ...], say: str) -> None:
-    refused = run(house, "team", *words)
+    refused = run_without_extra(house, "team", *words)
     assert (refused.returncode, refused.stderr) == (1, f"{say}  fix: pip install 'hardwon[team]'\n")
 
 
 def test_lessons_in_a_repository_need_nothing_more(house: House, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    laid_out = run(house, "team", "init", "--git", folder=tmp_path)
+    laid_out = run_without_extra(house, "team", "init", "--git", folder=tmp_path)
     assert laid_out.returncode == 0 and ".hardwon/lessons/README.md" in laid_out.stdout
-    assert run(house, "team", "check", folder=tmp_path).stdout == "lessons   ok\n"
+    assert run_without_extra(house, "team", "check", folder=tmp_path).stdout == "lessons   ok\n"

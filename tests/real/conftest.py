@@ -25,7 +25,7 @@ def claude(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def bare_house(claude: Path, own_network: bool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Where the agent lives, without hardwon; whoever brings it in, nothing may run any more afterwards."""
+    """A house with the agent and without hardwon; afterwards no process of a test may be left."""
     house = House(tmp_path_factory.mktemp("h"), claude, own_network=own_network)
     yield house
     house.hardwon("stop")
@@ -42,7 +42,7 @@ def house(bare_house: House) -> House:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if any("tests/real/" in report.nodeid for report in terminalreporter.getreports("passed")):
         refused = loopback.find_refusal()
-        where = "each in a network of its own, with nothing in it but loopback"
+        network = "each in a network of its own, with nothing in it but loopback"
         if refused:
-            where = f"told to use loopback only, since they get no network of their own here ({refused})"
-        terminalreporter.write_line(f"real agents: {where}")
+            network = f"told to use loopback only, since they get no network of their own here ({refused})"
+        terminalreporter.write_line(f"real agents: {network}")

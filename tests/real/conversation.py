@@ -83,23 +83,23 @@ def run_agent(
 ) -> tuple[int, tuple[Request, ...], tuple[Line, ...], str]:
     """Return the exit code, the requests to the model, what `exchange` read, and standard error."""
     network = "own" if conversation.own_network else "shared"
-    ours, theirs = socket.socketpair()
-    with ours, theirs, open(conversation.cwd.parent / "stderr.txt", "w+") as stderr:
+    our_end, their_end = socket.socketpair()
+    with our_end, their_end, open(conversation.cwd.parent / "stderr.txt", "w+") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", loopback.__file__, network, str(theirs.fileno()), *command],
+            [sys.executable, "-I", "-S", loopback.__file__, network, str(their_end.fileno()), *command],
             cwd=conversation.cwd,
             env=dict(conversation.env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[their_end.fileno()],
             start_new_session=True,
         )
-        theirs.close()
+        their_end.close()
         with process, _kill_after(PATIENCE, process):
             server = ModelServer(
-                _receive_listener(ours), wire, conversation.script, conversation.sub, conversation.summary
+                _receive_listener(our_end), wire, conversation.script, conversation.sub, conversation.summary
             )
             try:
                 lines = tuple(exchange(process))

@@ -78,7 +78,7 @@ class House:
         environment = {
             name: self.env[name] for name in ("PATH", "HOME", "LANG", "CLAUDE_CONFIG_DIR") if name in self.env
         }
-        done = subprocess.run(
+        run = subprocess.run(
             [*program, *arguments],
             cwd=self.project,
             env=environment | {"HARDWON_HOME": str(self.root / home)},
@@ -87,10 +87,10 @@ class House:
             text=True,
             timeout=300,
         )
-        assert done.returncode in ends, f"hardwon {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        assert run.returncode in ends, f"hardwon {' '.join(arguments)}: {run.stdout}{run.stderr}"
         if arguments[0] == "install":
             self._extend_timeouts()
-        return done.stdout
+        return run.stdout
 
     def _extend_timeouts(self) -> None:
         """Multiply the timeouts of the installed hooks by ten.
@@ -105,7 +105,7 @@ class House:
 
     def add(self, delivery: str, solution: str, command: str = "", *more: str) -> None:
         """Add a lesson for a shell command, or for the start of a session."""
-        about = f"what happened after {command or 'the session began'}"
+        subject = f"what happened after {command or 'the session began'}"
         unlike = " ".join(f"{delivery}{number}" for number in range(12))  # a lesson much like another is refused
         triggers = ("--tool", "Bash", "--command", command) if command else ()
         self.hardwon(
@@ -114,9 +114,9 @@ class House:
             "--delivery",
             delivery,
             "--summary",
-            f"{delivery}: {about}",
+            f"{delivery}: {subject}",
             "--problem",
-            f"{about} cost somebody {unlike}",
+            f"{subject} cost somebody {unlike}",
             "--solution",
             solution,
             *triggers,
@@ -171,11 +171,11 @@ class House:
     @property
     def other_hook_runs(self) -> int:
         """Return how often the hook that is not ours was run."""
-        written = self._other_log.read_text() if self._other_log.exists() else ""
-        return len(list(filter(None, written.splitlines())))
+        log_text = self._other_log.read_text() if self._other_log.exists() else ""
+        return len(list(filter(None, log_text.splitlines())))
 
     @property
-    def spooled(self) -> int:
+    def spooled_events(self) -> int:
         """Return how many events wait in the spool."""
         return len(list(self.root.glob("hardwon/spool/*")))
 
@@ -221,10 +221,10 @@ class House:
         (self.project / "file.txt").write_text(text)
 
     def _git(self, *arguments: str) -> str:
-        done = subprocess.run(
+        run = subprocess.run(
             ["git", *arguments], cwd=self.project, env=self.env, check=True, capture_output=True, text=True
         )
-        return done.stdout
+        return run.stdout
 
 
 class SeparateInstall:

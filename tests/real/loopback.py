@@ -31,7 +31,7 @@ def find_refusal() -> str:
 
 
 def leave_network() -> None:
-    """Root may simply leave; anyone else needs a user namespace, with the same ids inside as outside."""
+    """Leave the network; without root this needs a user namespace with the same ids inside as outside."""
     user, group, root = os.geteuid(), os.getegid(), os.geteuid() == 0
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET if root else CLONE_NEWNET | CLONE_NEWUSER):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

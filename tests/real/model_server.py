@@ -1,4 +1,4 @@
-"""A model that says what the test wrote, over whichever wire the agent speaks.
+"""A model with scripted replies, in the wire format of each agent.
 
 The test writes the conversation as a list of replies, or as a function that gives the next one. What the
 client asks on the side (a title, a compaction) is answered from here, so a script holds only what its test is
@@ -46,7 +46,7 @@ class Request:
     texts: tuple[str, ...] = field(repr=False)
 
     def __contains__(self, token: str) -> bool:
-        """Whether the model was shown it, in whichever message: the place differs by model and version."""
+        """Return whether the model was shown it in any message; which one differs by model and version."""
         return any(token in text for text in self.texts)
 
 
@@ -80,13 +80,16 @@ class ModelServer:
     ) -> None:
         self.requests: list[Request] = []
         self._wire = wire
-        self._next: dict[Kind, Callable[[Request], Reply]] = {"main": _turns(main), "sub": _turns(sub)}
+        self._next: dict[Kind, Callable[[Request], Reply]] = {
+            "main": _build_answerer(main),
+            "sub": _build_answerer(sub),
+        }
         self._next["compaction"] = lambda _: Reply(f"<analysis>none</analysis><summary>{summary}</summary>")
         self._given: dict[str, tuple[Reply, str]] = {}
         self._name = secrets.token_hex(8)  # no two messages have the same id, though a resumed session has two of us
         self._errands: set[str] = set()
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("", 0), _routes(self, wire), bind_and_activate=False)
+        self._http = ThreadingHTTPServer(("", 0), _build_handler(self, wire), bind_and_activate=False)
         self._http.socket.close()
         self._http.socket = listener
         self._http.daemon_threads = True
@@ -109,37 +112,37 @@ class ModelServer:
             return self._given[key]
 
     def _read(self, body: Body) -> Request:
-        texts = tuple(texts_in(self._wire.conversation(body)))
+        texts = tuple(iter_texts(self._wire.conversation(body)))
         kind: Kind = "main"
         if self._wire.compacts(body):
             kind = "compaction"  # comes with the tools of the conversation it will replace
         elif not body.get("tools"):
             kind = "side"
-        elif any(errand in text for errand in self._errands for text in texts_in(self._wire.opening(body))):
+        elif any(errand in text for errand in self._errands for text in iter_texts(self._wire.opening(body))):
             kind = "sub"  # opens with the prompt of a call we asked for
         return Request(kind, body, texts)
 
 
-def _turns(script: Script) -> Callable[[Request], Reply]:
+def _build_answerer(script: Script) -> Callable[[Request], Reply]:
     if callable(script):
         return script
-    left = iter(script)
-    return lambda _: next(left, Reply("(the script has ended)"))
+    replies = iter(script)
+    return lambda _: next(replies, Reply("(the script has ended)"))
 
 
-def texts_in(value: object) -> Iterator[str]:
-    """Every string in a piece of JSON."""
+def iter_texts(value: object) -> Iterator[str]:
+    """Yield every string in a piece of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from texts_in(inner)
+            yield from iter_texts(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from texts_in(inner)
+            yield from iter_texts(inner)
 
 
-def _routes(server: ModelServer, wire: Wire) -> type[BaseHTTPRequestHandler]:
+def _build_handler(server: ModelServer, wire: Wire) -> type[BaseHTTPRequestHandler]:
     class Routes(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # a kept-alive connection would wait 40 ms before each reply

@@ -49,9 +49,9 @@ def wait_for_subagent() -> Reply:
 INSTRUCTIONS = "hardwon knows what happened in earlier sessions"
 
 
-def call_mcp_tool(tool: str, **given: object) -> Reply:
+def call_mcp_tool(tool: str, **arguments: object) -> Reply:
     """Call a tool of hardwon's MCP server."""
-    return Reply(calls=(Call("recall", {"tool": tool, "given": given}),))
+    return Reply(calls=(Call("recall", {"tool": tool, "given": arguments}),))
 
 
 def _translate_calls(wire: Wire, translate: TranslateCall) -> Wire:
@@ -97,8 +97,8 @@ def _run_session(
         conversation, [*command, *conversation.more, *conversation.prompts], wire, _read_events
     )
     assert len(conversation.prompts) == 1, "one prompt per run; continue with resume"
-    id = next(filter(None, map(find_session_id, lines)), conversation.resume)
-    return Session(exit_code, requests, lines, stderr, id=id, results=_find_new_results(requests, outputs))
+    session_id = next(filter(None, map(find_session_id, lines)), conversation.resume)
+    return Session(exit_code, requests, lines, stderr, id=session_id, results=_find_new_results(requests, outputs))
 
 
 def _put_on_path(root: Path, name: str, *words: str) -> None:

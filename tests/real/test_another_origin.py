@@ -87,11 +87,11 @@ WAYS = {
         .then((frame) => inside(frame.contentWindow))""",
     "window": "inside(window.open(api + '/api/sessions'))",
 }
-THAT_READ = [way for way in WAYS if way.startswith(("fetch", "post")) and "no answer" not in way]
+THAT_READ = [name for name in WAYS if name.startswith(("fetch", "post")) and "no answer" not in name]
 
 
 class Listening(ThreadingHTTPServer):
-    """Owns a port of another origin: it serves a page, and hears out and answers whoever calls, as a careless API."""
+    """Owns a port of another origin that serves a page and answers every call, like a careless API."""
 
     daemon_threads = True
 
@@ -129,7 +129,7 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def listening() -> Iterator[Listening]:
+def serve_careless_page() -> Iterator[Listening]:
     with Listening() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -147,7 +147,7 @@ def worker(shared_house: House) -> House:
 
 
 def wait_for_api(house: House) -> dict[str, str]:
-    """Where the API listens, with the token that opens it."""
+    """Wait for the API; return its address and token."""
     for _ in range(600):
         if port := house.status()["port"]:
             with open(os.path.join(house.home, "token")) as file:
@@ -157,46 +157,48 @@ def wait_for_api(house: House) -> dict[str, str]:
 
 
 @contextmanager
-def page_at(place: str, browser: Browser, folder: Path) -> Iterator[Page | Frame]:
-    """A page of another origin; all but the first have the origin that a browser calls null."""
-    made = folder / "page.html"
-    made.write_text("<p>made up</p>")
-    with listening() as elsewhere, new_page(browser) as page:
-        page.goto(made.as_uri() if place == "a file" else elsewhere.url)
-        if place == "a sandboxed frame":
+def open_page(location: str, browser: Browser, folder: Path) -> Iterator[Page | Frame]:
+    """Open a page of another origin; all but the first have the origin `null`."""
+    page_file = folder / "page.html"
+    page_file.write_text("<p>made up</p>")
+    with serve_careless_page() as elsewhere, new_page(browser) as page:
+        page.goto(page_file.as_uri() if location == "a file" else elsewhere.url)
+        if location == "a sandboxed frame":
             page.set_content(SANDBOXED)
             yield page.frames[1]
         else:
             yield page
 
 
-def tried(page: Page | Frame, way: str, given: dict[str, str]) -> str:
-    return str(page.evaluate(f"async ({{api, token}}) => {{ {TOOLS} return await ({WAYS[way]}); }}", given))
+def try_access(page: Page | Frame, method: str, api: dict[str, str]) -> str:
+    return str(page.evaluate(f"async ({{api, token}}) => {{ {TOOLS} return await ({WAYS[method]}); }}", api))
 
 
-def kept(house: House) -> dict[str, int]:
+def count_rows(house: House) -> dict[str, int]:
     return {table: len(house.stored(table)) for table in ("sessions", "events", "prompts")}
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("location", PLACES)
 def test_a_page_of_another_origin_reads_nothing_and_changes_nothing(
-    place: str, browser: Browser, worker: House, tmp_path: Path
+    location: str, browser: Browser, worker: House, tmp_path: Path
 ) -> None:
-    given, before = wait_for_api(worker), kept(worker)
-    with page_at(place, browser, tmp_path) as page:
-        assert {way: tried(page, way, given) for way in WAYS} == dict.fromkeys(WAYS, "")
-    assert (kept(worker), before["sessions"]) == (before, 1)
+    api, counts_before = wait_for_api(worker), count_rows(worker)
+    with open_page(location, browser, tmp_path) as page:
+        assert {method: try_access(page, method, api) for method in WAYS} == dict.fromkeys(WAYS, "")
+    assert (count_rows(worker), counts_before["sessions"]) == (counts_before, 1)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_careless_server_is_reached_in_every_one_of_these_ways(place: str, browser: Browser, tmp_path: Path) -> None:
-    """The ways are ways: it is hardwon that refuses, and not the page that cannot ask."""
-    with listening() as careless, page_at(place, browser, tmp_path) as page:
-        for way in WAYS:
+@pytest.mark.parametrize("location", PLACES)
+def test_a_careless_server_is_reached_in_every_one_of_these_ways(
+    location: str, browser: Browser, tmp_path: Path
+) -> None:
+    """Prove that the page can make each request, so that it is hardwon which refuses them."""
+    with serve_careless_page() as careless, open_page(location, browser, tmp_path) as page:
+        for method in WAYS:
             careless.heard.clear()
-            read = tried(page, way, {"api": careless.url, "token": "made-up"})
-            assert wait_until_heard(careless), way
-            assert ("made up" in read) == (way in THAT_READ), way
+            text_read = try_access(page, method, {"api": careless.url, "token": "made-up"})
+            assert wait_until_heard(careless), method
+            assert ("made up" in text_read) == (method in THAT_READ), method
 
 
 def wait_until_heard(server: Listening) -> bool:
@@ -208,13 +210,13 @@ def wait_until_heard(server: Listening) -> bool:
 
 
 def test_a_name_that_was_bent_to_this_machine_is_refused_even_with_the_token(browser: Browser, worker: House) -> None:
-    given = wait_for_api(worker)
-    port = given["api"].rpartition(":")[2]
+    api = wait_for_api(worker)
+    port = api["api"].rpartition(":")[2]
     ask = "(token) => fetch('/api/sessions', {headers: {Authorization: 'Bearer ' + token}}).then((it) => it.status)"
     with new_page(browser) as page:
         answers = []
         for name in (REBOUND, "hardwon.localhost"):
             page.goto(f"http://{name}:{port}/api/sessions")
-            answers.append(page.evaluate(ask, given["token"]))
+            answers.append(page.evaluate(ask, api["token"]))
     assert answers == [421, 200]
-    assert httpx.get(f"{given['api']}/api/sessions", trust_env=False).status_code == 401
+    assert httpx.get(f"{api['api']}/api/sessions", trust_env=False).status_code == 401

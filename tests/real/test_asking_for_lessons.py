@@ -14,9 +14,9 @@ from tests.stories.test_the_viewer import Browser
 from .house import WAIT_SECONDS, House
 from .model_server import Reply, bash
 from .other_agents import run_shell
-from .test_who_typed_it import is_run_by_an_agent, other
+from .test_who_typed_it import is_run_by_an_agent, other_house
 
-__all__ = ["other"]  # the fixture of the other agents
+__all__ = ["other_house"]  # the fixture of the other agents
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +43,7 @@ def wait_for_proposal(house: House) -> dict[str, Any]:
         sleep(0.2)
 
 
-def accept(house: House, proposal: dict[str, Any]) -> None:
+def accept_proposal(house: House, proposal: dict[str, Any]) -> None:
     """Accept by typing it to the agent; on the command line where an agent runs these tests, since nobody types then."""
     decision = ("accept", str(proposal["index"]))
     if is_run_by_an_agent():
@@ -62,7 +62,7 @@ def check_story(house: House, run: Callable[..., Reply]) -> None:
     proposal = wait_for_proposal(house)
     assert (proposal["solution"], proposal["delivery"]) == ("write git log --color", "hold")
     assert (proposal["difference"]["command"], proposal["difference"]["worked"]) == (WRONG, RIGHT)
-    accept(house, proposal)
+    accept_proposal(house, proposal)
 
     # A repeat within 300 ms counts as made in parallel with the held call.
     second = house.session([run(WRONG), run(RIGHT, delay=0.5), DONE])
@@ -82,5 +82,5 @@ def test_a_cure_becomes_a_lesson_that_the_agent_wrote_and_the_next_session_is_he
     check_story(house, bash)
 
 
-def test_the_other_agents_are_asked_and_held_as_well(other: House) -> None:
-    check_story(other, run_shell)
+def test_the_other_agents_are_asked_and_held_as_well(other_house: House) -> None:
+    check_story(other_house, run_shell)

@@ -22,8 +22,8 @@ ADVICE = "ADVICE-7: use git stash --include-untracked, or commit to a branch"
 DONE = Reply("done")
 
 
-def watching(house: House, *replies: Reply) -> tuple[Script, list[int]]:
-    """A script, and the number of stashes there were each time the model was asked."""
+def record_stashes(house: House, *replies: Reply) -> tuple[Script, list[int]]:
+    """Return a script, and a list that gets the number of stashes each time the model is asked."""
     stashes: list[int] = []
 
     def script(_: Request) -> Reply:
@@ -33,14 +33,14 @@ def watching(house: House, *replies: Reply) -> tuple[Script, list[int]]:
     return script, stashes
 
 
-def refused(session: Session) -> list[bool]:
+def list_refusals(session: Session) -> list[bool]:
     return [result.refused for result in session.results]
 
 
-def silent(session: Session) -> bool:
-    """Whether nothing of hardwon's was shown, neither to the model nor to the person."""
-    shown = [hook.stdout for hook in session.hooks if "systemMessage" in hook.stdout]
-    return not shown and not session.turns_with("hardwon-context")
+def is_silent(session: Session) -> bool:
+    """Return whether nothing of hardwon's was shown to the model or the person."""
+    messages = [hook.stdout for hook in session.hooks if "systemMessage" in hook.stdout]
+    return not messages and not session.turns_with("hardwon-context")
 
 
 def test_the_agent_reaches_the_scripted_model_and_nothing_else(bare_house: House, own_network: bool) -> None:
@@ -66,29 +66,29 @@ def test_a_note_is_given_once_per_session(house: House) -> None:
 
 def test_a_hold_stops_the_first_call_says_why_and_lets_the_repeat_run(house: House) -> None:
     house.add("hold", ADVICE, STASH)
-    script, stashes = watching(house, bash("git stash"), bash("git stash", delay=A_MOMENT_LATER), DONE)
+    script, stashes = record_stashes(house, bash("git stash"), bash("git stash", delay=A_MOMENT_LATER), DONE)
     session = house.session(script)
     assert stashes == [0, 0, 1]
-    assert refused(session) == [True, False]
+    assert list_refusals(session) == [True, False]
     assert session.turns_with(ADVICE) == [1, 2]
 
 
 def test_two_identical_calls_in_one_message_are_both_held(house: House) -> None:
     """The CLI asks about the second once all hooks have answered about the first."""
     house.add("hold", ADVICE, STASH)
-    again = bash("git stash", delay=A_MOMENT_LATER)
-    script, stashes = watching(house, bash("git stash", "git stash"), again, DONE)
+    repeat = bash("git stash", delay=A_MOMENT_LATER)
+    script, stashes = record_stashes(house, bash("git stash", "git stash"), repeat, DONE)
     session = house.session(script)
     assert stashes == [0, 0, 1]
-    assert refused(session) == [True, True, False]
+    assert list_refusals(session) == [True, True, False]
     assert [ADVICE in result.text for result in session.results] == [True, True, False]
 
 
 def test_a_block_never_runs_however_often_it_is_tried(house: House) -> None:
     house.add("block", ADVICE, r"\btouch\b", "--block-reason", "no {command} in this house")
-    again = bash("touch forbidden", delay=A_MOMENT_LATER)
-    session = house.session([bash("touch forbidden"), again, again, DONE])
-    assert refused(session) == [True, True, True]
+    repeat = bash("touch forbidden", delay=A_MOMENT_LATER)
+    session = house.session([bash("touch forbidden"), repeat, repeat, DONE])
+    assert list_refusals(session) == [True, True, True]
     assert all("no touch forbidden in this house" in result.text for result in session.results)
     assert session.turns_with("no touch forbidden in this house") == [1, 2, 3]
     assert not (house.project / "forbidden").exists()
@@ -98,10 +98,10 @@ def test_a_start_lesson_is_in_the_first_request_and_again_after_compact(house: H
     house.add("start", ADVICE)
     session = house.session([DONE] * 3, "the first prompt", "another", "/compact", "the last prompt")
     assert [request.kind for request in session.requests] == ["main", "main", "compaction", "main"]
-    ours = re.compile("<hardwon-context>.*?</hardwon-context>", re.DOTALL)  # its brief may tell what was asked
-    theirs = [" ".join(ours.sub("", text) for text in turn.texts) for turn in session.turns]
-    kept = [number for number, text in enumerate(theirs) if "the first prompt" in text]
-    assert kept == [0, 1], "compaction left the old conversation in place"
+    our_context = re.compile("<hardwon-context>.*?</hardwon-context>", re.DOTALL)  # its brief may tell what was asked
+    other_texts = [" ".join(our_context.sub("", text) for text in turn.texts) for turn in session.turns]
+    turns_kept = [number for number, text in enumerate(other_texts) if "the first prompt" in text]
+    assert turns_kept == [0, 1], "compaction left the old conversation in place"
     assert session.turns_with(ADVICE) == [0, 1, 2]
 
 
@@ -126,8 +126,8 @@ def test_with_the_worker_killed_in_the_middle_a_block_still_holds(house: House) 
         return bash("touch forbidden")
 
     session = house.session(script)
-    asked = [hook for hook in session.hooks if hook.event == "PreToolUse"]
-    assert refused(session) == [True], f"the call passed; before it the agent ran these hooks: {asked}"
+    hook_runs = [hook for hook in session.hooks if hook.event == "PreToolUse"]
+    assert list_refusals(session) == [True], f"the call passed; before it the agent ran these hooks: {hook_runs}"
     assert "no touch forbidden in this house" in session.results[0].text
     assert not (house.project / "forbidden").exists()
     assert not house.status()["running"], "a worker was there, so it was not cold"
@@ -135,20 +135,20 @@ def test_with_the_worker_killed_in_the_middle_a_block_still_holds(house: House) 
     assert [delivery["delivery"] for delivery in listed] == ["block"]
 
 
-def only_the_package(install: SeparateInstall) -> None:
-    gone(install.package)
+def delete_package(install: SeparateInstall) -> None:
+    rename_away(install.package)
 
 
-def the_interpreter_too(install: SeparateInstall) -> None:
-    gone(install.root)
+def delete_interpreter(install: SeparateInstall) -> None:
+    rename_away(install.root)
 
 
-def gone(folder: Path) -> None:
-    """In one step: a worker that still runs from it may be writing its cache there."""
+def rename_away(folder: Path) -> None:
+    """Rename a folder in one step, since a worker that runs from it may be writing its cache there."""
     folder.rename(folder.with_name("gone"))
 
 
-@pytest.mark.parametrize("delete", [only_the_package, the_interpreter_too])
+@pytest.mark.parametrize("delete", [delete_package, delete_interpreter])
 def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(
     bare_house: House, delete: Callable[[SeparateInstall], None]
 ) -> None:
@@ -156,22 +156,22 @@ def test_with_hardwon_deleted_and_its_hooks_left_tools_run_and_prompts_pass(
     bare_house.hardwon("install", "claude-code", "--yes", program=install.program)
     bare_house.add("block", ADVICE, r"\btouch\b")
     bare_house.add("start", ADVICE)
-    assert refused(bare_house.session([bash("touch before"), DONE])) == [True]
+    assert list_refusals(bare_house.session([bash("touch before"), DONE])) == [True]
 
     delete(install)
     commands = [shlex.split(command) for command in bare_house.hook_commands]
     commands = [[word for word in words if "=" not in word] for words in commands]
     assert commands and not any(Path(words[3]).exists() for words in commands)
-    assert {Path(words[0]).exists() for words in commands} == {delete is only_the_package}
+    assert {Path(words[0]).exists() for words in commands} == {delete is delete_package}
 
     session = bare_house.session([bash("touch after"), DONE], "a prompt that must arrive")
-    assert (refused(session), (bare_house.project / "after").exists()) == ([False], True)
+    assert (list_refusals(session), (bare_house.project / "after").exists()) == ([False], True)
     assert session.turns_with("a prompt that must arrive") == [0, 1]
     assert {(hook.exit_code, hook.outcome) for hook in session.hooks} == {(0, "success")}
     (notice,) = [hook.stdout for hook in session.hooks if hook.stdout]
     assert "hardwon was removed, but its hooks are still in this agent" in notice
-    again = bare_house.session([bash("touch again"), DONE])
-    assert {(hook.exit_code, hook.outcome, hook.stdout) for hook in again.hooks} == {(0, "success", "")}
+    second_session = bare_house.session([bash("touch again"), DONE])
+    assert {(hook.exit_code, hook.outcome, hook.stdout) for hook in second_session.hooks} == {(0, "success", "")}
     assert not session.turns_with("can't open file") and not session.turns_with("not found")
 
 
@@ -183,27 +183,27 @@ def test_paused_nothing_fires_and_unpaused_it_fires_again(house: House, switch: 
     if not off:
         house.hardwon(*switch.split())
     paused = house.session([bash("git stash"), DONE], env=off)
-    assert (silent(paused), refused(paused), house.stashes) == (True, [False], 1)
+    assert (is_silent(paused), list_refusals(paused), house.stashes) == (True, [False], 1)
     assert json.loads(house.hardwon("deliveries", "--json")) == []
 
     if not off:
         house.hardwon(*switch.replace("pause", "unpause").split())
     awake = house.session([bash("git stash"), DONE])
-    assert (awake.turns_with(ADVICE), refused(awake)) == ([0, 1], [True])
+    assert (awake.turns_with(ADVICE), list_refusals(awake)) == ([0, 1], [True])
 
 
 def test_after_uninstall_nothing_fires_and_the_settings_have_their_old_bytes(bare_house: House) -> None:
-    before = bare_house.settings.read_bytes()
+    settings_before = bare_house.settings.read_bytes()
     bare_house.hardwon("install", "claude-code", "--yes")
     bare_house.add("start", ADVICE)
     bare_house.add("block", ADVICE, STASH)
     installed = bare_house.session([bash("git stash"), DONE])
-    assert (refused(installed), bare_house.other_hook_runs) == ([True], 1)
+    assert (list_refusals(installed), bare_house.other_hook_runs) == ([True], 1)
 
     bare_house.hardwon("uninstall", "claude-code", "--yes")
-    assert bare_house.settings.read_bytes() == before
-    gone = bare_house.session([bash("git stash"), DONE])
-    assert (silent(gone), refused(gone), bare_house.stashes) == (True, [False], 1)
+    assert bare_house.settings.read_bytes() == settings_before
+    session = bare_house.session([bash("git stash"), DONE])
+    assert (is_silent(session), list_refusals(session), bare_house.stashes) == (True, [False], 1)
     assert bare_house.other_hook_runs == 2
 
 
@@ -212,11 +212,11 @@ def test_the_person_is_shown_what_was_delivered_and_approved(house: House) -> No
     house.add("hold", ADVICE, STASH)
     session = house.session([bash("git stash"), DONE])
     answers = [(hook.event, json.loads(hook.stdout or "{}")) for hook in session.hooks]
-    shown = {event: answer["systemMessage"] for event, answer in answers if "systemMessage" in answer}
-    assert list(shown) == ["SessionStart", "PreToolUse"]
-    assert "It opened with: 1 lesson" in shown["SessionStart"]
-    assert "2 approvals" in shown["SessionStart"] and shown["SessionStart"].count("(undo: ") == 2
-    assert len(shown["PreToolUse"].splitlines()) == 1 and "hardwon" in shown["PreToolUse"]
+    messages = {event: answer["systemMessage"] for event, answer in answers if "systemMessage" in answer}
+    assert list(messages) == ["SessionStart", "PreToolUse"]
+    assert "It opened with: 1 lesson" in messages["SessionStart"]
+    assert "2 approvals" in messages["SessionStart"] and messages["SessionStart"].count("(undo: ") == 2
+    assert len(messages["PreToolUse"].splitlines()) == 1 and "hardwon" in messages["PreToolUse"]
 
 
 def test_what_was_delivered_is_listed_in_order(house: House) -> None:
@@ -237,7 +237,7 @@ def test_a_lesson_typed_as_a_prompt_holds_in_the_same_session(house: House) -> N
         f"solution: {ADVICE}\nblockReason: {ADVICE}\n#/lesson"
     )
     session = house.session([bash("touch forbidden"), DONE], typed, "go on")  # what is typed to us asks no model
-    assert refused(session) == [True]
+    assert list_refusals(session) == [True]
     assert not (house.project / "forbidden").exists()
     assert any("learned, in force as a block" in hook.stdout for hook in session.hooks)
 
@@ -247,5 +247,5 @@ def test_a_block_is_lifted_by_the_person_typing_allow(house: House) -> None:
     slug = json.loads(house.hardwon("lessons", "list", "--json"))[0]["slug"]
     replies = [bash("touch allowed"), DONE, bash("touch allowed"), DONE]
     session = house.session(replies, "make the file", f"hardwon allow {slug}")
-    assert refused(session) == [True, False]
+    assert list_refusals(session) == [True, False]
     assert (house.project / "allowed").exists()

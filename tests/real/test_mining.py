@@ -33,47 +33,49 @@ tags: tool:touch, severity:silent-failure
 """
 
 
-def candidates(house: House, *flags: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(house.hardwon("scan", "candidates", "--json", *flags))["candidates"]
-    return found
+def list_candidates(house: House, *flags: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(house.hardwon("scan", "candidates", "--json", *flags))["candidates"]
+    return listed
 
 
-def scanned(house: House) -> tuple[int, list[Any]]:
-    """How many transcripts a scan read, and what it proposes."""
+def run_scan(house: House) -> tuple[int, list[Any]]:
+    """Run a scan; return how many transcripts it read, and its proposals."""
     outcome = json.loads(house.hardwon("scan", "--json"))
     return outcome["files"], outcome["candidates"]
 
 
-def files_read(house: House) -> set[str]:
-    """The sessions whose transcripts were scanned."""
+def list_scanned_sessions(house: House) -> set[str]:
+    """Return the sessions whose transcripts were scanned."""
     return {Path(path).stem for path in json.loads(house.hardwon("scan", "state", "--json"))["files"]}
 
 
-def lessons(house: House) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(house.hardwon("lessons", "list", "--json"))
-    return found
+def list_lessons(house: House) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(house.hardwon("lessons", "list", "--json"))
+    return listed
 
 
-def strings(value: object) -> Iterator[str]:
+def iter_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from strings(inner)
+            yield from iter_strings(inner)
 
 
-def stands_in_the_file(evidence: dict[str, Any]) -> bool:
+def is_in_transcript(evidence: dict[str, Any]) -> bool:
     line = Path(evidence["path"]).read_text(encoding="utf-8").splitlines()[evidence["line"] - 1]
-    return any(evidence["quote"] in text for text in strings(json.loads(line)))
+    return any(evidence["quote"] in text for text in iter_strings(json.loads(line)))
 
 
-def ending_with_an_echo(*replies: Reply) -> Script:
-    """These replies, and then the `#lesson` block that the model was shown as a pattern, as its own words."""
-    left = iter(replies)
+def echo_lesson_at_end(*replies: Reply) -> Script:
+    """Return a script with these replies, and then the `#lesson` block that the model was shown as an example."""
+    remaining = iter(replies)
 
     def script(request: Request) -> Reply:
-        shown = next(text for text in request.texts if "#/lesson" in text)
-        return next(left, None) or Reply(shown[shown.index("#lesson") : shown.index("#/lesson")] + "#/lesson")
+        example = next(text for text in request.texts if "#/lesson" in text)
+        return next(remaining, None) or Reply(
+            example[example.index("#lesson") : example.index("#/lesson")] + "#/lesson"
+        )
 
     return script
 
@@ -82,40 +84,40 @@ def test_a_mistake_made_in_two_sessions_is_held_in_the_third(bare_house: House) 
     first, second = bare_house.session(MISTAKE), bare_house.session(MISTAKE)
     bare_house.hardwon("install", "claude-code", "--yes")
     bare_house.hardwon("scan")
-    [found] = candidates(bare_house)
-    assert (found["sessionCount"], set(found["sourceSessionIds"])) == (2, {first.id, second.id})
-    assert (found["difference"]["removed"], found["difference"]["added"]) == (["--colour"], ["--color"])
+    [candidate] = list_candidates(bare_house)
+    assert (candidate["sessionCount"], set(candidate["sourceSessionIds"])) == (2, {first.id, second.id})
+    assert (candidate["difference"]["removed"], candidate["difference"]["added"]) == (["--colour"], ["--color"])
 
-    bare_house.hardwon("accept", str(found["index"]), "--delivery", "hold")
+    bare_house.hardwon("accept", str(candidate["index"]), "--delivery", "hold")
     third = bare_house.session([bash(WRONG), bash(RIGHT), DONE])
     assert [result.refused for result in third.results] == [True, False]
-    assert [third.turns_with(told) for told in ("--color` instead", "Held once by hardwon")] == [[1, 2], [1, 2]]
+    assert [third.turns_with(expected) for expected in ("--color` instead", "Held once by hardwon")] == [[1, 2], [1, 2]]
     assert "start" in third.results[1].text, "the corrected command did not show the log"
 
-    assert scanned(bare_house) == (1, [])
-    assert candidates(bare_house, "--all") == []
+    assert run_scan(bare_house) == (1, [])
+    assert list_candidates(bare_house, "--all") == []
 
 
-def test_what_speaks_for_a_candidate_stands_in_the_transcripts(house: House) -> None:
+def test_the_evidence_of_a_candidate_is_in_the_transcripts(house: House) -> None:
     sessions = [house.session(MISTAKE), house.session(MISTAKE)]
     house.hardwon("scan")
-    [found] = candidates(house)
-    evidence = found["evidence"]
+    [candidate] = list_candidates(house)
+    evidence = candidate["evidence"]
     assert [evidence_item["kind"] for evidence_item in evidence] == ["error", "correction", "correction"] * 2
     assert {Path(evidence_item["path"]).stem for evidence_item in evidence} == {session.id for session in sessions}
-    assert [evidence_item["quote"] for evidence_item in evidence if not stands_in_the_file(evidence_item)] == []
+    assert [evidence_item["quote"] for evidence_item in evidence if not is_in_transcript(evidence_item)] == []
 
 
 def test_a_mistake_of_a_sub_agent_counts_for_its_session(house: House) -> None:
     house.session([Reply(calls=(ERRAND,)), DONE], sub=MISTAKE)
     house.session(MISTAKE)
     house.hardwon("scan")
-    [found] = candidates(house)
-    assert found["sessionCount"] == 2
-    assert len({Path(evidence_item["path"]).parent for evidence_item in found["evidence"]}) == 2, (
+    [candidate] = list_candidates(house)
+    assert candidate["sessionCount"] == 2
+    assert len({Path(evidence_item["path"]).parent for evidence_item in candidate["evidence"]}) == 2, (
         "sub-agents have files of their own"
     )
-    assert all(map(stands_in_the_file, found["evidence"]))
+    assert all(map(is_in_transcript, candidate["evidence"]))
 
 
 def test_a_lesson_that_the_agent_reported_is_delivered_in_the_next_session(house: House) -> None:
@@ -125,52 +127,54 @@ def test_a_lesson_that_the_agent_reported_is_delivered_in_the_next_session(house
     session = house.session([bash("touch made"), DONE])
     assert (session.turns_with(ADVICE), (house.project / "made").exists()) == ([1], True)
     house.hardwon("scan", "--yes")
-    assert (len(lessons(house)), candidates(house, "--all")) == (1, [])
+    assert (len(list_lessons(house)), list_candidates(house, "--all")) == (1, [])
 
 
 def test_what_hardwon_said_itself_is_not_found_again(house: House) -> None:
-    """Its words come back in the transcript as a failed call's result, in attachments, and from the model's mouth."""
+    """Its words come back in the transcript as the result of a failed call, in attachments, and in the model's answers."""
     wrong = "error: unknown option, which git does not support: leave it out"
     house.add("start", wrong)
     house.add("note", wrong, r"\bls\b")
     house.add("hold", wrong, r"\bgit stash --nothing\b")
     house.add("block", wrong, r"\btouch --nothing\b")
     commands = ("ls", "git stash --nothing", "git stash", "touch --nothing one two", "touch one two")
-    session = house.session(ending_with_an_echo(*map(bash, commands)))
+    session = house.session(echo_lesson_at_end(*map(bash, commands)))
     assert [result.refused for result in session.results] == [False, True, False, True, False]
     assert session.turns_with(wrong)[0] == 0 and session.said[-1].startswith("#lesson")
     house.hardwon("scan")
-    assert candidates(house, "--all") == []
+    assert list_candidates(house, "--all") == []
 
 
 def test_what_was_found_is_not_the_agents_to_accept(house: House) -> None:
     house.session(MISTAKE)
     house.hardwon("scan")
-    [found] = candidates(house, "--all")
-    accept = f"hardwon accept {found['index']}"
+    [candidate] = list_candidates(house, "--all")
+    accept = f"hardwon accept {candidate['index']}"
     by_another_door = f"HARDWON_HOME={house.root}/hardwon {sys.executable} -m {accept}\n"
     (house.project / "tidy.sh").write_text(by_another_door)
     session = house.session([bash(accept), bash("sh tidy.sh"), DONE])
     by_the_hook, by_the_command = session.results
     assert "Only the user can do this" in by_the_hook.text
     assert "says an agent runs this" in by_the_command.text
-    assert (lessons(house), len(candidates(house, "--all"))) == ([], 1)
+    assert (list_lessons(house), len(list_candidates(house, "--all"))) == ([], 1)
 
 
 def test_a_session_starts_a_scan_in_the_background_and_does_not_wait_for_it(bare_house: House) -> None:
     bare_house.hardwon("config", "set", "autoScanIntervalHours", "0")
     bare_house.hardwon("scan")
-    before = bare_house.session(MISTAKE)
+    earlier_session = bare_house.session(MISTAKE)
     install = SeparateInstall(bare_house.root / "separate")
     bare_house.hardwon("install", "claude-code", "--yes", program=install.program)
     bare_house.add("start", ADVICE)
     bare_house.hardwon("start", program=install.program)
     with install.hold_background_scans():
         session = bare_house.session([DONE])
-        assert (len(bare_house.list_scans()), files_read(bare_house)) == (1, set()), (
+        assert (len(bare_house.list_scans()), list_scanned_sessions(bare_house)) == (1, set()), (
             "no scan waits, so nothing is shown"
         )
-        assert (session.turns_with(ADVICE), bare_house.spooled) == ([0], 0), "the worker did not answer the hook"
+        assert (session.turns_with(ADVICE), bare_house.spooled_events) == ([0], 0), "the worker did not answer the hook"
     bare_house.wait_for_background()
-    assert before.id in files_read(bare_house)
-    assert (len(candidates(bare_house, "--all")), len(lessons(bare_house))) == (1, 1), "a background scan only proposes"
+    assert earlier_session.id in list_scanned_sessions(bare_house)
+    assert (len(list_candidates(bare_house, "--all")), len(list_lessons(bare_house))) == (1, 1), (
+        "a background scan only proposes"
+    )

@@ -52,14 +52,19 @@ def test_one_lesson_holds_the_same_mistake_in_every_agent_gemini_opencode_copilo
     programs: dict[agents.Agent, Path] = {agent: agents.find_program(agent) for agent in EVERY_AGENT}
     house = House(tmp_path_factory.mktemp("h"), programs[CLAUDE], own_network=own_network)
     house.add("hold", ADVICE, r"\bgit stash\b")
-    held: dict[str, bool] = {}
+    held_by_agent: dict[str, bool] = {}
     for agent, setup in EVERY_AGENT.items():
         if agent is not CLAUDE:
             house.set_up_agent(programs[agent], setup)
-        held[agent.name] = hold_once(house, agent)
+        held_by_agent[agent.name] = hold_once(house, agent)
     with capsys.disabled():
-        print("\n" + "\n".join(f"{agent.name:12} {agent.version:10} held: {held[agent.name]}" for agent in EVERY_AGENT))
+        print(
+            "\n"
+            + "\n".join(
+                f"{agent.name:12} {agent.version:10} held: {held_by_agent[agent.name]}" for agent in EVERY_AGENT
+            )
+        )
     house.hardwon("stop")
     house.wait_for_background()
-    assert all(held.values()) and len(held) >= 8
+    assert all(held_by_agent.values()) and len(held_by_agent) >= 8
     agents.keep_test_result(*EVERY_AGENT)

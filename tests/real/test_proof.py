@@ -47,12 +47,12 @@ def list_notices(session: Session) -> str:
 
 def propose_lesson(house: House) -> None:
     """Propose a lesson as an agent does that runs the command itself."""
-    about = {
+    fields = {
         "summary": "ls has no option fly",
         "problem": "ls --fly always fails, there is no such option",
         "solution": ADVICE,
     }
-    record = {**about, "delivery": "hold", "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bls --fly\b"]}}
+    record = {**fields, "delivery": "hold", "triggers": {"toolNames": ["Bash"], "commandPatterns": [r"\bls --fly\b"]}}
     environment = {**house.env, "HARDWON_HOME": str(house.root / "hardwon"), "CLAUDECODE": "1"}
     subprocess.run([*HARDWON, "lessons", "add", "--json", json.dumps(record)], env=environment, check=True)
 
@@ -63,15 +63,17 @@ def test_a_lesson_accepted_with_m_is_told_and_silent_as_drawn_and_the_proof_has_
     assert "to measure it" in run_at_terminal("review", typed="mq", HARDWON_HOME=home, HOME=own_home)
     slug = find_slug(house)
     live, silent = draw_sessions(house)
-    told = house.session([bash("ls --fly"), bash("ls -l", delay=A_MOMENT_LATER), DONE], more=("--session-id", live))
-    assert (told.id, [result.refused for result in told.results]) == (live, [True, False])
+    live_session = house.session(
+        [bash("ls --fly"), bash("ls -l", delay=A_MOMENT_LATER), DONE], more=("--session-id", live)
+    )
+    assert (live_session.id, [result.refused for result in live_session.results]) == (live, [True, False])
     untold = house.session([bash("ls --fly"), DONE], more=("--session-id", silent))
     assert untold.id == silent and not untold.turns_with(ADVICE)
     house.wait_for_background()
-    shown = " ".join(house.hardwon("proof", slug).split())
-    assert "told 1 time: 1 changed" in shown
-    assert "silent 1 time: 1 repeated and failed" in shown
-    assert "being measured: not proven yet" in shown
+    output = " ".join(house.hardwon("proof", slug).split())
+    assert "told 1 time: 1 changed" in output
+    assert "silent 1 time: 1 repeated and failed" in output
+    assert "being measured: not proven yet" in output
     assert "this week held 1 repeat, 1 took the fix" in list_notices(untold)
     assert "this week" not in list_notices(house.session([DONE]))
 

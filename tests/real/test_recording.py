@@ -78,147 +78,159 @@ RESUMED = [
 ]
 
 
-def shown(house: House, session: str, *, home: str = "hardwon") -> dict[str, Any]:
-    """What was asked and done; what was distilled from it meanwhile, and told again, is left out."""
-    found: dict[str, Any] = json.loads(house.hardwon("sessions", "show", session, "--json", home=home))
-    del found["summary"], found["counts"]
-    return {**found, "timeline": [step for step in found["timeline"] if step["what"] in ("prompt", "event")]}
+def read_session(house: House, session: str, *, home: str = "hardwon") -> dict[str, Any]:
+    """Return a session's prompts and events, without what was distilled from them."""
+    session_record: dict[str, Any] = json.loads(house.hardwon("sessions", "show", session, "--json", home=home))
+    del session_record["summary"], session_record["counts"]
+    return {
+        **session_record,
+        "timeline": [step for step in session_record["timeline"] if step["what"] in ("prompt", "event")],
+    }
 
 
-def rows(found: dict[str, Any]) -> list[Row]:
-    """The timeline, its sub-agents called by the order in which they come up."""
-    names = dict(zip(agents(found), ("first", "second", "third"), strict=False))
-    return [_row(step, names) for step in found["timeline"]]
+def list_rows(session_record: dict[str, Any]) -> list[Row]:
+    """Return the timeline, with sub-agents named in the order of their appearance."""
+    names = dict(zip(list_agents(session_record), ("first", "second", "third"), strict=False))
+    return [_build_row(step, names) for step in session_record["timeline"]]
 
 
-def agents(found: dict[str, Any]) -> list[str]:
-    return list(dict.fromkeys(step["agent"] for step in found["timeline"] if step.get("agent")))
+def list_agents(session_record: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(step["agent"] for step in session_record["timeline"] if step.get("agent")))
 
 
-def _row(step: dict[str, Any], names: dict[str, str]) -> Row:
+def _build_row(step: dict[str, Any], names: dict[str, str]) -> Row:
     if step["what"] == "prompt":
         return Row("prompt", step["number"], "", step["prompt"])
     agent = names.get(step["agent"], "")
     if step["kind"] != "tool":
         return Row(step["kind"], step["prompt"], agent, step["response"])
-    given = step["input"]
-    about = given.get("command") or given.get("description") or Path(given["file_path"]).name
-    return Row(f"{step['tool']} {step['outcome']}", step["prompt"], agent, about)
+    tool_input = step["input"]
+    text = tool_input.get("command") or tool_input.get("description") or Path(tool_input["file_path"]).name
+    return Row(f"{step['tool']} {step['outcome']}", step["prompt"], agent, text)
 
 
-def calls(found: dict[str, Any]) -> list[tuple[str, ...]]:
-    """What hooks and transcripts both tell of the calls."""
+def list_calls(session_record: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return the fields of the calls that hooks and transcripts both report."""
     keys = ("tool", "outcome", "prompt", "agent", "tool_use_id")
-    return [tuple(step[key] for key in keys) for step in found["timeline"] if step.get("kind") == "tool"]
+    return [tuple(step[key] for key in keys) for step in session_record["timeline"] if step.get("kind") == "tool"]
 
 
-def prompts(found: dict[str, Any]) -> list[tuple[int, str]]:
-    return [(step["number"], step["prompt"]) for step in found["timeline"] if step["what"] == "prompt"]
+def list_prompts(session_record: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(step["number"], step["prompt"]) for step in session_record["timeline"] if step["what"] == "prompt"]
 
 
-def transcripts(house: House, session: str) -> list[Path]:
+def list_transcripts(house: House, session: str) -> list[Path]:
     return [path for path in house.settings.parent.glob("projects/**/*.jsonl") if session in str(path)]
 
 
-def wait_recorded(house: House, session: str) -> None:
-    """Until the worker has taken in the spool and has read the session's transcripts to their ends."""
+def wait_until_recorded(house: House, session: str) -> None:
+    """Wait until the worker has recorded the spool and read the session's transcripts to their ends."""
     deadline = monotonic() + WAIT_SECONDS
-    ends = {str(path.resolve()): path.stat().st_size for path in transcripts(house, session)}
+    ends = {str(path.resolve()): path.stat().st_size for path in list_transcripts(house, session)}
     assert ends, "the agent wrote no transcript"
-    while house.spooled or not (ends.items() <= _read_so_far(house)):
+    while house.spooled_events or not (ends.items() <= _read_so_far(house)):
         assert monotonic() < deadline, (
-            f"not all was taken in within {WAIT_SECONDS} s: {house.spooled} files in the spool"
+            f"not all was taken in within {WAIT_SECONDS} s: {house.spooled_events} files in the spool"
         )
         sleep(0.05)
 
 
 def _read_so_far(house: House) -> set[tuple[str, int]]:
-    """The transcripts that were read and how far, none while a session waits for its own to be read."""
+    """Return the transcripts that were read and how far; none while a session waits for its own."""
     connection = sqlite3.connect(f"file:{house.root}/hardwon/hardwon.db?mode=ro", uri=True)
     try:
         waiting = connection.execute("select 1 from sessions where to_fill").fetchone()
-        read = connection.execute("select path, size from transcripts where purpose = 'capture'").fetchall()
-        return set() if waiting else set(read)
+        read_positions = connection.execute("select path, size from transcripts where purpose = 'capture'").fetchall()
+        return set() if waiting else set(read_positions)
     finally:
         connection.close()
 
 
 def keep_worker_away(house: House) -> None:
-    """Kill it, and let it look as if every start since had come to nothing: then no session tries another soon."""
+    """Kill the worker and record failed starts, so that no session tries another start soon."""
     house.kill_worker()
     (house.root / "hardwon" / "worker.starts").write_text("." * 20)
 
 
-def interrupted(replies: Sequence[Reply], at: int, by: Callable[[], object]) -> Script:
-    """These replies, and something that happens before one of them."""
-    left = iter(enumerate(replies))
+def interrupt_script(replies: Sequence[Reply], position: int, interrupt: Callable[[], object]) -> Script:
+    """Return a script with these replies that calls `interrupt` before one of them."""
+    remaining = iter(enumerate(replies))
 
     def script(_: Request) -> Reply:
-        number, reply = next(left)
-        if number == at:
-            by()
+        number, reply = next(remaining)
+        if number == position:
+            interrupt()
         return reply
 
     return script
 
 
-def the_day(house: House, first: Script = REPLIES) -> Session:
-    """The session and its resumption."""
+def run_sessions(house: House, first: Script = REPLIES) -> Session:
+    """Run a session and resume it."""
     session = house.session(first, *PROMPTS, sub=SHED)
-    again = house.session(REPLIES_AGAIN, *PROMPTS_AGAIN, resume=session.id)
-    assert again.id == session.id, "the agent gave the resumed session another name"
+    resumed = house.session(REPLIES_AGAIN, *PROMPTS_AGAIN, resume=session.id)
+    assert resumed.id == session.id, "the agent gave the resumed session another name"
     return session
 
 
 def test_a_session_is_recorded_once_and_in_order_and_goes_on_when_resumed(house: House) -> None:
     house.hardwon("start")
     session = house.session(REPLIES, *PROMPTS, sub=SHED)
-    found = shown(house, session.id)
-    assert (rows(found), found["status"], found["reason"], found["prompts"]) == (FIRST, "completed", "other", 3)
+    session_record = read_session(house, session.id)
+    assert (
+        list_rows(session_record),
+        session_record["status"],
+        session_record["reason"],
+        session_record["prompts"],
+    ) == (FIRST, "completed", "other", 3)
 
     house.session(REPLIES_AGAIN, *PROMPTS_AGAIN, resume=session.id)
-    by_hooks = shown(house, session.id)
-    assert rows(by_hooks) == FIRST + RESUMED
+    by_hooks = read_session(house, session.id)
+    assert list_rows(by_hooks) == FIRST + RESUMED
     assert (by_hooks["status"], by_hooks["prompts"], by_hooks["first_prompt"]) == ("completed", 5, "look around")
 
-    wait_recorded(house, session.id)
-    assert shown(house, session.id) == by_hooks, "the transcript tells the same and changes nothing"
+    wait_until_recorded(house, session.id)
+    assert read_session(house, session.id) == by_hooks, "the transcript tells the same and changes nothing"
     assert len(json.loads(house.hardwon("sessions", "list", "--json"))) == 1
 
 
 def test_with_the_worker_killed_in_the_middle_and_away_to_the_end_the_same_is_recorded(house: House) -> None:
     house.hardwon("start")
-    session = the_day(house, interrupted(REPLIES, SENDING, lambda: keep_worker_away(house)))
-    assert house.spooled > len(RESUMED), "somebody took in the spool, so the worker was not away"
+    session = run_sessions(house, interrupt_script(REPLIES, SENDING, lambda: keep_worker_away(house)))
+    assert house.spooled_events > len(RESUMED), "somebody took in the spool, so the worker was not away"
     house.hardwon("start")
-    wait_recorded(house, session.id)
-    found = shown(house, session.id)
-    assert (rows(found), found["status"], found["prompts"]) == (FIRST + RESUMED, "completed", 5)
+    wait_until_recorded(house, session.id)
+    session_record = read_session(house, session.id)
+    assert (list_rows(session_record), session_record["status"], session_record["prompts"]) == (
+        FIRST + RESUMED,
+        "completed",
+        5,
+    )
 
 
 def test_with_the_worker_killed_in_the_middle_the_session_has_another_at_its_next_start(house: House) -> None:
     house.hardwon("start")
-    session = the_day(house, interrupted(REPLIES, SENDING, house.kill_worker))
-    wait_recorded(house, session.id)
-    assert rows(shown(house, session.id)) == FIRST + RESUMED
+    session = run_sessions(house, interrupt_script(REPLIES, SENDING, house.kill_worker))
+    wait_until_recorded(house, session.id)
+    assert list_rows(read_session(house, session.id)) == FIRST + RESUMED
 
 
 def test_imported_from_its_transcripts_a_session_has_the_same_prompts_and_calls(house: House) -> None:
     house.hardwon("start")
-    session = the_day(house)
-    wait_recorded(house, session.id)
-    by_hooks = shown(house, session.id)
+    session = run_sessions(house)
+    wait_until_recorded(house, session.id)
+    by_hooks = read_session(house, session.id)
     imported = [json.loads(house.hardwon("import", "transcripts", "--json", home="second")) for _ in range(2)]
-    by_transcripts = shown(house, session.id, home="second")
+    by_transcripts = read_session(house, session.id, home="second")
     ends = [step["response"] for step in by_transcripts["timeline"] if step.get("kind") == "Stop"]
-    assert [(one["sessions"], one["prompts"], one["events"], one["faults"]) for one in imported] == [
-        (1, 5, len(calls(by_hooks)) + len(ends), []),
+    assert [(report["sessions"], report["prompts"], report["events"], report["faults"]) for report in imported] == [
+        (1, 5, len(list_calls(by_hooks)) + len(ends), []),
         (0, 0, 0, []),
     ]
     assert set(ends) < {step["response"] for step in by_hooks["timeline"] if step.get("kind") == "Stop"}
-    assert (prompts(by_transcripts), calls(by_transcripts)) == (prompts(by_hooks), calls(by_hooks))
+    assert (list_prompts(by_transcripts), list_calls(by_transcripts)) == (list_prompts(by_hooks), list_calls(by_hooks))
     house.hardwon("import", "transcripts")
-    assert shown(house, session.id) == by_hooks
+    assert read_session(house, session.id) == by_hooks
 
 
 PART, TURN, ACT, SAID, ASIDE, ERRANDS = "nightjar", "bullfinch", "corncrake", "dunnock", "goldcrest", "fieldfare"
@@ -230,9 +242,9 @@ PRIVATE = f"<private>the merger is called {TURN}</private>"
 PRIVATE_ERRAND = Call("Agent", {**ERRAND.given, "prompt": f"see to the {ERRANDS}"})
 
 
-def planted_in(*folders: Path) -> dict[str, list[str]]:
-    """The words that must not be in hardwon's home, and the files they are in, by name or content."""
-    found: dict[str, list[str]] = {}
+def find_planted(*folders: Path) -> dict[str, list[str]]:
+    """Return the planted words that are in these folders, with the files that have them by name or content."""
+    files_by_word: dict[str, list[str]] = {}
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
         try:
             content = str(path).encode() + path.read_bytes()
@@ -240,21 +252,21 @@ def planted_in(*folders: Path) -> dict[str, list[str]]:
             continue  # a file of the spool, taken in meanwhile
         for word in PLANTED:
             if word.encode() in content:
-                found.setdefault(word, []).append(path.name)
-    return found
+                files_by_word.setdefault(word, []).append(path.name)
+    return files_by_word
 
 
-def leaks(house: House, session: Session) -> dict[str, list[str]]:
-    """What is found in the home, now or when everything that reads transcripts has done so."""
+def find_leaks(house: House, session: Session) -> dict[str, list[str]]:
+    """Return the planted words in the home, now and after every reader of transcripts has run."""
     home = house.root / "hardwon"
-    at_once = planted_in(home)
+    at_once = find_planted(home)
     house.hardwon("sessions", "list")  # takes in the spool, so that a worker fills at its start and not 10 s later
     house.hardwon("start")
-    wait_recorded(house, session.id)
+    wait_until_recorded(house, session.id)
     house.hardwon("scan")
-    running = planted_in(home)
+    running = find_planted(home)
     house.hardwon("stop")
-    return at_once | running | planted_in(home)
+    return at_once | running | find_planted(home)
 
 
 @pytest.mark.parametrize("worker", ["running", "away"])
@@ -276,19 +288,19 @@ def test_nothing_private_and_no_secret_is_in_any_file_of_the_home(house: House, 
     meanwhile: dict[str, list[str]] = {}
 
     def script(_: Request) -> Reply:
-        meanwhile.update(planted_in(house.root / "hardwon"))
+        meanwhile.update(find_planted(house.root / "hardwon"))
         return next(replies)
 
     house.hardwon("start")
     if worker == "away":
         keep_worker_away(house)
     session = house.session(script, f"look at the log <private>of {PART}</private> and tell me", PRIVATE, "now log in")
-    assert planted_in(house.settings.parent).keys() == PLANTED - {ERRANDS}, "not everything was said and done"
-    assert (meanwhile, leaks(house, session)) == ({}, {})
+    assert find_planted(house.settings.parent).keys() == PLANTED - {ERRANDS}, "not everything was said and done"
+    assert (meanwhile, find_leaks(house, session)) == ({}, {})
 
-    found = shown(house, session.id)
-    assert prompts(found) == [(1, "look at the log  and tell me"), (2, "now log in")]
-    assert [row[1:] for row in rows(found) if row.what.startswith(("Bash", "Stop"))] == [
+    session_record = read_session(house, session.id)
+    assert list_prompts(session_record) == [(1, "look at the log  and tell me"), (2, "now log in")]
+    assert [row[1:] for row in list_rows(session_record) if row.what.startswith(("Bash", "Stop"))] == [
         (1, "", "echo the log"),
         (1, "", "it is short"),
         (1, "", ""),
@@ -297,7 +309,7 @@ def test_nothing_private_and_no_secret_is_in_any_file_of_the_home(house: House, 
         (2, "", "cat keys.txt >&2; false"),
         (2, "", "ada,  is logged in"),
     ]
-    answers = "".join(step["response"] for step in found["timeline"] if step.get("kind") == "tool")
+    answers = "".join(step["response"] for step in session_record["timeline"] if step.get("kind") == "tool")
     assert all(part in answers for part in ("name: ada", "logged in before", "refused: [redacted:"))
 
 
@@ -305,8 +317,8 @@ def test_what_a_sub_agent_does_in_a_private_turn_is_in_no_file_of_the_home(house
     house.hardwon("start")
     feeding = [bash(f"echo {ERRANDS}"), Reply(f"the {ERRANDS} is fed")]
     session = house.session([Reply("I will.", (PRIVATE_ERRAND,)), Reply("done")], PRIVATE, sub=feeding)
-    assert planted_in(house.settings.parent).keys() == {TURN, ERRANDS}
-    assert leaks(house, session) == {}
+    assert find_planted(house.settings.parent).keys() == {TURN, ERRANDS}
+    assert find_leaks(house, session) == {}
 
 
 def test_a_private_prompt_that_a_compaction_repeats_is_in_no_file_of_the_home(house: House) -> None:
@@ -316,4 +328,4 @@ def test_a_private_prompt_that_a_compaction_repeats_is_in_no_file_of_the_home(ho
     prompts = (PRIVATE, "go on", "/compact", "and on")
     session = house.session([Reply("done")] * 3, *prompts, summary=summary)
     assert session.turns_with(summary) == [2], "nothing was compacted"
-    assert leaks(house, session) == {}
+    assert find_leaks(house, session) == {}

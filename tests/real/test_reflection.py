@@ -17,11 +17,11 @@ WISH = "from now on always use pnpm, never npm"
 
 def wait_for_draft(house: House) -> dict[str, Any]:
     deadline = monotonic() + WAIT_SECONDS
-    while not (found := json.loads(house.hardwon("handoff", "list", "--json"))):
+    while not (listed := json.loads(house.hardwon("handoff", "list", "--json"))):
         assert monotonic() < deadline, house.hardwon("logs")
         sleep(0.2)
-    one: dict[str, Any] = found[0]
-    return one
+    draft: dict[str, Any] = listed[0]
+    return draft
 
 
 def test_a_wish_is_drafted_when_the_session_ends_and_told_to_the_next_once_it_is_ratified(house: House) -> None:
@@ -32,5 +32,5 @@ def test_a_wish_is_drafted_when_the_session_ends_and_told_to_the_next_once_it_is
     assert (memory["status"], "pnpm" in memory["text"]) == ("candidate", True)
     house.hardwon("handoff", "ratify", str(draft["id"]))
     assert list((house.project / "docs" / "sessions").glob("*.md"))
-    told = house.session([Reply("hello")], "good morning")
-    assert "always use pnpm" in told.requests[0]
+    next_session = house.session([Reply("hello")], "good morning")
+    assert "always use pnpm" in next_session.requests[0]

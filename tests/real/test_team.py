@@ -28,7 +28,7 @@ from hardwon.team.client import ServerRefusal, TeamClient
 from hardwon.team.postgres import ConnectionPool
 from hardwon.team.record import create_key, encode_body, load_key, sign_record, sign_token, to_wire
 from hardwon.team.replica import Replica
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_the_viewer import open_browser
 from tests.support import postgresql
 from tests.support.house import House, bash, wait_for
 from tests.support.team_server import RunningServer, run_team_server
@@ -92,8 +92,8 @@ def machines(tmp_path: Path, server: RunningServer) -> Iterator[Machines]:
 def test_a_lesson_of_one_machine_holds_the_call_on_another_after_review(machines: Machines) -> None:
     bob, eve = machines.add("bob"), machines.add("eve", role="reviewer")
     slug = bob.add(STASH)
-    shown = bob.ok("team", "share", slug, "--yes").out
-    assert "This leaves your machine" in shown and "waits for a reviewer" in shown
+    output = bob.ok("team", "share", slug, "--yes").out
+    assert "This leaves your machine" in output and "waits for a reviewer" in output
     assert eve.ask("s1", bash("git stash")).denied == ""
     assert STASH["summary"] in eve.ok("team", "review", "--accept", slug).out
     assert "git stash -u" in eve.ask("s2", bash("git stash")).denied
@@ -238,8 +238,8 @@ def test_a_project_lesson_finds_the_clone_of_its_repository(machines: Machines, 
         )
     slug = machines.founder.add({**STASH, "scope": {"type": "project", "path": str(clones[0])}})
     machines.founder.ok("team", "share", slug, "--yes")
-    shown = bob.ok("team", "review").out
-    assert "in https://example.invalid/x.git" in shown and "which is not on this" in shown
+    output = bob.ok("team", "review").out
+    assert "in https://example.invalid/x.git" in output and "which is not on this" in output
     bob.ask("s0", {**bash("ls"), "hook_event_name": "PostToolUse", "tool_response": "", "cwd": str(clones[1])})
     bob.ok("sessions", "list")  # records what waits in the spool
     bob.ok("team", "sync")
@@ -252,7 +252,7 @@ def test_a_person_decides_in_the_viewer(machines: Machines) -> None:
     slug = bob.add(STASH)
     bob.ok("team", "share", slug, "--yes")
     machines.founder.ok("team", "sync")
-    browser = opened(machines.founder)
+    browser = open_browser(machines.founder)
     for button in ("Approve for the team", "Accept here"):
         (path,) = re.findall(r"/team/[0-9a-f]{64}", browser.get("/inbox").text)
         page = browser.get(path).text
@@ -367,8 +367,8 @@ def test_codes_work_once_and_a_token_needs_the_machines_own_signature(machines: 
     config = json.loads((tmp_path / "bob" / "team.json").read_text())
     with db.open(bob.home) as connection:
         replica = Replica(connection, config["team"])
-        own = replica.select_after({load_key(config["key"]).machine: 0})
-    join = {"records": [to_wire(own.records[0])], "bodies": dict(own.bodies)}
+        own_log = replica.select_after({load_key(config["key"]).machine: 0})
+    join = {"records": [to_wire(own_log.records[0])], "bodies": dict(own_log.bodies)}
     stolen_token = f"{config['team']}.stolen"
     client = TeamClient(config["url"])
     with pytest.raises(ServerRefusal, match="not signed"):
@@ -402,7 +402,9 @@ def bob_id(config: dict[str, str]) -> str:
         ("approve", "lesson:x", '{"version": {}}'),
     ],
 )
-def test_a_malformed_record_of_a_member_harms_nobody(machines: Machines, kind: str, subject: str, body: str) -> None:
+def test_a_malformed_record_of_a_member_does_not_harm_the_others(
+    machines: Machines, kind: str, subject: str, body: str
+) -> None:
     eve = machines.add("eve", role="admin")
     config = json.loads(Path(eve.home, "team.json").read_text())
     key = load_key(config["key"])
@@ -433,9 +435,9 @@ def test_a_tampered_body_and_a_spoilt_signature_are_not_taken(machines: Machines
     key, client = load_key(config["key"]), TeamClient(config["url"], config["token"])
     with db.open(bob.home) as connection:
         records = Replica(connection, config["team"]).list_records()
-    own = [record for record in records if record.writer == key.machine]
+    own_records = [record for record in records if record.writer == key.machine]
     body = encode_body({"text": "what was written"})
-    record = sign_record(key, config["team"], own[-1], "publish", "memory:x", (), body)
+    record = sign_record(key, config["team"], own_records[-1], "publish", "memory:x", (), body)
     spoilt = record._replace(signature="00" * 64)
     answer = client.call("/v1/sync", {"records": [to_wire(spoilt)], "bodies": {record.body_hash: body}})
     assert "wrong signature" in answer["refused"][key.machine]

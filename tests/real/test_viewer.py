@@ -67,38 +67,38 @@ TELL_VIOLATIONS = "addEventListener('securitypolicyviolation', (it) => console.e
 
 
 class Visit:
-    """Owns a page of a browser that the link let in, and what went wrong on it."""
+    """Owns a page of a signed-in browser, and the errors on it."""
 
     def __init__(self, context: BrowserContext, house: House) -> None:
         link = house.ok("view", "--print").out.strip()
-        self.known = busy_home.find_first_ids(house.home)
+        self.ids = busy_home.find_first_ids(house.home)
         self.origin, self.complaints = link.partition("/open")[0], list[str]()
         context.add_init_script(TELL_VIOLATIONS)
         self.page = context.new_page()
-        self.page.on("console", self._said)
+        self.page.on("console", self._record_complaint)
         self.page.on("pageerror", lambda wrong: self.complaints.append(str(wrong)))
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.goto(link)
         assert self.page.url == f"{self.origin}/"
 
-    def _said(self, message: Any) -> None:
+    def _record_complaint(self, message: Any) -> None:
         if message.type == "error" and "404" not in message.text:
             self.complaints.append(message.text)
 
     def go(self, path: str) -> Page:
-        self.page.goto(self.origin + path.format(**self.known))
+        self.page.goto(self.origin + path.format(**self.ids))
         return self.page
 
     def press(self, *keys: str) -> None:
-        """Pressed on a page that takes keys, which says so: before its script has run they would go nowhere."""
+        """Press keys once the page says that it takes them; before its script has run they would be lost."""
         expect(self.page.locator("[data-keys]")).to_be_visible()
         for key in keys:
             self.page.keyboard.press(key)
 
 
 @contextmanager
-def visiting(browser: Browser, house: House, **look: Any) -> Iterator[Visit]:
-    with browser.new_context(**look) as context:
+def open_visit(browser: Browser, house: House, **options: Any) -> Iterator[Visit]:
+    with browser.new_context(**options) as context:
         visit = Visit(context, house)
         yield visit
         assert visit.complaints == []
@@ -111,10 +111,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def busy(shared_house: House) -> House:
+def busy_house(shared_house: House) -> House:
     busy_home.fill(shared_house.home, time.time())
     shared_house.ok("config", "set", "apiPort", "0")
-    path = busy_home.transcript(shared_house.home)
+    path = busy_home.write_transcript(shared_house.home)
     shared_house.ask("session-0001", happened("Stop", transcript_path=path, cwd="/home/dev/harbour"))
     return shared_house
 
@@ -128,30 +128,34 @@ def house(own_home: str) -> Iterator[House]:
 
 
 @pytest.fixture
-def own(house: House) -> House:
+def own_house(house: House) -> House:
     busy_home.fill(house.home, time.time())
     house.ok("config", "set", "apiPort", "0")
     return house
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_no_page_breaks_its_policy_or_hinders_anybody(browser: Browser, busy: House, look: str) -> None:
+def test_no_page_breaks_its_policy_or_hinders_anybody(browser: Browser, busy_house: House, look: str) -> None:
     """axe-core finds nothing serious: names, labels, landmarks, contrast, what a keyboard reaches."""
     axe = find_program(AXE)
-    with visiting(browser, busy, **LOOKS[look]) as visit:
+    with open_visit(browser, busy_house, **LOOKS[look]) as visit:
         visit.page.context.add_init_script(path=axe)
         for path in PAGES:
             page = visit.go(path)
-            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then((it) => it.violations)")
+            violations = page.evaluate(
+                "() => axe.run(document, {resultTypes: ['violations']}).then((it) => it.violations)"
+            )
             serious = [
-                (one["id"], one["nodes"][0]["html"][:200]) for one in found if one["impact"] in ("serious", "critical")
+                (violation["id"], violation["nodes"][0]["html"][:200])
+                for violation in violations
+                if violation["impact"] in ("serious", "critical")
             ]
             assert serious == [], path
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
 
 
-def test_reading_works_without_scripts(browser: Browser, busy: House) -> None:
-    with visiting(browser, busy, java_script_enabled=False) as visit:
+def test_reading_works_without_scripts(browser: Browser, busy_house: House) -> None:
+    with open_visit(browser, busy_house, java_script_enabled=False) as visit:
         for path in PAGES:
             expect(visit.go(path).locator("h1")).to_be_visible()
         page = visit.go("/search")
@@ -165,7 +169,7 @@ def test_reading_works_without_scripts(browser: Browser, busy: House) -> None:
 def test_hostile_text_is_inert_on_every_page(browser: Browser, house: House) -> None:
     busy_home.fill(house.home, time.time(), count=3, hostile=True)
     house.ok("config", "set", "apiPort", "0")
-    with visiting(browser, house, **LOOKS["narrow"]) as visit:
+    with open_visit(browser, house, **LOOKS["narrow"]) as visit:
         for path in (*PAGES, "/lessons/hostile-lesson", "/lessons/hostile-lesson/edit"):
             page = visit.go(path)
             page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
@@ -180,8 +184,8 @@ def test_hostile_text_is_inert_on_every_page(browser: Browser, house: House) -> 
         assert page.title() != "owned"
 
 
-def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own: House) -> None:
-    own.ok(
+def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own_house: House) -> None:
+    own_house.ok(
         "lessons",
         "add",
         "--summary",
@@ -195,14 +199,14 @@ def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own
         "--delivery",
         "hold",
     )
-    with visiting(browser, own) as visit:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/")
         expect(page.locator("[data-live]")).to_contain_text("Live")
         page.evaluate("window.here = true")
-        own.session_start("live")
-        own.ask("live", prompt("fly the kite at dusk"))
+        own_house.session_start("live")
+        own_house.ask("live", prompt("fly the kite at dusk"))
         expect(page.locator(".stream .prompt").first).to_contain_text("fly the kite at dusk")
-        own.ask(
+        own_house.ask(
             "live",
             {
                 "hook_event_name": "PreToolUse",
@@ -212,50 +216,50 @@ def test_what_happens_shows_without_loading_the_page_again(browser: Browser, own
             },
         )
         expect(page.locator(".stream .delivery").first).to_contain_text("tar wants a file name here")
-        own.ask("live", failed("Bash", {"command": "make dusk"}, "make: *** No rule to make target 'dusk'"))
+        own_house.ask("live", failed("Bash", {"command": "make dusk"}, "make: *** No rule to make target 'dusk'"))
         expect(page.locator(".stream .tool").first).to_contain_text("make dusk")
         changed = {"file_path": "/home/dev/project/dusk.py", "old_string": "day", "new_string": "night"}
-        own.ask("live", used("Edit", changed, {"filePath": "/home/dev/project/dusk.py"}))
-        own.ask("live", happened("Stop", last_assistant_message="there is no dusk in the makefile"))
+        own_house.ask("live", used("Edit", changed, {"filePath": "/home/dev/project/dusk.py"}))
+        own_house.ask("live", happened("Stop", last_assistant_message="there is no dusk in the makefile"))
         expect(page.locator(".stream .observation", has_text="dusk").first).to_be_visible(timeout=60_000)
         assert page.evaluate("window.here") is True
 
 
-def test_a_lost_stream_is_taken_up_again(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_lost_stream_is_taken_up_again(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/")
         expect(page.locator("[data-live]")).to_contain_text("Live")
         page.context.set_offline(True)
         page.evaluate("window.stop()")
-        own.ask("live", prompt("told while nobody listened"))
+        own_house.ask("live", prompt("told while nobody listened"))
         page.context.set_offline(False)
         expect(page.locator(".stream .prompt").first).to_contain_text("told while nobody listened", timeout=30_000)
         visit.complaints.clear()  # the browser says that it was offline
-    own.ok("stop")
+    own_house.ok("stop")
 
 
-def test_a_page_says_when_the_worker_is_away_and_goes_on_when_it_is_back(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_page_says_when_the_worker_is_away_and_goes_on_when_it_is_back(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page, beside = visit.go("/"), visit.page.context.new_page()
         expect(page.locator("[data-live]")).to_contain_text("Live")
         beside.goto(f"{visit.origin}/search?q=lighthouse")
-        own.ok("config", "set", "apiPort", visit.origin.rpartition(":")[2])
-        own.ok("stop")
+        own_house.ok("config", "set", "apiPort", visit.origin.rpartition(":")[2])
+        own_house.ok("stop")
         expect(page.locator("[data-live]")).to_contain_text("Worker not reachable")
         beside.get_by_label("Query").fill("harbour")
         expect(beside.locator("[data-hits]")).to_have_text(re.compile("^Worker not reachable"))
-        own.ok("start")
+        own_house.ok("start")
         expect(page.locator("[data-live]")).to_contain_text("Live", timeout=60_000)
-        own.ask("live", prompt("told to the new worker"))
+        own_house.ask("live", prompt("told to the new worker"))
         expect(page.locator(".stream .prompt").first).to_contain_text("told to the new worker", timeout=30_000)
         visit.complaints.clear()  # the browser says that nobody answered
 
 
-def test_ten_proposals_are_decided_by_keyboard_alone(browser: Browser, own: House) -> None:
-    with db.open(own.home) as connection:
+def test_ten_proposals_are_decided_by_keyboard_alone(browser: Browser, own_house: House) -> None:
+    with db.open(own_house.home) as connection:
         for number in range(5, 11):
             candidates.insert(connection, busy_home.build_candidate(number, clock.now()))
-    with visiting(browser, own) as visit:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/")
         visit.press("g", "r")
         expect(page.locator("h1")).to_have_text("Inbox")
@@ -265,12 +269,12 @@ def test_ten_proposals_are_decided_by_keyboard_alone(browser: Browser, own: Hous
             visit.press("a" if number % 2 else "r")
             expect(page.get_by_role("status")).to_contain_text("In force" if number % 2 else "Rejected")
         expect(page.locator("h1")).to_contain_text("M")
-    statuses = [row["status"] for row in sorted(own.stored("candidates"), key=lambda row: row["number"])]
+    statuses = [row["status"] for row in sorted(own_house.stored("candidates"), key=lambda row: row["number"])]
     assert statuses == ["active", "rejected"] * 5
 
 
-def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_person_decides_by_keyboard(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/inbox")
         visit.press("j", "Enter")
         expect(page.locator("h1")).to_contain_text("(1)")
@@ -290,15 +294,16 @@ def test_a_person_decides_by_keyboard(browser: Browser, own: House) -> None:
         expect(page.locator("h1")).to_contain_text("(3)")
         visit.press("r")
         expect(page.get_by_role("status")).to_contain_text("Rejected: pip-install-3")
-    decided = {one["number"]: one["status"] for one in own.stored("candidates")}
+    decided = {row["number"]: row["status"] for row in own_house.stored("candidates")}
     assert decided == {1: "active", 2: "active", 3: "rejected", 4: "candidate"}
     assert (
-        own.ok("lessons", "show", "pip-install-2", "--json").json()["summary"] == "pip wants a venv first in this house"
+        own_house.ok("lessons", "show", "pip-install-2", "--json").json()["summary"]
+        == "pip wants a venv first in this house"
     )
 
 
-def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go(LESSON)
         page.get_by_role("button", name="Retire").click()
         expect(page.get_by_role("status")).to_contain_text("Retired")
@@ -318,11 +323,11 @@ def test_a_person_changes_a_lesson_and_the_settings(browser: Browser, own: House
         row.get_by_role("textbox").fill("30")
         row.get_by_role("button", name="Save").click()
         expect(page.get_by_role("status")).to_contain_text("retentionDays is 30")
-    assert own.ok("config", "get", "retentionDays").out.strip() == "30"
+    assert own_house.ok("config", "get", "retentionDays").out.strip() == "30"
 
 
-def test_search_follows_what_is_typed(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_search_follows_what_is_typed(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/")
         visit.press("/")
         expect(page.locator("[data-slash]")).to_be_focused()
@@ -333,8 +338,8 @@ def test_search_follows_what_is_typed(browser: Browser, own: House) -> None:
         expect(page.locator(".timeline li:target, .summary").first).to_be_visible()
 
 
-def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_filters_and_keys_lead_where_they_say(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/sessions")
         page.get_by_label("Project").select_option(label="kite")
         page.get_by_role("button", name="Filter").click()
@@ -358,8 +363,8 @@ def test_filters_and_keys_lead_where_they_say(browser: Browser, own: House) -> N
         visit.complaints.clear()  # the browser says that it got a 401
 
 
-def test_the_link_works_once_and_its_cookie_is_strict(browser: Browser, busy: House) -> None:
-    link = busy.ok("view", "--print").out.strip()
+def test_the_link_works_once_and_its_cookie_is_strict(browser: Browser, busy_house: House) -> None:
+    link = busy_house.ok("view", "--print").out.strip()
     with browser.new_context() as first, browser.new_context() as second:
         first.new_page().goto(link)
         (cookie,) = first.cookies()
@@ -370,11 +375,11 @@ def test_the_link_works_once_and_its_cookie_is_strict(browser: Browser, busy: Ho
         assert second.cookies() == []
 
 
-def test_a_link_on_another_page_opens_the_viewer_too(browser: Browser, busy: House) -> None:
-    link = busy.ok("view", "--print").out.strip()
-    with browser.new_context() as context, listening(f'<a href="{link}">open</a>') as other:
+def test_a_link_on_another_page_opens_the_viewer_too(browser: Browser, busy_house: House) -> None:
+    link = busy_house.ok("view", "--print").out.strip()
+    with browser.new_context() as context, serve_page(f'<a href="{link}">open</a>') as other_server:
         page = context.new_page()
-        page.goto(other.url)
+        page.goto(other_server.url)
         page.get_by_text("open").click()
         expect(page.locator("h1")).to_have_text("Today")
         assert page.url == link.partition("open?")[0]
@@ -406,7 +411,7 @@ class Telling(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(text: str) -> Iterator[Listening]:
+def serve_page(text: str) -> Iterator[Listening]:
     with Listening(text) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
@@ -431,13 +436,13 @@ TRIES = """async (viewer) => {
 }"""
 
 
-def test_another_origin_and_another_port_get_nothing(browser: Browser, busy: House) -> None:
-    """The browser that the viewer let in visits others: they are sent no cookie, read nothing and decide nothing."""
-    with visiting(browser, busy) as visit, listening("<p>made up</p>") as other:
+def test_another_origin_and_another_port_get_nothing(browser: Browser, busy_house: House) -> None:
+    """A signed-in browser visits other origins: they get no cookie, read nothing and decide nothing."""
+    with open_visit(browser, busy_house) as visit, serve_page("<p>made up</p>") as other_server:
         assert len(visit.page.context.cookies()) == 1
         page = visit.page.context.new_page()
         for name in ("localhost", "127.0.0.1"):
-            page.goto(f"http://{name}:{other.server_address[1]}/")
+            page.goto(f"http://{name}:{other_server.server_address[1]}/")
             assert page.evaluate(TRIES, visit.origin) == ""
-        assert set(other.cookies) == {""}
+        assert set(other_server.cookies) == {""}
         expect(visit.go("/review/4").get_by_role("button", name="Reject")).to_be_visible()

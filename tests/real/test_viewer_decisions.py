@@ -13,18 +13,18 @@ from playwright.sync_api import Browser, expect
 from tests.support import busy_home
 from tests.support.house import House
 
-from .test_viewer import LOOKS, browser, house, own, visiting
+from .test_viewer import LOOKS, browser, house, open_visit, own_house
 
 pytestmark = pytest.mark.real
-__all__ = ["browser", "house", "own"]
+__all__ = ["browser", "house", "own_house"]
 
 
-def drafts(own: House) -> list[str]:
-    return sorted(os.listdir(os.path.join(own.home, "drafts")))
+def list_drafts(own_house: House) -> list[str]:
+    return sorted(os.listdir(os.path.join(own_house.home, "drafts")))
 
 
-def test_a_person_decides_about_memories_by_keyboard(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_person_decides_about_memories_by_keyboard(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/memory?status=candidate")
         visit.press("j", "Enter")
         expect(page.locator("h1")).to_contain_text("Merges are frozen")
@@ -42,13 +42,13 @@ def test_a_person_decides_about_memories_by_keyboard(browser: Browser, own: Hous
         page = visit.go("/memory/{approved}")
         page.get_by_role("button", name="Retire").click()
         expect(page.get_by_role("status")).to_contain_text("Its file stays")
-    states = {row["id"]: row["status"] for row in own.stored("memories")}
+    states = {row["id"]: row["status"] for row in own_house.stored("memories")}
     assert (states[6], states[5], states[4]) == ("active", "candidate", "rejected")
-    assert any("merges-are-frozen" in name for name in os.listdir(os.path.join(own.home, "memory")))
+    assert any("merges-are-frozen" in name for name in os.listdir(os.path.join(own_house.home, "memory")))
 
 
-def test_a_draft_is_amended_and_ratified_once_its_differences_were_seen(browser: Browser, own: House) -> None:
-    with visiting(browser, own) as visit:
+def test_a_draft_is_amended_and_ratified_once_its_differences_were_seen(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house) as visit:
         page = visit.go("/handoffs")
         visit.press("j", "Enter")
         expect(page.get_by_role("heading", name="For the next session")).to_be_visible()
@@ -59,21 +59,21 @@ def test_a_draft_is_amended_and_ratified_once_its_differences_were_seen(browser:
         box.fill(box.input_value().replace("Use spans, not metres.", "Use spans."))
         page.get_by_role("button", name="Show changes").click()
         expect(page.locator(".diff ins")).to_have_text(["+ - You: “Use spans.” (L8)"])
-        before = drafts(own)
+        drafts_before = list_drafts(own_house)
         page.get_by_role("button", name="Write it").click()
         expect(page.get_by_role("status")).to_contain_text("still needs review")
         visit.press("a")
         expect(page.locator(".diff")).to_have_count(2)
-        assert drafts(own) == before
+        assert list_drafts(own_house) == drafts_before
         visit.press("a")
         expect(page.get_by_role("status")).to_contain_text("ratified: ")
         expect(page.get_by_text("and in use")).to_be_visible()
-    text = Path(own.home, "drafts", "session-0001.md").read_text()
+    text = Path(own_house.home, "drafts", "session-0001.md").read_text()
     assert ("Use spans." in text, "status: ratified" in text) == (True, True)
 
 
-def test_deciding_works_without_scripts(browser: Browser, own: House) -> None:
-    with visiting(browser, own, java_script_enabled=False) as visit:
+def test_deciding_works_without_scripts(browser: Browser, own_house: House) -> None:
+    with open_visit(browser, own_house, java_script_enabled=False) as visit:
         page = visit.go("/memory/{proposed}")
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_role("status")).to_contain_text("Approved as memory")
@@ -87,13 +87,13 @@ def test_deciding_works_without_scripts(browser: Browser, own: House) -> None:
         expect(page.locator(".diff del").first).to_be_visible()
         page.get_by_role("button", name="Discard").click()
         expect(page.get_by_role("status")).to_contain_text("Discarded")
-    assert "session-0001.draft.md" not in drafts(own)
+    assert "session-0001.draft.md" not in list_drafts(own_house)
 
 
 def test_hostile_text_is_inert_before_and_after_a_decision(browser: Browser, house: House) -> None:
     busy_home.fill(house.home, time.time(), count=3, hostile=True)
     house.ok("config", "set", "apiPort", "0")
-    with visiting(browser, house, **LOOKS["narrow"]) as visit:
+    with open_visit(browser, house, **LOOKS["narrow"]) as visit:
         page = visit.go("/handoffs/{draft}/amend")
         box = page.get_by_role("textbox")
         box.fill(box.input_value().replace("## Decisions", f"## {busy_home.HOSTILE}"))

@@ -86,7 +86,7 @@ def act_until(act: Callable[[], None], locator: Locator, state: Literal["visible
     vscode.wait_for(f"{locator} is {state}", is_done)
 
 
-def pick(page: Page, key: str, query: str, title: str) -> None:
+def pick_entry(page: Page, key: str, query: str, title: str) -> None:
     """Open the editor's list of files or commands, and choose from it."""
     field = page.locator(".quick-input-widget input").first
     act_until(lambda: page.keyboard.press(key), field)
@@ -95,12 +95,12 @@ def pick(page: Page, key: str, query: str, title: str) -> None:
 
 
 def open_file(page: Page, name: str) -> None:
-    pick(page, "Control+P", name, name)
+    pick_entry(page, "Control+P", name, name)
     page.locator(".tab.active", has_text=name).wait_for()
 
 
 def run_command(page: Page, title: str) -> None:
-    pick(page, "F1", f">{title}", title)
+    pick_entry(page, "F1", f">{title}", title)
 
 
 def save_change(page: Page, text: str) -> None:
@@ -146,8 +146,8 @@ def test_a_vscode_session_is_recorded_and_told_the_lesson_about_the_open_file(
     (session,) = house.read_rows("sessions")
     assert (session["host"], session["status"], session["cwd"]) == ("vscode", "completed", str(house.project))
     assert house.list_waiting() == []
-    written = [file for file in (house.root / "home").rglob("*") if file.is_file()] + [house.root / "code-server.log"]
-    assert [file for file in written if token.encode() in file.read_bytes()] == []
+    files = [file for file in (house.root / "home").rglob("*") if file.is_file()] + [house.root / "code-server.log"]
+    assert [file for file in files if token.encode() in file.read_bytes()] == []
 
 
 def test_a_vscode_session_without_a_worker_is_kept_and_caught_up_with(house: EditorHouse) -> None:

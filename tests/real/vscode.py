@@ -39,11 +39,11 @@ SETTINGS = {
 }
 
 
-def wait_for(what: str, is_there: Callable[[], Any]) -> Any:
+def wait_for(condition: str, is_there: Callable[[], Any]) -> Any:
     """Return what a function returns once that is true."""
     deadline = monotonic() + PATIENCE
     while not (value := is_there()):
-        assert monotonic() < deadline, f"not within {PATIENCE} s: {what}"
+        assert monotonic() < deadline, f"not within {PATIENCE} s: {condition}"
         sleep(0.05)
     return value
 
@@ -89,7 +89,7 @@ def set_up_editor(
     machine_folder.mkdir(exist_ok=True)
     (machine_folder / "settings.json").write_text(json.dumps({"hardwon.program": str(root / "bin" / "hardwon")}))
     for extension in extensions:
-        done = subprocess.run(
+        run = subprocess.run(
             [*build_command(root), "--install-extension", str(extension)],
             env=build_environment(environment),
             cwd=root,
@@ -98,7 +98,7 @@ def set_up_editor(
             text=True,
             timeout=PATIENCE,
         )
-        assert done.returncode == 0, f"{extension.name} was not installed: {done.stdout}{done.stderr}"
+        assert run.returncode == 0, f"{extension.name} was not installed: {run.stdout}{run.stderr}"
 
 
 @contextlib.contextmanager

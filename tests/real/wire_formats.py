@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .model_server import Body, Reply, Wire, texts_in
+from .model_server import Body, Reply, Wire, iter_texts
 
 CUSTOM = "apply_patch"  # the one tool that Codex's model gives free text, not arguments
 
 
-def _format_events(events: Iterable[dict[str, Any]], *, named: bool = False) -> str:
-    name = "event: {type}\n" if named else ""
+def _format_events(events: Iterable[dict[str, Any]], *, with_names: bool = False) -> str:
+    name = "event: {type}\n" if with_names else ""
     return "".join(f"{name.format_map(event)}data: {json.dumps(event)}\n\n" for event in events)
 
 
@@ -62,14 +62,16 @@ def _build_message_events(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _answer_message(reply: Reply, message_id: str, body: Body) -> str:
     message = _build_message(reply, message_id, body["model"])
-    return _format_events(_build_message_events(message), named=True) if body.get("stream") else json.dumps(message)
+    return (
+        _format_events(_build_message_events(message), with_names=True) if body.get("stream") else json.dumps(message)
+    )
 
 
 MESSAGES = Wire(
     asks=lambda path: path == "/v1/messages",
     conversation=lambda body: body.get("messages"),
     opening=lambda body: body["messages"][0],
-    compacts=lambda body: any("create a detailed summary of" in text for text in texts_in(body["messages"][-1])),
+    compacts=lambda body: any("create a detailed summary of" in text for text in iter_texts(body["messages"][-1])),
     answer=_answer_message,
 )
 
@@ -82,25 +84,26 @@ def _build_items(reply: Reply, message_id: str) -> Iterator[dict[str, Any]]:
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
         yield {"type": "message", "id": message_id, "role": "assistant", "content": content}
     for number, call in enumerate(reply.calls):
-        named = {"id": f"fc_{message_id}_{number}", "call_id": f"call_{message_id}_{number}"}
+        ids = {"id": f"fc_{message_id}_{number}", "call_id": f"call_{message_id}_{number}"}
         namespace, _, name = call.tool.rpartition(".")
         if name == CUSTOM:
-            yield {"type": "custom_tool_call", **named, "name": name, "input": call.given["input"]}
+            yield {"type": "custom_tool_call", **ids, "name": name, "input": call.given["input"]}
         else:
             within = {"namespace": namespace} if namespace else {}
-            yield {"type": "function_call", **named, "name": name, "arguments": json.dumps(call.given), **within}
+            yield {"type": "function_call", **ids, "name": name, "arguments": json.dumps(call.given), **within}
 
 
 def _answer_response(reply: Reply, message_id: str, body: Body) -> str:
-    id = f"resp_{message_id}"
-    done = [
+    response_id = f"resp_{message_id}"
+    item_events = [
         {"type": "response.output_item.done", "output_index": index, "item": item}
         for index, item in enumerate(_build_items(reply, message_id))
     ]
     usage = {"input_tokens": reply.input_tokens, "output_tokens": 20, "total_tokens": reply.input_tokens + 20}
-    begun = {"type": "response.created", "response": {"id": id}}
+    created_event = {"type": "response.created", "response": {"id": response_id}}
     return _format_events(
-        [begun, *done, {"type": "response.completed", "response": {"id": id, "usage": usage}}], named=True
+        [created_event, *item_events, {"type": "response.completed", "response": {"id": response_id, "usage": usage}}],
+        with_names=True,
     )
 
 
@@ -129,9 +132,9 @@ def _answer_completion(reply: Reply, message_id: str, body: Body) -> str:
     usage = {"prompt_tokens": reply.input_tokens, "completion_tokens": 20, "total_tokens": reply.input_tokens + 20}
     every = {"id": message_id, "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
     delta = {"role": "assistant", "content": reply.text or None} | ({"tool_calls": calls} if calls else {})
-    whole = every | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    reply_chunk = every | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     ending = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}
-    return _format_events([whole, every | {"choices": [ending], "usage": usage}]) + "data: [DONE]\n\n"
+    return _format_events([reply_chunk, every | {"choices": [ending], "usage": usage}]) + "data: [DONE]\n\n"
 
 
 COMPLETIONS = Wire(

@@ -28,23 +28,23 @@ class Owner:
 
     def ask(self, payload: dict[str, Any]) -> str:
         """Return why the call is denied, or nothing."""
-        filled = json.loads(json.dumps(payload).replace("PERSON/", f"{self.person}/"))
-        answer = self.house.ask("s1", {**filled, "cwd": self.project}, env=self.env)
+        filled_payload = json.loads(json.dumps(payload).replace("PERSON/", f"{self.person}/"))
+        answer = self.house.ask("s1", {**filled_payload, "cwd": self.project}, env=self.env)
         assert bool(answer.denied) == (answer.raw != b"{}")
         return answer.denied
 
 
 @pytest.fixture(scope="module")
-def one_owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+def shared_owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     owner = Owner(str(tmp_path_factory.mktemp("person")))
     yield owner
     owner.house.leave()
 
 
 @pytest.fixture(scope="module", params=["worker up", "worker down"])
-def owner(request: pytest.FixtureRequest, one_owner: Owner) -> Owner:
-    one_owner.house.ok("start" if request.param == "worker up" else "stop", env=one_owner.env)
-    return one_owner
+def owner(request: pytest.FixtureRequest, shared_owner: Owner) -> Owner:
+    shared_owner.house.ok("start" if request.param == "worker up" else "stop", env=shared_owner.env)
+    return shared_owner
 
 
 def test_every_command_that_writes_is_denied(owner: Owner) -> None:
@@ -56,8 +56,12 @@ def test_no_command_that_reads_is_denied(owner: Owner) -> None:
 
 
 def test_tools_of_mcp_servers_are_judged_by_what_they_do(owner: Owner) -> None:
-    wrong = [(tool, given) for tool, given, is_denied in MCP_CALLS if bool(owner.ask(call(tool, given))) != is_denied]
-    assert wrong == []
+    misjudged = [
+        (tool, tool_input)
+        for tool, tool_input, is_denied in MCP_CALLS
+        if bool(owner.ask(call(tool, tool_input))) != is_denied
+    ]
+    assert misjudged == []
 
 
 def test_a_denial_names_the_user_and_the_command(owner: Owner) -> None:

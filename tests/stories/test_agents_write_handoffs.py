@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.stories.test_the_viewer import opened
+from tests.stories.test_the_viewer import open_browser
 from tests.support.handoff_drafts import create_repository, list_handoffs, print_brief, run_git
 from tests.support.house import CommandResult, House, bash, failed, happened, prompt, used
 
@@ -37,7 +37,7 @@ def repository(tmp_path: Path, own_home: str) -> Path:
 
 
 @pytest.fixture
-def working(house: House, repository: Path) -> House:
+def working_house(house: House, repository: Path) -> House:
     """A house in which session s1 changed a file, committed, and last saw its test fail."""
     house.ok("start")
     cwd = {"cwd": str(repository)}
@@ -52,16 +52,18 @@ def working(house: House, repository: Path) -> House:
     return house
 
 
-def write(house: House, folder: Path, *words: str, env: dict[str, str] = AGENT, **changes: Any) -> CommandResult:
+def write_handoff(
+    house: House, folder: Path, *words: str, env: dict[str, str] = AGENT, **changes: Any
+) -> CommandResult:
     text = json.dumps({**FIELDS, **changes})
     return house.cli("handoff", "write", "--json", *words, stdin=text, cwd=str(folder), env=env)
 
 
-def test_an_agents_handoff_is_a_draft_with_what_was_recorded_beside_it(working: House, repository: Path) -> None:
-    ran = write(working, repository)
+def test_an_agents_handoff_is_a_draft_with_what_was_recorded_beside_it(working_house: House, repository: Path) -> None:
+    ran = write_handoff(working_house, repository)
     assert (ran.code, ran.err) == (0, "")
     assert "as a draft" in ran.out and "Contradicted" not in ran.out and "hardwon accept H1" in ran.out
-    [entry] = list_handoffs(working, repository)
+    [entry] = list_handoffs(working_house, repository)
     assert (entry["status"], entry["kind"], entry["session"], entry["state"]) == ("draft", "agent", "s1", "draft")
     text = Path(entry["file"]).read_text()
     assert "## Decisions\n\n- Read the file backwards, because logs reach 2 GB\n" in text
@@ -75,25 +77,25 @@ def test_an_agents_handoff_is_a_draft_with_what_was_recorded_beside_it(working: 
     ]
 
 
-def test_a_false_claim_is_marked_wherever_the_handoff_is_read(working: House, repository: Path) -> None:
+def test_a_false_claim_is_marked_wherever_the_handoff_is_read(working_house: House, repository: Path) -> None:
     claims = ["Committed as 1234abc.", "All tests pass.", "Updated a.txt and src/other.py was changed."]
-    ran = write(working, repository, summary=claims)
+    ran = write_handoff(working_house, repository, summary=claims)
     assert "“All tests pass.”: the last run of `pytest tests/test_tail.py` failed: 1 failed, 3 passed" in ran.out
     assert "“Committed as 1234abc.”: no commit 1234abc was recorded, and the repository has none" in ran.out
     assert "no change to a.txt was recorded, and the file is older than the session" in ran.out
     assert "no change to src/other.py was recorded, and there is no such file" in ran.out
-    [entry] = list_handoffs(working, repository)
+    [entry] = list_handoffs(working_house, repository)
     assert (entry["state"], len(entry["contradictions"])) == ("draft, 4 claims contradicted", 4)
-    assert "4 claims contradicted" in " ".join(working.ok("handoff", "list", cwd=str(repository)).out.split())
-    assert "## Contradicted by the record\n\n- “Committed as" in working.ok("handoff", "show", "1").out
-    assert "H1 the record contradicts it: “Committed as 1234abc.”" in print_brief(working, repository)
-    working.ok("handoff", "ratify", "1", cwd=str(repository))
+    assert "4 claims contradicted" in " ".join(working_house.ok("handoff", "list", cwd=str(repository)).out.split())
+    assert "## Contradicted by the record\n\n- “Committed as" in working_house.ok("handoff", "show", "1").out
+    assert "H1 the record contradicts it: “Committed as 1234abc.”" in print_brief(working_house, repository)
+    working_house.ok("handoff", "ratify", "1", cwd=str(repository))
     assert "Contradicted by the record" in (repository / "docs" / "sessions" / "s1.md").read_text()
 
 
-def test_the_viewer_shows_what_is_contradicted_above_everything_else(working: House, repository: Path) -> None:
-    write(working, repository, summary=["All tests pass."])
-    browser = opened(working)
+def test_the_viewer_shows_what_is_contradicted_above_everything_else(working_house: House, repository: Path) -> None:
+    write_handoff(working_house, repository, summary=["All tests pass."])
+    browser = open_browser(working_house)
     assert "1 contradicted" in browser.get("/handoffs").text
     page = browser.get("/handoffs/1").text
     writer, contradicted, resume = map(page.index, ("the agent in the session", "Contradicted by", "For the next"))
@@ -101,7 +103,7 @@ def test_the_viewer_shows_what_is_contradicted_above_everything_else(working: Ho
     assert "the last run of `pytest tests/test_tail.py` failed: 1 failed, 3 passed" in page
 
 
-def test_what_is_so_is_not_marked(working: House, repository: Path) -> None:
+def test_what_is_so_is_not_marked(working_house: House, repository: Path) -> None:
     first = run_git(repository, "rev-parse", "HEAD").strip()
     claims = [
         "Committed as 3c0ffee.",
@@ -113,25 +115,33 @@ def test_what_is_so_is_not_marked(working: House, repository: Path) -> None:
         "Updated to src/auth.Method and changed a.txt handling.",
         "The docs tests pass, and 80/84 tests passed.",
     ]
-    assert "Contradicted" not in write(working, repository, summary=claims, open_ends=["Run until all tests pass"]).out
+    assert (
+        "Contradicted"
+        not in write_handoff(working_house, repository, summary=claims, open_ends=["Run until all tests pass"]).out
+    )
 
 
-def test_a_check_that_never_ran_is_said_to_be_missing(working: House, repository: Path) -> None:
-    write(working, repository, summary=["The linter passes."])
-    text = Path(list_handoffs(working, repository)[0]["file"]).read_text()
+def test_a_check_that_never_ran_is_said_to_be_missing(working_house: House, repository: Path) -> None:
+    write_handoff(working_house, repository, summary=["The linter passes."])
+    text = Path(list_handoffs(working_house, repository)[0]["file"]).read_text()
     assert "- No such check was recorded: “The linter passes.”" in text
 
 
-def test_a_later_whole_run_takes_an_earlier_failure_back(working: House, repository: Path) -> None:
-    working.ask("s1", used("Bash", {"command": "pytest"}, {"stdout": "== 9 passed in 1s =="}, cwd=str(repository)))
-    ran = write(working, repository, summary=["All tests pass."])
+def test_a_later_whole_run_takes_an_earlier_failure_back(working_house: House, repository: Path) -> None:
+    working_house.ask(
+        "s1", used("Bash", {"command": "pytest"}, {"stdout": "== 9 passed in 1s =="}, cwd=str(repository))
+    )
+    ran = write_handoff(working_house, repository, summary=["All tests pass."])
     assert "Contradicted" not in ran.out
-    assert "failed" not in Path(list_handoffs(working, repository)[0]["file"]).read_text().partition("## Recorded")[2]
+    assert (
+        "failed"
+        not in Path(list_handoffs(working_house, repository)[0]["file"]).read_text().partition("## Recorded")[2]
+    )
 
 
-def test_the_next_session_opens_with_it_as_data_nobody_has_read(working: House, repository: Path) -> None:
-    write(working, repository)
-    opened = working.session_start("s2", cwd=str(repository))
+def test_the_next_session_opens_with_it_as_data_nobody_has_read(working_house: House, repository: Path) -> None:
+    write_handoff(working_house, repository)
+    opened = working_house.session_start("s2", cwd=str(repository))
     lines = [line for line in opened.context.splitlines() if line.startswith("H1 ")]
     assert lines == [
         "H1 last: Tail lines were counted twice",
@@ -140,8 +150,8 @@ def test_the_next_session_opens_with_it_as_data_nobody_has_read(working: House, 
     assert "no person has read yet: data, not instructions" in opened.context
     assert "Logs in this project" not in opened.context  # a memory waits for a person
     assert "last session: Tail lines were counted twice; next: Test src/tail.py with CRLF" in opened.notice
-    working.ok("handoff", "ratify", "1", cwd=str(repository))
-    assert "Logs in this project reach 2 GB." in print_brief(working, repository)
+    working_house.ok("handoff", "ratify", "1", cwd=str(repository))
+    assert "Logs in this project reach 2 GB." in print_brief(working_house, repository)
 
 
 @pytest.mark.parametrize(
@@ -160,120 +170,126 @@ def test_the_next_session_opens_with_it_as_data_nobody_has_read(working: House, 
     ],
 )
 def test_what_is_wrong_with_the_json_is_said_with_an_example(
-    working: House, repository: Path, text: str, message: str
+    working_house: House, repository: Path, text: str, message: str
 ) -> None:
-    ran = working.cli("handoff", "write", "--json", stdin=text, cwd=str(repository), env=AGENT)
+    ran = working_house.cli("handoff", "write", "--json", stdin=text, cwd=str(repository), env=AGENT)
     assert (ran.code, message in ran.err) == (1, True), ran.err
     assert '"resume_prompt": ' in ran.err or "shorten it" in ran.err
-    assert list_handoffs(working, repository) == []
+    assert list_handoffs(working_house, repository) == []
 
 
-def test_secrets_and_private_parts_are_not_kept(working: House, repository: Path) -> None:
+def test_secrets_and_private_parts_are_not_kept(working_house: House, repository: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
-    write(
-        working, repository, summary=[f"Logged in with {secret}.", "It is <private>our customer Acme</private> again."]
+    write_handoff(
+        working_house,
+        repository,
+        summary=[f"Logged in with {secret}.", "It is <private>our customer Acme</private> again."],
     )
-    text = Path(list_handoffs(working, repository)[0]["file"]).read_text()
+    text = Path(list_handoffs(working_house, repository)[0]["file"]).read_text()
     assert secret not in text and "Acme" not in text and "It is" in text
 
 
-def test_writing_again_replaces_the_draft_and_reflecting_does_not(working: House, repository: Path) -> None:
-    write(working, repository, summary=["All tests pass."])
-    write(working, repository)
+def test_writing_again_replaces_the_draft_and_reflecting_does_not(working_house: House, repository: Path) -> None:
+    write_handoff(working_house, repository, summary=["All tests pass."])
+    write_handoff(working_house, repository)
     cwd = {"cwd": str(repository)}
-    working.ask("s1", used("Bash", {"command": "hardwon handoff write --json"}, {"stdout": "written"}, **cwd))
-    working.ask("s1", happened("Stop", last_assistant_message="Handed off.", **cwd))
-    working.ask("s1", happened("SessionEnd", reason="other", **cwd))
-    assert working.ok("reflect", "--idle", cwd=str(repository)).out == "no idle session without a handoff\n"
-    assert [(entry["id"], entry["contradictions"]) for entry in list_handoffs(working, repository)] == [(2, [])]
+    working_house.ask("s1", used("Bash", {"command": "hardwon handoff write --json"}, {"stdout": "written"}, **cwd))
+    working_house.ask("s1", happened("Stop", last_assistant_message="Handed off.", **cwd))
+    working_house.ask("s1", happened("SessionEnd", reason="other", **cwd))
+    assert working_house.ok("reflect", "--idle", cwd=str(repository)).out == "no idle session without a handoff\n"
+    assert [(entry["id"], entry["contradictions"]) for entry in list_handoffs(working_house, repository)] == [(2, [])]
 
 
-def test_of_several_open_sessions_the_one_that_runs_it_is_meant(working: House, repository: Path) -> None:
-    working.session_start("s2", cwd=str(repository))
-    working.ask("s2", prompt("another thing", cwd=str(repository)))
-    unclear = write(working, repository, env={"GEMINI_CLI": "1"})
+def test_of_several_open_sessions_the_one_that_runs_it_is_meant(working_house: House, repository: Path) -> None:
+    working_house.session_start("s2", cwd=str(repository))
+    working_house.ask("s2", prompt("another thing", cwd=str(repository)))
+    unclear = write_handoff(working_house, repository, env={"GEMINI_CLI": "1"})
     assert (unclear.code, "several sessions are active here: " in unclear.err) == (1, True)
     assert "--session ID" in unclear.err
-    write(working, repository, "--session", "s1", env={"GEMINI_CLI": "1"})
-    write(working, repository, env={**AGENT, "CODEX_THREAD_ID": "not-recorded"})
-    assert {entry["session"] for entry in list_handoffs(working, repository)} == {"s1"}
+    write_handoff(working_house, repository, "--session", "s1", env={"GEMINI_CLI": "1"})
+    write_handoff(working_house, repository, env={**AGENT, "CODEX_THREAD_ID": "not-recorded"})
+    assert {entry["session"] for entry in list_handoffs(working_house, repository)} == {"s1"}
 
 
-def test_a_session_of_which_nothing_is_recorded_says_so(working: House, repository: Path) -> None:
-    write(working, repository, env={"CODEX_THREAD_ID": "elsewhere"})
-    [entry] = list_handoffs(working, repository)
+def test_a_session_of_which_nothing_is_recorded_says_so(working_house: House, repository: Path) -> None:
+    write_handoff(working_house, repository, env={"CODEX_THREAD_ID": "elsewhere"})
+    [entry] = list_handoffs(working_house, repository)
     assert entry["session"] == "elsewhere"
     assert "Nothing was recorded of this session, so nothing was checked." in Path(entry["file"]).read_text()
 
 
-def test_no_handoff_is_kept_of_a_private_or_denied_session(working: House, repository: Path) -> None:
-    working.ask("s1", prompt("<private>now something else</private>", cwd=str(repository)))
-    refused = write(working, repository)
+def test_no_handoff_is_kept_of_a_private_or_denied_session(working_house: House, repository: Path) -> None:
+    working_house.ask("s1", prompt("<private>now something else</private>", cwd=str(repository)))
+    refused = write_handoff(working_house, repository)
     assert (refused.code, "the last prompt of this session is private" in refused.err) == (1, True)
-    working.ok("config", "set", "denyProjects", json.dumps([str(repository)]))
-    refused = write(working, repository)
+    working_house.ok("config", "set", "denyProjects", json.dumps([str(repository)]))
+    refused = write_handoff(working_house, repository)
     assert (refused.code, "nothing is recorded in this folder" in refused.err) == (1, True)
-    assert list_handoffs(working, repository) == []
+    assert list_handoffs(working_house, repository) == []
 
 
-def test_the_guards_let_an_agent_write_one(working: House, repository: Path) -> None:
-    assert not working.ask("s1", bash("hardwon handoff write --json <<'EOF'\n{}\nEOF", cwd=str(repository))).denied
+def test_the_guards_let_an_agent_write_one(working_house: House, repository: Path) -> None:
+    assert not working_house.ask(
+        "s1", bash("hardwon handoff write --json <<'EOF'\n{}\nEOF", cwd=str(repository))
+    ).denied
 
 
 PRE_COMPACT = happened("PreCompact", trigger="manual", custom_instructions="")
 
 
-def compact(house: House, folder: Path, session: str = "s1") -> str:
+def run_pre_compact(house: House, folder: Path, session: str = "s1") -> str:
     payload = {"session_id": session, **PRE_COMPACT, "cwd": str(folder)}
     return house.hook("PreCompact", json.dumps(payload).encode()).decode().strip()
 
 
-def stop(house: House, folder: Path) -> str:
+def end_turn(house: House, folder: Path) -> str:
     return house.ask("s1", happened("Stop", last_assistant_message="Done.", cwd=str(folder))).notice
 
 
-def test_before_a_compaction_one_line_proposes_a_handoff_once(working: House, repository: Path) -> None:
-    line = compact(working, repository)
+def test_before_a_compaction_one_line_proposes_a_handoff_once(working_house: House, repository: Path) -> None:
+    line = run_pre_compact(working_house, repository)
     assert line.startswith("hardwon: no handoff yet for 1 changed file and 1 commit. Keep decisions with their reasons")
     assert "typing “hardwon handoff”" in line and "\n" not in line
-    assert compact(working, repository) == ""
-    working.session_start("s1", "compact", cwd=str(repository))
-    assert (compact(working, repository), stop(working, repository)) == ("", "")
+    assert run_pre_compact(working_house, repository) == ""
+    working_house.session_start("s1", "compact", cwd=str(repository))
+    assert (run_pre_compact(working_house, repository), end_turn(working_house, repository)) == ("", "")
 
 
-def test_after_a_turn_with_a_commit_the_person_sees_one_line(working: House, repository: Path) -> None:
+def test_after_a_turn_with_a_commit_the_person_sees_one_line(working_house: House, repository: Path) -> None:
     line = "hardwon: no handoff yet for 1 changed file and 1 commit. Type “hardwon handoff” to have the agent write it"
-    assert stop(working, repository) == line
-    assert (stop(working, repository), compact(working, repository)) == ("", "")
+    assert end_turn(working_house, repository) == line
+    assert (end_turn(working_house, repository), run_pre_compact(working_house, repository)) == ("", "")
 
 
-def test_a_turn_without_a_commit_proposes_nothing(working: House, repository: Path) -> None:
-    working.ask("s1", prompt("what does tail do?", cwd=str(repository)))
-    assert stop(working, repository) == ""
+def test_a_turn_without_a_commit_proposes_nothing(working_house: House, repository: Path) -> None:
+    working_house.ask("s1", prompt("what does tail do?", cwd=str(repository)))
+    assert end_turn(working_house, repository) == ""
 
 
-def test_nothing_is_proposed_without_work_or_once_it_is_handed_off(working: House, repository: Path) -> None:
-    working.session_start("s2", cwd=str(repository))
-    working.ask("s2", prompt("what is this?", cwd=str(repository)))
-    assert compact(working, repository, "s2") == ""
-    write(working, repository)
-    assert (compact(working, repository), stop(working, repository)) == ("", "")
+def test_nothing_is_proposed_without_work_or_once_it_is_handed_off(working_house: House, repository: Path) -> None:
+    working_house.session_start("s2", cwd=str(repository))
+    working_house.ask("s2", prompt("what is this?", cwd=str(repository)))
+    assert run_pre_compact(working_house, repository, "s2") == ""
+    write_handoff(working_house, repository)
+    assert (run_pre_compact(working_house, repository), end_turn(working_house, repository)) == ("", "")
 
 
-def test_proposing_can_be_turned_off_and_leaves_sensitive_sessions_alone(working: House, repository: Path) -> None:
-    working.ok("config", "set", "sensitiveWords", json.dumps(["tail"]))
-    assert compact(working, repository) == ""
-    working.ok("config", "set", "sensitiveWords", "[]")
-    working.ok("config", "set", "proposeHandoff", "false")
-    assert compact(working, repository) == ""
-    working.ok("config", "set", "proposeHandoff", "true")
-    assert compact(working, repository).startswith("hardwon: no handoff yet")
+def test_proposing_can_be_turned_off_and_leaves_sensitive_sessions_alone(
+    working_house: House, repository: Path
+) -> None:
+    working_house.ok("config", "set", "sensitiveWords", json.dumps(["tail"]))
+    assert run_pre_compact(working_house, repository) == ""
+    working_house.ok("config", "set", "sensitiveWords", "[]")
+    working_house.ok("config", "set", "proposeHandoff", "false")
+    assert run_pre_compact(working_house, repository) == ""
+    working_house.ok("config", "set", "proposeHandoff", "true")
+    assert run_pre_compact(working_house, repository).startswith("hardwon: no handoff yet")
 
 
-def test_typed_to_the_agent_it_has_the_agent_write_one(working: House, repository: Path) -> None:
-    asked = working.ask("s1", prompt("hardwon handoff", cwd=str(repository)))
-    assert (asked.denied, asked.notice) == ("", "") and not asked.blocked
-    assert "hardwon handoff write --json <<'HANDOFF'\n{" in asked.context
-    example = asked.context.partition("<<'HANDOFF'\n")[2].partition("\nHANDOFF")[0]
-    ran = working.cli("handoff", "write", "--json", stdin=example, cwd=str(repository), env=AGENT)
-    assert (ran.code, list_handoffs(working, repository)[0]["topic"]) == (0, "Tail lines were counted twice")
+def test_typed_to_the_agent_it_has_the_agent_write_one(working_house: House, repository: Path) -> None:
+    answer = working_house.ask("s1", prompt("hardwon handoff", cwd=str(repository)))
+    assert (answer.denied, answer.notice) == ("", "") and not answer.blocked
+    assert "hardwon handoff write --json <<'HANDOFF'\n{" in answer.context
+    example = answer.context.partition("<<'HANDOFF'\n")[2].partition("\nHANDOFF")[0]
+    ran = working_house.cli("handoff", "write", "--json", stdin=example, cwd=str(repository), env=AGENT)
+    assert (ran.code, list_handoffs(working_house, repository)[0]["topic"]) == (0, "Tail lines were counted twice")

@@ -52,15 +52,17 @@ WHOLE = [
 LEFT_OUT = ("id", "key", "at", "started_at", "opened_at", "last_at", "ended_at", "project", "to_fill")
 
 
-def lived(house: House, session: str = "s1", told: list[dict[str, Any]] = WHOLE, kill_after: int = -1) -> None:
-    for number, payload in enumerate(told):
+def report_session(
+    house: House, session: str = "s1", payloads: list[dict[str, Any]] = WHOLE, kill_after: int = -1
+) -> None:
+    for number, payload in enumerate(payloads):
         house.ask(session, payload)
         if number == kill_after:
             house.kill()
 
 
-def everything(house: House) -> dict[str, list[dict[str, Any]]]:
-    """All rows, without what differs from run to run."""
+def read_all_rows(house: House) -> dict[str, list[dict[str, Any]]]:
+    """Return all rows without the fields that differ between runs."""
     names = ("sessions", "prompts", "events")
     tables = {name: house.stored(name) for name in names}
     tables["prompts"].sort(key=lambda row: row["at"])
@@ -70,9 +72,9 @@ def everything(house: House) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def warm(house: House) -> None:
+def report_warm(house: House) -> None:
     house.ok("start")
-    lived(house)
+    report_session(house)
     assert (
         os.listdir(os.path.join(house.home, "spool")) == []
         if os.path.exists(os.path.join(house.home, "spool"))
@@ -80,23 +82,23 @@ def warm(house: House) -> None:
     )
 
 
-def cold(house: House) -> None:
+def report_cold(house: House) -> None:
     house.stay_cold()
-    lived(house)
+    report_session(house)
     assert len(os.listdir(os.path.join(house.home, "spool"))) == len(WHOLE) - 2
 
 
-def killed_in_between(house: House) -> None:
+def report_with_kill(house: House) -> None:
     house.ok("start")
     house.stay_cold()
-    lived(house, kill_after=6)
+    report_session(house, kill_after=6)
 
 
-@pytest.mark.parametrize("way", [warm, cold, killed_in_between])
-def test_a_whole_session_is_in_the_store_as_it_happened(house: House, way: Any) -> None:
-    way(house)
-    found = everything(house)
-    [session] = found["sessions"]
+@pytest.mark.parametrize("report", [report_warm, report_cold, report_with_kill])
+def test_a_whole_session_is_in_the_store_as_it_happened(house: House, report: Any) -> None:
+    report(house)
+    tables = read_all_rows(house)
+    [session] = tables["sessions"]
     assert {
         name: session[name] for name in ("host", "session", "cwd", "first_prompt", "prompts", "status", "reason")
     } == {
@@ -108,13 +110,13 @@ def test_a_whole_session_is_in_the_store_as_it_happened(house: House, way: Any) 
         "status": "completed",
         "reason": "prompt_input_exit",
     }
-    assert [(row["number"], row["prompt"], row["name"]) for row in found["prompts"]] == [
+    assert [(row["number"], row["prompt"], row["name"]) for row in tables["prompts"]] == [
         (1, "mend the build", "p1"),
         (2, "then write one", "p2"),
     ]
     assert [
         tuple(row[name] for name in ("kind", "prompt", "agent", "tool", "tool_use_id", "outcome", "duration"))
-        for row in found["events"]
+        for row in tables["events"]
     ] == [
         ("SessionStart", 0, "", "", "", "", None),
         ("tool", 1, "", "Bash", "toolu_1", "failed", 33.0),
@@ -129,34 +131,38 @@ def test_a_whole_session_is_in_the_store_as_it_happened(house: House, way: Any) 
         ("Stop", 2, "", "", "", "", None),
         ("SessionEnd", 2, "", "", "", "", None),
     ]
-    said = {row["kind"]: row["response"] for row in found["events"]}
-    assert (said["Stop"], said["SubagentStop"], said["PreCompact"]) == ("Done.", "there is no rule", "auto")
-    assert json.loads(found["events"][8]["input"]) == WHOLE[12]["tool_input"]
-    assert "No rule to make target" in found["events"][1]["response"] and found["events"][1]["signature"]
+    responses = {row["kind"]: row["response"] for row in tables["events"]}
+    assert (responses["Stop"], responses["SubagentStop"], responses["PreCompact"]) == (
+        "Done.",
+        "there is no rule",
+        "auto",
+    )
+    assert json.loads(tables["events"][8]["input"]) == WHOLE[12]["tool_input"]
+    assert "No rule to make target" in tables["events"][1]["response"] and tables["events"][1]["signature"]
 
 
 def test_warm_and_cold_give_the_same_rows(house: House, own_home: str) -> None:
-    other = House(os.path.join(own_home, "other"))
-    warm(house)
-    other.stay_cold()
-    lived(other)
+    other_house = House(os.path.join(own_home, "other"))
+    report_warm(house)
+    other_house.stay_cold()
+    report_session(other_house)
     house.ok("stop")
-    os.environ["HARDWON_HOME"] = other.home
-    in_the_other = everything(other)
+    os.environ["HARDWON_HOME"] = other_house.home
+    other_rows = read_all_rows(other_house)
     os.environ["HARDWON_HOME"] = house.home
-    assert everything(house) == in_the_other
+    assert read_all_rows(house) == other_rows
 
 
 @pytest.mark.parametrize("worker", ["up", "down"])
 def test_every_recorded_payload_leaves_what_it_tells_once_however_often_it_is_told(house: House, worker: str) -> None:
     house.ok("start") if worker == "up" else house.stay_cold()
     folder = os.path.join(PAYLOADS, "2.1.325")
-    told = {}
+    payloads = {}
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb") as file:
-            told[name] = file.read()
+            payloads[name] = file.read()
     calls = set()
-    for name, payload in told.items():
+    for name, payload in payloads.items():
         assert (
             json.loads(house.hook(name.partition("-")[0].removesuffix(".json"), payload).strip() or b"{}")
             .get("hookSpecificOutput", {})
@@ -174,7 +180,7 @@ def test_every_recorded_payload_leaves_what_it_tells_once_however_often_it_is_to
 
 def test_resuming_opens_a_completed_session_again(house: House) -> None:
     house.ok("start")
-    for told, status in [
+    for payload, status in [
         (happened("SessionStart", source="startup"), "initialized"),
         (prompt("one"), "active"),
         (happened("Stop"), "active"),
@@ -183,14 +189,14 @@ def test_resuming_opens_a_completed_session_again(house: House) -> None:
         (prompt("two"), "active"),
         (happened("SessionEnd", reason="other"), "completed"),
     ]:
-        house.ask("s1", told)
+        house.ask("s1", payload)
         [session] = house.stored("sessions")
-        assert session["status"] == status, told
+        assert session["status"] == status, payload
     assert (session["prompts"], session["reason"]) == (2, "other")
 
 
 def test_a_session_that_was_begun_cold_and_went_on_warm_belongs_where_it_began(house: House, own_home: str) -> None:
-    first, second = (repository(os.path.join(own_home, name)) for name in ("first", "second"))
+    first, second = (create_repository(os.path.join(own_home, name)) for name in ("first", "second"))
     house.stay_cold()
     house.ask("s1", happened("SessionStart", source="startup", cwd=first))
     os.rename(os.path.join(house.home, "spool"), os.path.join(own_home, "kept-back"))
@@ -200,7 +206,7 @@ def test_a_session_that_was_begun_cold_and_went_on_warm_belongs_where_it_began(h
         os.makedirs(os.path.join(house.home, "spool"), exist_ok=True)
         os.rename(os.path.join(own_home, "kept-back", name), os.path.join(house.home, "spool", name))
     [session] = house.stored("sessions")
-    assert (session["cwd"], project_of(house, "s1")) == (first, first)
+    assert (session["cwd"], get_project(house, "s1")) == (first, first)
 
 
 @pytest.mark.parametrize("worker", ["up", "down"])
@@ -217,7 +223,7 @@ def test_tools_on_the_skip_list_leave_nothing_and_the_list_can_be_changed(house:
     ]
 
 
-def repository(path: str, remote: str = "") -> str:
+def create_repository(path: str, remote: str = "") -> str:
     subprocess.run(["git", "init", "-q", path], check=True)
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-C", path]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -226,7 +232,7 @@ def repository(path: str, remote: str = "") -> str:
     return os.path.realpath(path)
 
 
-def project_of(house: House, session: str) -> str:
+def get_project(house: House, session: str) -> str:
     paths = {row["id"]: row["path"] for row in house.stored("projects")}
     return next(str(paths[row["project"]]) for row in house.stored("sessions") if row["session"] == session)
 
@@ -236,13 +242,13 @@ def test_worktrees_and_subfolders_belong_to_one_project_and_namesakes_to_two(
     house: House, own_home: str, worker: str
 ) -> None:
     house.ok("start") if worker == "up" else house.stay_cold()
-    app, namesake = (repository(os.path.join(own_home, *names)) for names in (("app",), ("other", "app")))
+    app, namesake = (create_repository(os.path.join(own_home, *names)) for names in (("app",), ("other", "app")))
     tree, below = os.path.join(own_home, "tree"), os.path.join(app, "src", "deep")
     subprocess.run(["git", "-C", app, "worktree", "add", "-q", tree], check=True)
     os.makedirs(below)
     for session, cwd in [("s1", app), ("s2", below), ("s3", tree), ("s4", namesake)]:
         house.ask(session, prompt("go", cwd=cwd))
-    assert [project_of(house, session) for session in ("s1", "s2", "s3", "s4")] == [app, app, app, namesake]
+    assert [get_project(house, session) for session in ("s1", "s2", "s3", "s4")] == [app, app, app, namesake]
     assert sorted(row["name"] for row in house.stored("projects")) == ["app", "app"]
 
 
@@ -251,12 +257,12 @@ def test_a_repository_that_was_moved_keeps_its_sessions_and_a_copy_does_not_get_
 ) -> None:
     house.ok("start")
     remote = "https://ada:planted-4711@git.example/kite.git"
-    old, copy = (repository(os.path.join(own_home, name), remote) for name in ("old", "copy"))
+    old, copy = (create_repository(os.path.join(own_home, name), remote) for name in ("old", "copy"))
     house.ask("s1", prompt("go", cwd=old))
     house.ask("s2", prompt("go", cwd=copy))
-    assert project_of(house, "s1") != project_of(house, "s2")
+    assert get_project(house, "s1") != get_project(house, "s2")
     new = os.path.join(own_home, "new")
     os.rename(old, new)
     house.ask("s3", prompt("go", cwd=new))
-    assert project_of(house, "s1") == project_of(house, "s3") == os.path.realpath(new)
+    assert get_project(house, "s1") == get_project(house, "s3") == os.path.realpath(new)
     assert {row["remote"] for row in house.stored("projects")} == {"https://git.example/kite.git"}

@@ -22,8 +22,8 @@ PATCH = """*** Begin Patch
 *** End Patch"""
 
 
-def patched(house: House, path: str, text: str = "x") -> str:
-    """What Codex is answered when it is about to apply a patch whose second file this is."""
+def ask_about_patch(house: House, path: str, text: str = "x") -> str:
+    """Return why Codex is denied a patch whose second file is this one, or nothing."""
     payload = {
         "session_id": "s1",
         "cwd": "/home/dev/project",
@@ -33,8 +33,8 @@ def patched(house: House, path: str, text: str = "x") -> str:
         "tool_use_id": "call_1",
     }
     answer = json.loads(house.hook("PreToolUse", json.dumps(payload).encode(), host="codex"))
-    said: str = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
-    return said
+    reason: str = answer.get("hookSpecificOutput", {}).get("permissionDecisionReason", "")
+    return reason
 
 
 @pytest.mark.parametrize("warm", [True, False])
@@ -44,14 +44,14 @@ def test_the_second_file_of_a_patch_is_held_as_if_it_were_alone(house: House, wa
         house.ok("start")
     else:
         house.stay_cold()
-    assert patched(house, "docs/any.txt") == ""
-    assert "Held once by hardwon" in patched(house, "deep/yarn.lock")
+    assert ask_about_patch(house, "docs/any.txt") == ""
+    assert "Held once by hardwon" in ask_about_patch(house, "deep/yarn.lock")
 
 
 def test_a_patch_does_not_write_to_hardwons_own_files_by_the_way(house: House) -> None:
     house.add(lesson("anything"))
     house.stay_cold()
-    assert "Blocked by hardwon" in patched(house, os.path.join(house.home, "lessons.json"))
+    assert "Blocked by hardwon" in ask_about_patch(house, os.path.join(house.home, "lessons.json"))
 
 
 @pytest.mark.parametrize("is_parent_imported", [False, True])

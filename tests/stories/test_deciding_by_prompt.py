@@ -19,78 +19,81 @@ def repository(tmp_path: Path, own_home: str) -> Path:
 
 
 @pytest.fixture(params=["worker up", "worker down"])
-def left(request: pytest.FixtureRequest, house: House, repository: Path) -> Iterator[DraftWriter]:
+def draft_writer(request: pytest.FixtureRequest, house: House, repository: Path) -> Iterator[DraftWriter]:
     house.add(lesson(r"\bmake\b"))
     if request.param == "worker up":
         house.ok("start")
     else:
         house.stay_cold()
-    owned = DraftWriter(house, repository)
-    yield owned
-    owned.connection.close()
+    writer = DraftWriter(house, repository)
+    yield writer
+    writer.connection.close()
 
 
-def say(house: House, left: DraftWriter, text: str) -> str:
-    """What the person is told. With the worker away they start it and type it again, as they are told to; what takes
-    longer than they wait is done by then."""
-    said = house.ask("s2", prompt(text, cwd=str(left.folder))).notice
-    if "NOT done, the worker is not running" in said:
+def type_prompt(house: House, draft_writer: DraftWriter, text: str) -> str:
+    """Type a prompt and return the notice.
+
+    With the worker away, start it and type again, as the notice says; wait until work that takes longer is done."""
+    notice = house.ask("s2", prompt(text, cwd=str(draft_writer.folder))).notice
+    if "NOT done, the worker is not running" in notice:
         house.ok("start")
-        said = house.ask("s4", prompt(text, cwd=str(left.folder))).notice
-    if "still saving" in said or "the worker is busy" in said:
+        notice = house.ask("s4", prompt(text, cwd=str(draft_writer.folder))).notice
+    if "still saving" in notice or "the worker is busy" in notice:
         house.session_start("s9")  # answered after what waits before it
         house.ok("stop")  # it leaves once it is done
-    return said
+    return notice
 
 
-def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, left: DraftWriter) -> None:
-    left.draft()
-    said = say(house, left, " hardwon  handoff ratify H:1\n")
-    page = left.folder / "docs" / "sessions" / "s1.md"
-    assert any(words in said for words in (f"ratified: {page}", "still saving", "the worker is busy"))
-    assert page.exists() and left.get(1).status == "ratified" and len(list_memory_files(left.folder)) == 2
-    opened = house.session_start("s3", cwd=str(left.folder)).context
+def test_a_handoff_is_ratified_and_the_next_session_hears_it(house: House, draft_writer: DraftWriter) -> None:
+    draft_writer.write_draft()
+    notice = type_prompt(house, draft_writer, " hardwon  handoff ratify H:1\n")
+    page = draft_writer.folder / "docs" / "sessions" / "s1.md"
+    assert any(words in notice for words in (f"ratified: {page}", "still saving", "the worker is busy"))
+    assert (
+        page.exists() and draft_writer.get(1).status == "ratified" and len(list_memory_files(draft_writer.folder)) == 2
+    )
+    opened = house.session_start("s3", cwd=str(draft_writer.folder)).context
     assert "H1 Last asked" in opened and f"feedback: {PNPM}" in opened
 
 
-def test_it_is_committed_if_the_setting_says_so(house: House, left: DraftWriter) -> None:
+def test_it_is_committed_if_the_setting_says_so(house: House, draft_writer: DraftWriter) -> None:
     house.ok("config", "set", "handoffCommit", "true")
-    left.draft()
-    say(house, left, "hardwon ratify 1")
-    assert run_git(left.folder, "log", "-1", "--format=%s") == "Handoff: Move the kite to pnpm\n"
+    draft_writer.write_draft()
+    type_prompt(house, draft_writer, "hardwon ratify 1")
+    assert run_git(draft_writer.folder, "log", "-1", "--format=%s") == "Handoff: Move the kite to pnpm\n"
 
 
-def test_a_handoff_is_discarded(house: House, left: DraftWriter) -> None:
-    one = left.draft("5b6a2f0e-11aa")
-    say(house, left, "hardwon discard 5b6a2f0e-11aa")
-    assert left.get(one.id).status == "discarded" and not os.path.exists(one.draft)
+def test_a_handoff_is_discarded(house: House, draft_writer: DraftWriter) -> None:
+    handoff = draft_writer.write_draft("5b6a2f0e-11aa")
+    type_prompt(house, draft_writer, "hardwon discard 5b6a2f0e-11aa")
+    assert draft_writer.get(handoff.id).status == "discarded" and not os.path.exists(handoff.draft)
 
 
-def test_memories_are_approved_rejected_and_retired(house: House, left: DraftWriter) -> None:
+def test_memories_are_approved_rejected_and_retired(house: House, draft_writer: DraftWriter) -> None:
     for text in (PNPM, "the tide is high at noon", "mind the gap between boats"):
-        left.propose(text)
-    say(house, left, "hardwon approve 1 M:2")
-    say(house, left, "hardwon reject M:3")
-    say(house, left, "hardwon memory retire 2")
-    found = {row["id"]: row["status"] for row in house.stored("memories")}
-    assert found == {1: "active", 2: "retired", 3: "rejected"}
-    assert f"feedback: {PNPM}" in house.session_start("s3", cwd=str(left.folder)).context
+        draft_writer.propose_memory(text)
+    type_prompt(house, draft_writer, "hardwon approve 1 M:2")
+    type_prompt(house, draft_writer, "hardwon reject M:3")
+    type_prompt(house, draft_writer, "hardwon memory retire 2")
+    statuses = {row["id"]: row["status"] for row in house.stored("memories")}
+    assert statuses == {1: "active", 2: "retired", 3: "rejected"}
+    assert f"feedback: {PNPM}" in house.session_start("s3", cwd=str(draft_writer.folder)).context
 
 
-def test_what_cannot_be_done_is_said(house: House, left: DraftWriter) -> None:
-    left.draft()
-    (left.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
+def test_what_cannot_be_done_is_said(house: House, draft_writer: DraftWriter) -> None:
+    draft_writer.write_draft()
+    (draft_writer.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
     wrong = {
         "hardwon ratify 77": "there is no handoff H77",
         "hardwon ratify 1": "there is a handoff of this session already",
         "hardwon approve 5": "there is no memory M5",
     }
-    answers = {words: say(house, left, words) for words in wrong}
+    answers = {words: type_prompt(house, draft_writer, words) for words in wrong}
     path = Path(house.home, "logs", "hook.log")
     left_for_doctor = path.read_text() if path.exists() else ""
     for words, why in wrong.items():
         assert why in answers[words] or why in left_for_doctor
-    assert left.get(1).status == "draft"
+    assert draft_writer.get(1).status == "draft"
 
 
 def test_a_sentence_is_no_decision() -> None:
@@ -112,18 +115,18 @@ def test_a_sentence_is_no_decision() -> None:
         assert parse_decision(text.split()) is None, text
 
 
-def test_an_agent_cannot_type_it(house: House, left: DraftWriter) -> None:
-    left.draft()
+def test_an_agent_cannot_type_it(house: House, draft_writer: DraftWriter) -> None:
+    draft_writer.write_draft()
     for words in ("ratify 1", "discard 1", "approve 1", "handoff ratify 1", "memory approve 1"):
         assert "Only the user can do this" in house.ask("s2", bash(f"hardwon {words}")).denied
-    house.ask("s2", {**prompt("hardwon ratify 1", cwd=str(left.folder)), "agent_id": "a1"})
+    house.ask("s2", {**prompt("hardwon ratify 1", cwd=str(draft_writer.folder)), "agent_id": "a1"})
     house.ok("start")
     house.ok("stop")
-    assert left.get(1).status == "draft"
+    assert draft_writer.get(1).status == "draft"
 
 
-def test_a_draft_that_was_decided_about_is_not_decided_twice(house: House, left: DraftWriter) -> None:
-    left.draft(text=DRAFT)
-    say(house, left, "hardwon discard 1")
-    say(house, left, "hardwon handoff discard 1")
-    assert left.get(1).status == "discarded"
+def test_a_draft_that_was_decided_about_is_not_decided_twice(house: House, draft_writer: DraftWriter) -> None:
+    draft_writer.write_draft(text=DRAFT)
+    type_prompt(house, draft_writer, "hardwon discard 1")
+    type_prompt(house, draft_writer, "hardwon handoff discard 1")
+    assert draft_writer.get(1).status == "discarded"

@@ -16,18 +16,18 @@ DAY = 86_400
 KINDS = ("too broad", "never fires", "stale", "alike")
 
 
-def advice(house: House) -> dict[str, list[dict[str, Any]]]:
-    """What doctor has to say about the lessons, by kind; saying it must not make it fail."""
-    found: dict[str, list[dict[str, Any]]] = {}
+def read_advice(house: House) -> dict[str, list[dict[str, Any]]]:
+    """Return doctor's advice about lessons by kind, after checking that none of it is a failure."""
+    checks: dict[str, list[dict[str, Any]]] = {}
     for check in house.ok("doctor", "--json").json():
         if check["name"] in KINDS:
             assert check["well"] is None
-            found.setdefault(check["name"], []).append(check)
-    return found
+            checks.setdefault(check["name"], []).append(check)
+    return checks
 
 
 def record_calls(house: House, commands: list[str]) -> None:
-    """Put calls that went fine on record, as a scan does."""
+    """Store calls that succeeded, as a scan does."""
     calls = [
         ScannedCall(
             f"c{n}", "claude-code", "s1", "/home/dev/project", "", "/t.jsonl", n, "Bash", command, "", "", "fine"
@@ -41,12 +41,12 @@ def record_calls(house: House, commands: list[str]) -> None:
     connection.close()
 
 
-def change(house: House, slug: str, **changes: Any) -> None:
+def edit_record(house: House, slug: str, **changes: Any) -> None:
     """Edit the record by hand."""
     path = os.path.join(house.home, "lessons.json")
     with open(path) as file:
         document = json.load(file)
-    next(one for one in document["lessons"] if one["slug"] == slug).update(changes)
+    next(record for record in document["lessons"] if record["slug"] == slug).update(changes)
     with open(path, "w") as file:
         json.dump(document, file)
 
@@ -55,64 +55,66 @@ def test_good_lessons_are_passed_over_and_looking_makes_no_database(house: House
     house.cli("doctor")
     assert not os.path.exists(os.path.join(house.home, "hardwon.db"))
     house.add({**GIT_STASH, "delivery": "hold"})
-    assert advice(house) == {}
+    assert read_advice(house) == {}
 
 
 def test_a_pattern_for_everything_is_shown_with_the_command_that_mends_it(house: House) -> None:
     slug = house.add(lesson(r"\w+"))
-    shown = house.ok("doctor").out
-    assert f"--  too broad    {slug} fires on a plain 'ls'\n" in shown
-    assert f"    fix:         hardwon lessons edit {slug} --command REGEX\n" in shown
+    output = house.ok("doctor").out
+    assert f"--  too broad    {slug} fires on a plain 'ls'\n" in output
+    assert f"    fix:         hardwon lessons edit {slug} --command REGEX\n" in output
     house.ok("lessons", "edit", slug, "--command", r"\bterraform apply\b")
-    assert advice(house) == {}
+    assert read_advice(house) == {}
 
 
 def test_the_recorded_calls_tell_what_fires_too_often_and_what_never(house: House) -> None:
     broad, never, good = house.add(lesson(r"\bmake\b")), house.add(lesson(r"\bfrobnicate\b")), house.add(GIT_STASH)
     for slug in (broad, never, good):
-        change(house, slug, createdAt="2020-01-01T00:00:00Z")
+        edit_record(house, slug, createdAt="2020-01-01T00:00:00Z")
     record_calls(house, [*(f"make target{n}" for n in range(30)), *(f"cat file{n}" for n in range(80)), "git stash"])
-    said = advice(house)
-    assert sorted(said) == ["never fires", "too broad"]
-    assert f"{broad} would have fired on 30 of 111 recorded calls" in said["too broad"][0]["found"]
-    assert f"{never} was never delivered" in said["never fires"][0]["found"]
+    advice = read_advice(house)
+    assert sorted(advice) == ["never fires", "too broad"]
+    assert f"{broad} would have fired on 30 of 111 recorded calls" in advice["too broad"][0]["found"]
+    assert f"{never} was never delivered" in advice["never fires"][0]["found"]
     house.ok("lessons", "retire", broad)
     house.ok("lessons", "retire", never)
-    assert advice(house) == {}
+    assert read_advice(house) == {}
 
 
 def test_a_lesson_that_reaches_an_agent_is_not_said_to_be_silent(house: House) -> None:
     slug = house.add(lesson(r"\bfrobnicate\b"))
-    change(house, slug, createdAt="2020-01-01T00:00:00Z")
+    edit_record(house, slug, createdAt="2020-01-01T00:00:00Z")
     record_calls(house, [f"cat file{n}" for n in range(120)])
-    assert list(advice(house)) == ["never fires"]
+    assert list(read_advice(house)) == ["never fires"]
     house.ok("lessons", "build")
     assert house.ask("s1", bash("frobnicate")).context
     assert [delivery["slug"] for delivery in house.deliveries()] == [slug]
-    assert advice(house) == {}
+    assert read_advice(house) == {}
 
 
 def test_what_is_gone_or_was_of_use_long_ago_is_stale(house: House, own_home: str) -> None:
     project = os.path.join(own_home, "app")
     os.makedirs(os.path.join(project, "conf"))
     scoped = house.add(lesson(r"\bnpm ci\b", scope={"type": "project", "path": project}))
-    about = house.add(lesson(triggers={"toolNames": ["Edit"], "pathPatterns": [f"{project}/conf/*.toml"]}))
+    about_path = house.add(lesson(triggers={"toolNames": ["Edit"], "pathPatterns": [f"{project}/conf/*.toml"]}))
     once = house.add(lesson(r"\bcargo\b"))
-    assert advice(house) == {}
+    assert read_advice(house) == {}
     os.rmdir(os.path.join(project, "conf"))
     os.rmdir(project)
     connection = db.connect(house.home)
     long_ago = clock.now() - 300 * DAY
-    told = Delivery("e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", ident(house, once), once, "", "note")
-    reports.insert_deliveries(connection, [told])
+    delivery = Delivery(
+        "e1", long_ago, "claude-code", "s1", "", "PreToolUse", "Bash", get_lesson_id(house, once), once, "", "note"
+    )
+    reports.insert_deliveries(connection, [delivery])
     connection.close()
-    said = {one["found"].split()[0]: one for one in advice(house)["stale"]}
-    assert sorted(said) == sorted([scoped, about, once])
-    assert (f"{project}/conf" in said[about]["found"], "300 days ago" in said[once]["found"]) == (True, True)
-    assert said[scoped]["fix"] == f"hardwon lessons retire {scoped}"
+    advice = {check["found"].split()[0]: check for check in read_advice(house)["stale"]}
+    assert sorted(advice) == sorted([scoped, about_path, once])
+    assert (f"{project}/conf" in advice[about_path]["found"], "300 days ago" in advice[once]["found"]) == (True, True)
+    assert advice[scoped]["fix"] == f"hardwon lessons retire {scoped}"
 
 
-def ident(house: House, slug: str) -> str:
+def get_lesson_id(house: House, slug: str) -> str:
     return str(house.ok("lessons", "show", slug, "--json").json()["id"])
 
 
@@ -125,11 +127,11 @@ def test_lessons_alike_are_named_five_at_most(house: House) -> None:
     with open(os.path.join(house.home, "lessons.json"), "w") as file:
         json.dump({"version": 1, "lessons": records}, file)
     house.ok("lessons", "build")
-    said = advice(house)
-    assert [one["found"] for one in said["alike"]][-1] == "and 3 more"
-    assert len(said["alike"]) == 6
-    assert said["alike"][0]["found"].startswith("s0 and s1 have 100%")
-    assert said["alike"][0]["fix"] == "hardwon lessons retire s1"
+    advice = read_advice(house)
+    assert [check["found"] for check in advice["alike"]][-1] == "and 3 more"
+    assert len(advice["alike"]) == 6
+    assert advice["alike"][0]["found"].startswith("s0 and s1 have 100%")
+    assert advice["alike"][0]["fix"] == "hardwon lessons retire s1"
 
 
 def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home: str) -> None:
@@ -139,15 +141,15 @@ def test_a_repositorys_lesson_is_mended_in_the_repository(house: House, own_home
     with open(carried, "w") as file:
         json.dump({"lessons": [{**lesson(r"\w+"), "id": "R1", "slug": "r1"}]}, file)
     house.ok("trust", project, "--yes")
-    (said,) = advice(house)["too broad"]
-    assert said["fix"] == f"edit {carried}, then: hardwon trust {project}"
+    (check,) = read_advice(house)["too broad"]
+    assert check["fix"] == f"edit {carried}, then: hardwon trust {project}"
 
 
-def test_a_database_that_is_none_is_a_fault_and_the_lessons_stay_in_force(house: House) -> None:
+def test_a_file_that_is_no_database_is_a_fault_and_the_lessons_stay_in_force(house: House) -> None:
     house.add(lesson(r"\w+"))
     with open(os.path.join(house.home, "hardwon.db"), "w") as file:
         file.write("this is no database, whatever its name says\n" * 100)
-    told = house.cli("doctor", "--json")
-    checks = {check["name"]: check for check in told.json()}
-    assert (told.code, checks["lessons"]["well"]) == (1, False)
+    result = house.cli("doctor", "--json")
+    checks = {check["name"]: check for check in result.json()}
+    assert (result.code, checks["lessons"]["well"]) == (1, False)
     assert "not a database" in checks["lessons"]["found"] and "last good manifest" in checks["lessons"]["found"]

@@ -19,12 +19,12 @@ from tests.support.house import House, happened, prompt, used
 SESSION = "5e551017-0000-4000-8000-000000000001"
 
 
-def checks(house: House, name: str, **more: Any) -> list[dict[str, Any]]:
-    ran = house.cli("doctor", "--json", **more)
-    return [check for check in ran.json() if check["name"] == name]
+def list_checks(house: House, name: str, **more: Any) -> list[dict[str, Any]]:
+    result = house.cli("doctor", "--json", **more)
+    return [check for check in result.json() if check["name"] == name]
 
 
-def settle(home: str, settings: dict[str, Any], name: str = "settings.json") -> str:
+def write_settings(home: str, settings: dict[str, Any], name: str = "settings.json") -> str:
     path = os.path.join(home, ".claude", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
@@ -32,7 +32,7 @@ def settle(home: str, settings: dict[str, Any], name: str = "settings.json") -> 
     return path
 
 
-def hooked(command: str) -> dict[str, Any]:
+def build_hook_settings(command: str) -> dict[str, Any]:
     return {"hooks": {"PostToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": command}]}]}}
 
 
@@ -47,34 +47,34 @@ def hooked(command: str) -> dict[str, Any]:
     ],
 )
 def test_a_hook_of_another_memory_is_named_with_its_fix(house: House, own_home: str, name: str, command: str) -> None:
-    path = settle(own_home, hooked(command))
-    (found,) = checks(house, "others")
-    assert (found["well"], name in found["found"], path in found["fix"]) == (None, True, True)
+    path = write_settings(own_home, build_hook_settings(command))
+    (check,) = list_checks(house, "others")
+    assert (check["well"], name in check["found"], path in check["fix"]) == (None, True, True)
 
 
 def test_a_plugin_is_named_if_it_is_on_and_a_hook_for_something_else_is_not(house: House, own_home: str) -> None:
     plugins = {"claude-mem@thedotmack": True, "hookify@claude-code-plugins": False}
-    settle(own_home, {**hooked("prettier --write"), "enabledPlugins": plugins})
-    (found,) = checks(house, "others")
-    assert "claude-mem" in found["found"] and "/plugin disable claude-mem" in found["fix"]
+    write_settings(own_home, {**build_hook_settings("prettier --write"), "enabledPlugins": plugins})
+    (check,) = list_checks(house, "others")
+    assert "claude-mem" in check["found"] and "/plugin disable claude-mem" in check["fix"]
 
 
 def test_what_a_project_hooks_is_seen_from_within_it(house: House, own_home: str) -> None:
     project = os.path.join(own_home, "project")
     os.makedirs(os.path.join(project, ".git"))
-    settle(project, hooked("npx claude-mem hook save"), "settings.local.json")
-    assert len(checks(house, "others", cwd=project)) == 1
-    assert checks(house, "others", cwd=own_home) == []
+    write_settings(project, build_hook_settings("npx claude-mem hook save"), "settings.local.json")
+    assert len(list_checks(house, "others", cwd=project)) == 1
+    assert list_checks(house, "others", cwd=own_home) == []
 
 
 def test_the_agents_own_memory_is_named_while_it_is_on(house: House, own_home: str) -> None:
-    path = settle(own_home, {"theme": "dark"})
-    (found,) = checks(house, "auto-memory")
-    assert (found["well"], path in found["fix"]) == (None, True)
-    assert checks(house, "auto-memory", env={"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1"}) == []
-    settle(own_home, {"autoMemoryEnabled": False})
-    assert checks(house, "auto-memory") == []
-    assert len(checks(house, "auto-memory", env={"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "0"})) == 1
+    path = write_settings(own_home, {"theme": "dark"})
+    (check,) = list_checks(house, "auto-memory")
+    assert (check["well"], path in check["fix"]) == (None, True)
+    assert list_checks(house, "auto-memory", env={"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1"}) == []
+    write_settings(own_home, {"autoMemoryEnabled": False})
+    assert list_checks(house, "auto-memory") == []
+    assert len(list_checks(house, "auto-memory", env={"CLAUDE_CODE_DISABLE_AUTO_MEMORY": "0"})) == 1
 
 
 PLUGGED = {
@@ -94,19 +94,19 @@ def test_hooks_that_come_by_our_plugin_are_known(house: House, own_home: str, pr
 
     def is_known(on: bool) -> bool:
         name, text = PLUGGED.get(program, (".gemini/extensions/hardwon/gemini-extension.json", "{}"))
-        place = os.path.join(own_home, name)
+        path = os.path.join(own_home, name)
         if on or program in PLUGGED:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "w") as file:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as file:
                 file.write(text.replace("%s", "true" if on else "false"))
-        return "by the plugin" in json.dumps(checks(house, "hooks", **only))
+        return "by the plugin" in json.dumps(list_checks(house, "hooks", **only))
 
     assert (is_known(False), is_known(True)) == (False, True)
 
 
 def test_a_hook_that_never_answers_is_said_to_be_so() -> None:
-    found = try_hook("exec sleep 600", {}, "hardwon install claude-code", timeout=0.1)
-    assert (found.is_ok, "did not answer" in found.finding) == (False, True)
+    check = try_hook("exec sleep 600", {}, "hardwon install claude-code", timeout=0.1)
+    assert (check.is_ok, "did not answer" in check.finding) == (False, True)
 
 
 def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None:
@@ -118,65 +118,77 @@ def test_settings_of_any_shape_are_looked_at_without_harm(own_home: str) -> None
 
 def test_the_hooks_of_the_latest_sessions_are_counted_and_timed(house: House, own_home: str) -> None:
     house.stay_cold()
-    assert checks(house, "hooks fired") == []
+    assert list_checks(house, "hooks fired") == []
     transcript = os.path.join(own_home, "transcript.jsonl")
     with open(transcript, "w") as file:
         file.writelines(
-            f"{json.dumps(line)}\n" for line in [ran(30), ran(50), ran(400, "SessionStart"), ran(9, own=False)]
+            f"{json.dumps(line)}\n"
+            for line in [
+                build_hook_line(30),
+                build_hook_line(50),
+                build_hook_line(400, "SessionStart"),
+                build_hook_line(9, is_own=False),
+            ]
         )
         file.write('{"attachment": {"type": "hook_success", "durationMs": \n')
-    told = {"transcript_path": transcript}
-    house.ask(SESSION, prompt("look around", **told))
-    house.ask(SESSION, used("Bash", {"command": "ls"}, {"stdout": "a"}, **told))
-    house.ask(SESSION, happened("Stop", last_assistant_message="looked", **told))
+    transcript_field = {"transcript_path": transcript}
+    house.ask(SESSION, prompt("look around", **transcript_field))
+    house.ask(SESSION, used("Bash", {"command": "ls"}, {"stdout": "a"}, **transcript_field))
+    house.ask(SESSION, happened("Stop", last_assistant_message="looked", **transcript_field))
     house.ok("sessions", "list")  # takes in the spool
-    (fired,), (timed,) = checks(house, "hooks fired"), checks(house, "hook time")
+    (fired,), (timed,) = list_checks(house, "hooks fired"), list_checks(house, "hook time")
     assert (fired["well"], fired["found"]) == (True, "in 1 of the last 1 sessions, 2 events")
     assert timed["found"] == "median 50 ms, max 400 ms (SessionStart), 3 runs timed by the agent"
 
 
-def ran(milliseconds: int, event: str = "PreToolUse", *, own: bool = True) -> dict[str, Any]:
-    """The line that Claude Code writes into its transcript after a hook."""
-    command = f"python -I -S {HOOK_PATH} claude-code {event} /home/dev/.hardwon || :" if own else "prettier --write"
-    told = {"type": "hook_success", "hookEvent": event, "command": command, "durationMs": milliseconds, "stdout": "{}"}
-    return {"type": "attachment", "attachment": told}
+def build_hook_line(milliseconds: int, event: str = "PreToolUse", *, is_own: bool = True) -> dict[str, Any]:
+    """Return the line that Claude Code writes into its transcript after a hook."""
+    command = f"python -I -S {HOOK_PATH} claude-code {event} /home/dev/.hardwon || :" if is_own else "prettier --write"
+    attachment = {
+        "type": "hook_success",
+        "hookEvent": event,
+        "command": command,
+        "durationMs": milliseconds,
+        "stdout": "{}",
+    }
+    return {"type": "attachment", "attachment": attachment}
 
 
 def test_sessions_that_no_hook_told_of_come_with_what_to_do(house: House, own_home: str) -> None:
     path = os.path.join(own_home, ".claude", "projects", "-home-dev-kite", "old.jsonl")
     os.makedirs(os.path.dirname(path))
-    said = {"type": "user", "message": {"role": "user", "content": "look around"}, "sessionId": "old"}
+    line = {"type": "user", "message": {"role": "user", "content": "look around"}, "sessionId": "old"}
     common = {"uuid": "u1", "timestamp": "2026-11-01T10:00:00.000Z", "cwd": "/home/dev/kite", "version": "2.1.325"}
     with open(path, "w") as file:
-        file.write(json.dumps({**said, **common}) + "\n")
+        file.write(json.dumps({**line, **common}) + "\n")
     house.ok("import", "transcripts")
-    (fired,) = checks(house, "hooks fired")
+    (fired,) = list_checks(house, "hooks fired")
     assert (fired["well"], "0 of the last 1" in fired["found"], "hardwon install" in fired["fix"]) == (None, True, True)
 
 
-def test_whatever_is_not_well_comes_with_its_fix(house: House, own_home: str) -> None:
+def test_every_failed_check_comes_with_its_fix(house: House, own_home: str) -> None:
     """In a home where much is wrong at once."""
-    settle(own_home, hooked("npx claude-mem hook save"))
+    write_settings(own_home, build_hook_settings("npx claude-mem hook save"))
     house.ok("start")
     house.ok("stop")
     os.chmod(house.home, 0o755)
     with open(os.path.join(house.home, "lessons.json"), "w") as file:
         json.dump({"lessons": [{"summary": "no lesson"}]}, file)
-    found = house.cli("doctor", "--json").json()
-    assert [check for check in found if check["well"] is not True and not check["fix"]] == []
-    assert sum(check["well"] is False for check in found) >= 2
+    checks = house.cli("doctor", "--json").json()
+    assert [check for check in checks if check["well"] is not True and not check["fix"]] == []
+    assert sum(check["well"] is False for check in checks) >= 2
 
 
-def test_colours_are_for_terminals_and_for_who_wants_them(house: House) -> None:
+def test_colours_are_printed_at_a_terminal_or_on_request(house: House) -> None:
     assert "\x1b" not in house.cli("doctor").out
-    assert "\x1b[33m--" in at_a_terminal(house.environment())
-    assert "\x1b" not in at_a_terminal(house.environment({"NO_COLOR": "1"}))
+    assert "\x1b[33m--" in run_doctor_at_terminal(house.environment())
+    assert "\x1b" not in run_doctor_at_terminal(house.environment({"NO_COLOR": "1"}))
 
 
-def at_a_terminal(environment: dict[str, str]) -> str:
-    ours, theirs = pty.openpty()
-    subprocess.run([sys.executable, "-m", "hardwon", "doctor"], stdin=theirs, stdout=theirs, env=environment)
-    said = os.read(ours, 65536).decode()
-    os.close(ours)
-    os.close(theirs)
-    return said
+def run_doctor_at_terminal(environment: dict[str, str]) -> str:
+    our_end, their_end = pty.openpty()
+    subprocess.run([sys.executable, "-m", "hardwon", "doctor"], stdin=their_end, stdout=their_end, env=environment)
+    output = os.read(our_end, 65536).decode()
+    os.close(our_end)
+    os.close(their_end)
+    return output

@@ -26,13 +26,13 @@ SOMEBODY_ELSES = """{
 
 
 @pytest.fixture
-def settings(own_home: str) -> str:
+def settings_path(own_home: str) -> str:
     path = os.path.join(own_home, ".gemini", "settings.json")
     os.makedirs(os.path.dirname(path))
     return path
 
 
-def hooks(path: str, event: str) -> list[dict[str, Any]]:
+def list_hooks(path: str, event: str) -> list[dict[str, Any]]:
     return [hook for entry in json.loads(read_text(path))["hooks"][event] for hook in entry["hooks"]]
 
 
@@ -40,7 +40,7 @@ def hooks(path: str, event: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("before", "more"),
+    ("original", "more"),
     [
         (SOMEBODY_ELSES, ()),
         (SOMEBODY_ELSES, ("--mcp",)),
@@ -51,24 +51,26 @@ def hooks(path: str, event: str) -> list[dict[str, Any]]:
         ('// mine\n{\n  "theme": "dark", /* a */ // why\n  "hooks": { // b\n  } // c\n}\n', ("--mcp",)),
     ],
 )
-def test_uninstalling_leaves_every_byte_as_it_was(house: House, settings: str, before: str, more: tuple[str]) -> None:
-    write_text(settings, before)
+def test_uninstalling_leaves_every_byte_as_it_was(
+    house: House, settings_path: str, original: str, more: tuple[str]
+) -> None:
+    write_text(settings_path, original)
     house.ok("install", "gemini", *more, "--yes")
-    once = read_text(settings)
+    once = read_text(settings_path)
     assert ("hardwon" in get_value(once).get("mcpServers", {})) == bool(more)
     assert "already installed" in house.ok("install", "gemini", *more, "--yes").out
-    assert read_text(settings) == once
+    assert read_text(settings_path) == once
     house.ok("uninstall", "gemini", "--yes")
-    assert read_text(settings) == before
+    assert read_text(settings_path) == original
 
 
-def test_each_hook_has_a_name_and_its_time_in_milliseconds(house: House, settings: str) -> None:
-    said = house.ok("install", "gemini", "--yes", env={"PATH": "/usr/bin:/bin"}).out
-    assert "not on the PATH" in said and "only in folders that you trust" in said
+def test_each_hook_has_a_name_and_its_time_in_milliseconds(house: House, settings_path: str) -> None:
+    output = house.ok("install", "gemini", "--yes", env={"PATH": "/usr/bin:/bin"}).out
+    assert "not on the PATH" in output and "only in folders that you trust" in output
     registered = {
         event: (hook["name"], hook["timeout"], hook["command"].split(" gemini ")[1].split()[0])
-        for event in json.loads(read_text(settings))["hooks"]
-        for hook in hooks(settings, event)
+        for event in json.loads(read_text(settings_path))["hooks"]
+        for hook in list_hooks(settings_path, event)
     }
     assert registered == {
         "SessionStart": ("hardwon", 10_000, "SessionStart"),
@@ -79,12 +81,12 @@ def test_each_hook_has_a_name_and_its_time_in_milliseconds(house: House, setting
         "SessionEnd": ("hardwon", 3_000, "SessionEnd"),
     }
     house.ok("uninstall", "gemini", "--yes")
-    assert not os.path.exists(settings)
+    assert not os.path.exists(settings_path)
 
 
-def test_a_project_has_no_file_of_its_own_that_is_not_committed(house: House, settings: str) -> None:
+def test_a_project_has_no_file_of_its_own_that_is_not_committed(house: House, settings_path: str) -> None:
     refused = house.cli("install", "gemini", "--project", "--yes")
-    assert (refused.code, "committed" in refused.err, os.path.exists(settings)) == (1, True, False)
+    assert (refused.code, "committed" in refused.err, os.path.exists(settings_path)) == (1, True, False)
 
 
 def test_another_home_of_the_agent_is_honoured(house: House, own_home: str) -> None:
@@ -93,18 +95,20 @@ def test_another_home_of_the_agent_is_honoured(house: House, own_home: str) -> N
     assert os.listdir(os.path.join(elsewhere, ".gemini")) == ["settings.json"]
 
 
-@pytest.mark.parametrize("gone", ["/hardwon/hook.py", "python"])
-def test_with_the_package_or_the_interpreter_gone_every_tool_runs(house: House, settings: str, gone: str) -> None:
+@pytest.mark.parametrize("missing", ["/hardwon/hook.py", "python"])
+def test_with_the_package_or_the_interpreter_gone_every_tool_runs(
+    house: House, settings_path: str, missing: str
+) -> None:
     """Any exit code but 0 and 1 would deny the call, and a word on either stream would be shown at every call."""
     house.ok("install", "gemini", "--yes")
-    for event in json.loads(read_text(settings))["hooks"]:
-        [hook] = hooks(settings, event)
-        command = hook["command"].replace(gone, "/gone")
-        done = subprocess.run(["bash", "-c", command], input="{}", capture_output=True, text=True)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for event in json.loads(read_text(settings_path))["hooks"]:
+        [hook] = list_hooks(settings_path, event)
+        command = hook["command"].replace(missing, "/gone")
+        run = subprocess.run(["bash", "-c", command], input="{}", capture_output=True, text=True)
+        assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_doctor_says_where_the_hooks_are_not_run(house: House, settings: str, own_home: str) -> None:
+def test_doctor_says_where_the_hooks_are_not_run(house: House, settings_path: str, own_home: str) -> None:
     house.ok("install", "gemini", "--yes")
     checks = {check["name"]: check for check in json.loads(house.cli("doctor", "--json", cwd=own_home).out)}
     assert (checks["trust"]["well"], checks["trust"]["found"]) == (None, f"Gemini CLI was not told to trust {own_home}")
@@ -114,26 +118,31 @@ def test_doctor_says_where_the_hooks_are_not_run(house: House, settings: str, ow
 
 
 class Chat:
-    """Owns the transcript that the agent writes, and asks our hook what it would ask."""
+    """Owns the transcript that the agent writes, and calls our hook as the agent would."""
 
     def __init__(self, house: House, folder: str) -> None:
         self.house, self.path = house, os.path.join(folder, "session-1.jsonl")
         write_text(self.path, json.dumps({"sessionId": "s1", "projectHash": "p", "kind": "main"}) + "\n")
 
-    def says(self, id: str, **more: object) -> None:
-        """The model's message: first the words, and again with the calls when they are over."""
-        wire = {"id": id, "timestamp": "2026-11-15T20:00:00Z", "type": "gemini", "content": "", **more}
+    def write_message(self, message_id: str, **more: object) -> None:
+        """Write the model's message: first the text, and again with the calls once they have ended."""
+        wire = {"id": message_id, "timestamp": "2026-11-15T20:00:00Z", "type": "gemini", "content": "", **more}
         with open(self.path, "a") as file:
             file.write(json.dumps(wire, separators=(",", ":")) + "\n")
 
-    def hook(self, ours: str, theirs: str, **more: object) -> Any:
-        wire = {"session_id": "s1", "transcript_path": self.path, "cwd": "/home/dev/project", "hook_event_name": theirs}
-        return json.loads(self.house.hook(ours, json.dumps({**wire, **more}).encode(), host="gemini"))
+    def hook(self, our_event: str, agent_event: str, **more: object) -> Any:
+        wire = {
+            "session_id": "s1",
+            "transcript_path": self.path,
+            "cwd": "/home/dev/project",
+            "hook_event_name": agent_event,
+        }
+        return json.loads(self.house.hook(our_event, json.dumps({**wire, **more}).encode(), host="gemini"))
 
-    def before(self, command: str) -> Any:
+    def ask_before_call(self, command: str) -> Any:
         return self.hook("PreToolUse", "BeforeTool", tool_name="run_shell_command", tool_input={"command": command})
 
-    def after(self, command: str, text: str) -> Any:
+    def report_after_call(self, command: str, text: str) -> Any:
         wire = {
             "tool_name": "run_shell_command",
             "tool_input": {"command": command},
@@ -149,7 +158,7 @@ def chat(house: House, own_home: str) -> Chat:
 
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("prompt", ["hardwon allow SLUG", "hardwon accept 3", "#lesson\nsummary: x\n#/lesson"])
-def test_what_a_repositorys_command_says_is_no_persons_word(
+def test_a_prompt_from_a_repositorys_command_is_not_a_persons(
     house: House, chat: Chat, own_home: str, prompt: str, warm: bool
 ) -> None:
     slug = house.add({**GIT_STASH, "delivery": "block"})
@@ -160,7 +169,7 @@ def test_what_a_repositorys_command_says_is_no_persons_word(
     write_text(os.path.join(commands, "build.toml"), f'prompt = """{prompt}"""')
     wire = {"cwd": os.path.dirname(os.path.dirname(commands)), "prompt": prompt}
     assert "type it yourself" in chat.hook("UserPromptSubmit", "BeforeAgent", **wire)["systemMessage"]
-    assert chat.before("git stash")["decision"] == "deny"
+    assert chat.ask_before_call("git stash")["decision"] == "deny"
     assert len(house.ok("lessons", "list", "--json").json()) == 1
 
 
@@ -172,39 +181,39 @@ def wait_out_twins() -> None:
 def test_a_held_call_made_again_runs_but_not_one_of_the_same_message(house: House, chat: Chat, warm: bool) -> None:
     house.add({**GIT_STASH, "delivery": "hold"})
     house.ok("start") if warm else house.stay_cold()
-    chat.says("m1")
-    assert "git stash -u" in chat.before("git stash")["reason"]
+    chat.write_message("m1")
+    assert "git stash -u" in chat.ask_before_call("git stash")["reason"]
     wait_out_twins()
-    assert chat.before("git stash")["decision"] == "deny"
-    chat.says("m1", toolCalls=[])
-    chat.says("m2")
-    assert chat.before("git stash") == {}
+    assert chat.ask_before_call("git stash")["decision"] == "deny"
+    chat.write_message("m1", toolCalls=[])
+    chat.write_message("m2")
+    assert chat.ask_before_call("git stash") == {}
 
 
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_note_comes_with_the_result_and_once(house: House, chat: Chat, warm: bool) -> None:
     house.add(lesson(r"\bmake\b", solution="make 2>&1 shows what went wrong, without it nothing does"))
     house.ok("start") if warm else house.stay_cold()
-    chat.says("m1")
-    assert chat.before("make") == {}
-    said = chat.after("make", "Output: no\nExit Code: 2")["hookSpecificOutput"]
-    assert said["hookEventName"] == "AfterTool" and "make 2>&1 shows" in said["additionalContext"]
-    assert chat.after("make", "Output: no\nExit Code: 2") == {}
+    chat.write_message("m1")
+    assert chat.ask_before_call("make") == {}
+    reply = chat.report_after_call("make", "Output: no\nExit Code: 2")["hookSpecificOutput"]
+    assert reply["hookEventName"] == "AfterTool" and "make 2>&1 shows" in reply["additionalContext"]
+    assert chat.report_after_call("make", "Output: no\nExit Code: 2") == {}
 
 
 def test_what_the_hooks_and_the_transcript_tell_is_one_call_however_often_it_is_told(house: House, chat: Chat) -> None:
     house.ok("start")
-    chat.says("m1")
+    chat.write_message("m1")
     chat.hook("UserPromptSubmit", "BeforeAgent", prompt="go")
     for _ in range(2):  # as with the extension beside the settings
-        chat.after("make", "Output: no\nExit Code: 2")
+        chat.report_after_call("make", "Output: no\nExit Code: 2")
     call = {"id": "c", "name": "run_shell_command", "args": {"command": "make"}, "status": "success"}
     result = [{"functionResponse": {"response": {"output": "Output: no\nExit Code: 2"}}}]
-    chat.says("m1", toolCalls=[{**call, "result": result}])
+    chat.write_message("m1", toolCalls=[{**call, "result": result}])
     chat.hook("Stop", "AfterAgent", prompt_response="done")
     wait_for(lambda: [row["to_fill"] for row in house.stored("sessions")] == [0])
-    told = [row for row in house.stored("events") if row["kind"] == "tool"]
-    assert [(one["tool"], one["outcome"], one["response"], one["origin"]) for one in told] == [
+    rows = [row for row in house.stored("events") if row["kind"] == "tool"]
+    assert [(row["tool"], row["outcome"], row["response"], row["origin"]) for row in rows] == [
         ("Bash", "failed", "no\nExit Code: 2", "hook")
     ]
     assert [row["prompt"] for row in house.stored("prompts")] == ["go"]
@@ -217,10 +226,10 @@ def test_a_session_opens_with_its_first_prompt_and_again_when_it_is_cleared(
     """What stands before a prompt is left out when the session is resumed, and the prompt with it."""
     house.add(lesson(delivery="start", solution="read CONTRIBUTING before the first change of all"))
     house.ok("start") if warm else house.stay_cold()
-    told = []
+    has_lesson = []
     for source in ("startup", "resume", "clear"):
         assert chat.hook("SessionStart", "SessionStart", source=source) == {}
         for _ in range(2):
-            said = chat.hook("UserPromptSubmit", "BeforeAgent", prompt=f"go on, {source}")
-            told.append("read CONTRIBUTING" in json.dumps(said.get("hookSpecificOutput")))
-    assert told == [True, False, False, False, True, False]
+            reply = chat.hook("UserPromptSubmit", "BeforeAgent", prompt=f"go on, {source}")
+            has_lesson.append("read CONTRIBUTING" in json.dumps(reply.get("hookSpecificOutput")))
+    assert has_lesson == [True, False, False, False, True, False]

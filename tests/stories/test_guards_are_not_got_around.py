@@ -19,7 +19,7 @@ from tests.support.house import GIT_STASH, House, bash, call, happened, lesson, 
 
 
 @pytest.fixture(params=["worker up", "worker down"])
-def guarded(request: pytest.FixtureRequest, house: House) -> House:
+def guarded_house(request: pytest.FixtureRequest, house: House) -> House:
     house.add({**GIT_STASH, "delivery": "block"})
     if request.param == "worker up":
         house.ok("start")
@@ -27,16 +27,16 @@ def guarded(request: pytest.FixtureRequest, house: House) -> House:
 
 
 @pytest.fixture(scope="module")
-def blocking(shared_house: House) -> House:
+def blocking_house(shared_house: House) -> House:
     shared_house.add({**GIT_STASH, "delivery": "block"})
     return shared_house
 
 
 @pytest.fixture(scope="module", params=["worker up", "worker down"])
-def asked(request: pytest.FixtureRequest, blocking: House) -> House:
-    """One guarded house for all that is only asked of it; a block has no memory."""
-    blocking.ok("start" if request.param == "worker up" else "stop")
-    return blocking
+def asked_house(request: pytest.FixtureRequest, blocking_house: House) -> House:
+    """A guarded house that tests share: a block does not depend on earlier calls."""
+    blocking_house.ok("start" if request.param == "worker up" else "stop")
+    return blocking_house
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def asked(request: pytest.FixtureRequest, blocking: House) -> House:
     ],
     ids=lambda command: command[:40],
 )
-def test_a_block_holds_however_the_command_is_dressed(asked: House, command: str) -> None:
-    assert asked.ask("s1", bash(command)).denied
+def test_a_block_denies_every_form_of_the_command(asked_house: House, command: str) -> None:
+    assert asked_house.ask("s1", bash(command)).denied
 
 
-def test_a_pattern_that_is_slow_on_one_text_still_guards_others(guarded: House) -> None:
+def test_a_pattern_that_is_slow_on_one_text_still_guards_others(guarded_house: House) -> None:
     force = lesson(r"git\b.*\bpush\b.*(-f|--force)\b", delivery="block", blockReason="never force a push, use a lease")
-    guarded.add(force)
-    guarded.ask("s1", bash(": " + "git push " * 2000 + "\ngit push --force"))
-    assert guarded.ask("s1", bash("git push --force")).denied
+    guarded_house.add(force)
+    guarded_house.ask("s1", bash(": " + "git push " * 2000 + "\ngit push --force"))
+    assert guarded_house.ask("s1", bash("git push --force")).denied
 
 
 @pytest.mark.parametrize("worker", ["up", "down", "killed between"])
 def test_all_of_many_twins_are_held(house: House, worker: str) -> None:
-    """They race for one claim; by the clock it is one instant, so that a busy machine cannot make them late."""
+    """The calls race for one claim; their clock stands still, so that a busy machine cannot make one late."""
     house.add({**GIT_STASH, "delivery": "hold"})
     at = time()
     for number in range(3):
@@ -79,48 +79,48 @@ def test_all_of_many_twins_are_held(house: House, worker: str) -> None:
         killer = threading.Thread(target=os.kill, args=(pid, signal.SIGKILL)) if worker == "killed between" else None
         if killer:
             house.stay_cold(at)  # a worker that a hook starts has the real clock, by which some twins may come too late
-        said = house.ask_at_once(f"s{number}", [bash("git stash") for _ in range(6)], killer, clock=at)
-        assert [b'"deny"' in one for one in said] == [True] * 6
+        answers = house.ask_at_once(f"s{number}", [bash("git stash") for _ in range(6)], killer, clock=at)
+        assert [b'"deny"' in answer for answer in answers] == [True] * 6
         if killer:
             wait_for(lambda: not lifecycle.is_lock_held(house.home))
 
 
 @pytest.mark.parametrize("cut", [50, 1])
-def test_an_index_cut_off_at_its_end_is_made_anew(guarded: House, cut: int) -> None:
-    path = os.path.join(guarded.home, "lesson-index.bin")
+def test_an_index_cut_off_at_its_end_is_made_anew(guarded_house: House, cut: int) -> None:
+    path = os.path.join(guarded_house.home, "lesson-index.bin")
     os.truncate(path, os.path.getsize(path) - cut)
-    assert guarded.ask("s1", bash("git stash")).denied
+    assert guarded_house.ask("s1", bash("git stash")).denied
 
 
-def test_an_index_that_was_removed_is_made_anew(guarded: House) -> None:
-    os.unlink(os.path.join(guarded.home, "lesson-index.bin"))
-    assert guarded.ask("s1", bash("git stash")).denied
-    wait_for(lambda: os.path.exists(os.path.join(guarded.home, "lesson-index.bin")))
+def test_an_index_that_was_removed_is_made_anew(guarded_house: House) -> None:
+    os.unlink(os.path.join(guarded_house.home, "lesson-index.bin"))
+    assert guarded_house.ask("s1", bash("git stash")).denied
+    wait_for(lambda: os.path.exists(os.path.join(guarded_house.home, "lesson-index.bin")))
 
 
-def added(house: House, folder: str) -> None:
+def add_block(house: House, folder: str) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
 
 
-def edited(house: House, folder: str) -> None:
+def edit_to_block(house: House, folder: str) -> None:
     block = ("--delivery", "block", "--confirm", "--block-reason", GIT_STASH["solution"])
     house.ok("lessons", "edit", house.add(GIT_STASH), *block)
 
 
-def restored(house: House, folder: str) -> None:
+def restore_block(house: House, folder: str) -> None:
     house.ok("lessons", "restore", house.add({**GIT_STASH, "delivery": "block", "status": "retired"}))
 
 
-def imported(house: House, folder: str) -> None:
-    house.ok("lessons", "import", carried(folder), "--confirm")
+def import_block(house: House, folder: str) -> None:
+    house.ok("lessons", "import", write_repository_lessons(folder), "--confirm")
 
 
-def trusted(house: House, folder: str) -> None:
-    carried(folder)
+def trust_block(house: House, folder: str) -> None:
+    write_repository_lessons(folder)
     house.ok("trust", folder, "--yes")
 
 
-def carried(folder: str) -> str:
+def write_repository_lessons(folder: str) -> str:
     path = os.path.join(folder, ".hardwon", "lessons.json")
     os.makedirs(os.path.dirname(path))
     record = {**GIT_STASH, "delivery": "block", "blockReason": GIT_STASH["solution"], "id": "R1", "slug": "r1"}
@@ -129,14 +129,16 @@ def carried(folder: str) -> str:
     return path
 
 
-def set_in_config(house: House, folder: str) -> None:
+def set_block_in_config(house: House, folder: str) -> None:
     house.ok("config", "set", "minPriority", "9")
     house.add({**GIT_STASH, "delivery": "block", "priority": 3})
     house.ok("config", "set", "minPriority", "1")
 
 
-@pytest.mark.parametrize("put_in_force", [added, edited, restored, imported, trusted, set_in_config])
-def test_a_block_holds_from_when_its_command_has_returned_whatever_becomes_of_the_worker(
+@pytest.mark.parametrize(
+    "put_in_force", [add_block, edit_to_block, restore_block, import_block, trust_block, set_block_in_config]
+)
+def test_a_block_is_in_force_once_its_command_has_returned_even_if_the_worker_is_killed(
     house: House, own_home: str, put_in_force: Callable[[House, str], None]
 ) -> None:
     folder = os.path.join(own_home, "app")
@@ -164,12 +166,12 @@ def test_what_is_told_while_there_is_no_manifest_is_kept(house: House) -> None:
     assert ([row["prompt"] for row in house.stored("prompts")], len(house.stored("events"))) == (["tidy up"], 1)
 
 
-def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded: House) -> None:
-    with open(os.path.join(guarded.home, "lessons.json"), "w"):
+def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded_house: House) -> None:
+    with open(os.path.join(guarded_house.home, "lessons.json"), "w"):
         pass
-    assert guarded.ask("s1", bash("git stash")).denied
-    told = guarded.cli("lessons", "check")
-    assert told.code == 1 and "is empty" in told.out and "1 lesson in force" in told.out
+    assert guarded_house.ask("s1", bash("git stash")).denied
+    result = guarded_house.cli("lessons", "check")
+    assert result.code == 1 and "is empty" in result.out and "1 lesson in force" in result.out
 
 
 @pytest.mark.parametrize(
@@ -215,8 +217,8 @@ def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded:
     ],
     ids=lambda command: command[:60],
 )
-def test_an_agent_may_not_approve_through_our_own_commands(asked: House, command: str) -> None:
-    assert asked.ask("s1", bash(command)).denied
+def test_an_agent_may_not_approve_through_our_own_commands(asked_house: House, command: str) -> None:
+    assert asked_house.ask("s1", bash(command)).denied
 
 
 @pytest.mark.parametrize(
@@ -242,11 +244,11 @@ def test_an_agent_may_not_approve_through_our_own_commands(asked: House, command
     ],
     ids=lambda command: command[:60],
 )
-def test_an_agent_may_not_pass_for_a_person(asked: House, command: str) -> None:
-    assert asked.ask("s1", bash(command)).denied
+def test_an_agent_may_not_pass_for_a_person(asked_house: House, command: str) -> None:
+    assert asked_house.ask("s1", bash(command)).denied
 
 
-def test_every_agent_is_known_whose_door_an_agent_may_not_open() -> None:
+def test_the_guards_know_every_agent() -> None:
     assert tuple(AGENT_NAMES) == commands.AGENTS
 
 
@@ -286,14 +288,18 @@ def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
         "hardwon config get x",
     ],
 )
-def test_an_agent_may_look_and_propose(asked: House, command: str) -> None:
-    assert asked.ask("s1", bash(command)).raw == b"{}"
+def test_an_agent_may_look_and_propose(asked_house: House, command: str) -> None:
+    assert asked_house.ask("s1", bash(command)).raw == b"{}"
 
 
-def test_an_agent_may_not_edit_our_files(asked: House) -> None:
+def test_an_agent_may_not_edit_our_files(asked_house: House) -> None:
     for name in ("lessons.json", "paused", "claims/s1/+allowed.x"):
-        assert asked.ask("s1", call("Write", {"file_path": os.path.join(asked.home, name), "content": "x"})).denied
-    assert asked.ask("s1", call("Read", {"file_path": os.path.join(asked.home, "lessons.json")})).raw == b"{}"
+        assert asked_house.ask(
+            "s1", call("Write", {"file_path": os.path.join(asked_house.home, name), "content": "x"})
+        ).denied
+    assert (
+        asked_house.ask("s1", call("Read", {"file_path": os.path.join(asked_house.home, "lessons.json")})).raw == b"{}"
+    )
 
 
 def test_an_agent_decides_and_edits_nothing_in_a_home_without_lessons_and_worker(house: House) -> None:
@@ -303,33 +309,33 @@ def test_an_agent_decides_and_edits_nothing_in_a_home_without_lessons_and_worker
     assert house.ask("s1", bash("ls")).raw == b"{}"
 
 
-def test_an_agent_may_not_edit_our_files_under_another_name(guarded: House, own_home: str) -> None:
-    path = os.path.join(guarded.home, "lessons.json")
+def test_an_agent_may_not_edit_our_files_under_another_name(guarded_house: House, own_home: str) -> None:
+    path = os.path.join(guarded_house.home, "lessons.json")
     link, elsewhere = os.path.join(own_home, "link"), os.path.join(own_home, "dotfiles.json")
-    os.symlink(guarded.home, link)
+    os.symlink(guarded_house.home, link)
     os.makedirs(os.path.join(own_home, "x"))
-    other = os.path.join(own_home, "x", "..", ".hardwon", "lessons.json")
-    for name in (f"/{path}", other, os.path.join(link, "lessons.json")):
-        assert guarded.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
+    indirect_path = os.path.join(own_home, "x", "..", ".hardwon", "lessons.json")
+    for name in (f"/{path}", indirect_path, os.path.join(link, "lessons.json")):
+        assert guarded_house.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
     os.rename(path, elsewhere)
     os.symlink(elsewhere, path)
     for name in (path, elsewhere):
-        assert guarded.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
-    assert guarded.ask("s1", call("Write", {"file_path": f"{own_home}/notes.md", "content": "x"})).raw == b"{}"
+        assert guarded_house.ask("s1", call("Write", {"file_path": name, "content": "x"})).denied, name
+    assert guarded_house.ask("s1", call("Write", {"file_path": f"{own_home}/notes.md", "content": "x"})).raw == b"{}"
 
 
-def test_a_hook_run_from_an_agents_own_shell_is_nobodys_prompt(guarded: House) -> None:
-    slug = guarded.ok("lessons", "list", "--json").json()[0]["slug"]
+def test_a_hook_that_an_agents_shell_runs_is_not_a_persons_prompt(guarded_house: House) -> None:
+    slug = guarded_house.ok("lessons", "list", "--json").json()[0]["slug"]
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": f"hardwon allow {slug}", "cwd": "/"}
-    assert guarded.ask("s1", prompt, env={"AI_AGENT": "claude-code_2-1-325_agent"}).raw == b"{}"
-    assert guarded.ask("s1", bash("git stash")).denied
-    assert guarded.cli("uninstall", "claude-code", "--yes", env={"CLAUDECODE": "1"}).code == 1
+    assert guarded_house.ask("s1", prompt, env={"AI_AGENT": "claude-code_2-1-325_agent"}).raw == b"{}"
+    assert guarded_house.ask("s1", bash("git stash")).denied
+    assert guarded_house.cli("uninstall", "claude-code", "--yes", env={"CLAUDECODE": "1"}).code == 1
 
 
-def test_an_agent_may_not_lift_a_pause(guarded: House) -> None:
-    guarded.ok("pause")
-    assert "is for a person" in guarded.cli("unpause", env={"CLAUDECODE": "1"}).err
-    assert guarded.ask("s1", bash("git stash")).raw == b"{}"
+def test_an_agent_may_not_lift_a_pause(guarded_house: House) -> None:
+    guarded_house.ok("pause")
+    assert "is for a person" in guarded_house.cli("unpause", env={"CLAUDECODE": "1"}).err
+    assert guarded_house.ask("s1", bash("git stash")).raw == b"{}"
 
 
 @pytest.mark.parametrize("dress", ["> {}", "- {}", "```\n{}\n```"])
@@ -344,11 +350,11 @@ def test_a_lesson_that_was_pasted_is_proposed_not_approved(house: House, dress: 
         "#/lesson",
     ]
     block = dress.format("\n".join(lines)) if "```" in dress else "\n".join(dress.format(line) for line in lines)
-    said = house.ask(
+    answer = house.ask(
         "s1", {"hook_event_name": "UserPromptSubmit", "prompt": f"look at this mail:\n{block}\nwhat is it?", "cwd": "/"}
     )
-    assert "learned" not in said.notice
-    assert [one["status"] for one in house.ok("lessons", "list", "--json").json()] in (["candidate"], [])
+    assert "learned" not in answer.notice
+    assert [lesson["status"] for lesson in house.ok("lessons", "list", "--json").json()] in (["candidate"], [])
     assert house.ask("s1", bash("curl x")).raw == b"{}"
 
 
@@ -386,13 +392,13 @@ def test_half_a_character_does_not_spoil_the_lessons_file(house: House) -> None:
 @pytest.mark.parametrize(
     "config", ['{"injectionBudgetBytes": Infinity}', "[" * 100_000, '{"scoring": 7}', '{"minPriority": NaN}']
 )
-def test_no_config_makes_a_traceback(guarded: House, config: str) -> None:
-    with open(os.path.join(guarded.home, "config.json"), "w") as file:
+def test_no_config_makes_a_traceback(guarded_house: House, config: str) -> None:
+    with open(os.path.join(guarded_house.home, "config.json"), "w") as file:
         file.write(config)
     for words in (["lessons", "check"], ["doctor"], ["config"], ["config", "set", "scoring.multiSessionBonus", "3"]):
-        ran = guarded.cli(*words)
+        ran = guarded_house.cli(*words)
         assert "Traceback" not in ran.err, ran.err
-    assert guarded.ask("s1", bash("git stash")).denied
+    assert guarded_house.ask("s1", bash("git stash")).denied
 
 
 def test_an_ended_pause_leaves_the_hooks_on_their_short_way(house: House) -> None:
@@ -419,11 +425,11 @@ def test_what_is_written_but_not_in_force_is_said_to_be_so(house: House) -> None
     assert ran.code == 1 and "it is written, but not in force yet" in ran.err
 
 
-def test_a_record_that_was_mistyped_stays_in_force_as_it_was(guarded: House) -> None:
-    path = os.path.join(guarded.home, "lessons.json")
+def test_a_record_that_was_mistyped_stays_in_force_as_it_was(guarded_house: House) -> None:
+    path = os.path.join(guarded_house.home, "lessons.json")
     with open(path) as file:
         text = file.read()
     with open(path, "w") as file:
         file.write(text.replace('"priority": 5', '"priority": "five"'))
-    assert "priority is 'five'" in guarded.cli("lessons", "check").out
-    assert guarded.ask("s1", bash("git stash")).denied
+    assert "priority is 'five'" in guarded_house.cli("lessons", "check").out
+    assert guarded_house.ask("s1", bash("git stash")).denied

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hardwon import clock
 from hardwon.store import db, retention
-from tests.stories.test_retention import put
+from tests.stories.test_retention import store_session
 from tests.support.house import House
 from tests.support.made_up_transcripts import SESSION, Transcript
 
@@ -18,7 +18,7 @@ DAY = 86_400.0
 
 
 def write_old_transcript(own_home: str, days_ago: int = 200) -> None:
-    """A session with a failed call, as Claude Code wrote it so long ago."""
+    """Write the transcript of an old session with a failed call."""
     start = datetime.now(UTC) - timedelta(days=days_ago)
     transcript = Transcript(start=start.replace(tzinfo=None).isoformat(timespec="seconds"))
     transcript.person("run the tests")
@@ -31,9 +31,9 @@ def write_old_transcript(own_home: str, days_ago: int = 200) -> None:
 
 
 def add_recent_session(home: str) -> None:
-    """Events of two days, which bear out that the clock is right."""
+    """Store events of two days, so that the clock is believed."""
     with closing(db.connect(home)) as connection:
-        put(connection, [clock.now() - 2 * DAY, clock.now() - 60], session="recent")
+        store_session(connection, [clock.now() - 2 * DAY, clock.now() - 60], session="recent")
 
 
 def count_rows(home: str) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ def count_rows(home: str) -> tuple[int, ...]:
         )
 
 
-def purge(home: str, now: float) -> None:
+def enforce_limits(home: str, now: float) -> None:
     with closing(db.connect(home)) as connection:
         connection.execute("delete from jobs")  # what waits to be distilled is kept whatever its age
         retention.enforce_limits(connection, days=90, max_bytes=1 << 40, now=now, should_continue=lambda: True)
@@ -52,20 +52,20 @@ def purge(home: str, now: float) -> None:
 
 def test_history_of_long_ago_stays_for_retention_days_after_its_import(house: House, own_home: str) -> None:
     write_old_transcript(own_home)
-    said = house.ok("import", "transcripts").out
+    output = house.ok("import", "transcripts").out
     until = clock.format_iso(clock.now() + 90 * DAY)[:10]
-    assert f"kept      until {until}, 90 days from today (retentionDays)\n" in said
+    assert f"kept      until {until}, 90 days from today (retentionDays)\n" in output
     house.ok("scan", "--json")
     add_recent_session(house.home)
-    before = count_rows(house.home)
-    assert before[0] == 2 and before[3] == 2
-    purge(house.home, clock.now())
-    assert count_rows(house.home) == before
+    rows_before = count_rows(house.home)
+    assert rows_before[0] == 2 and rows_before[3] == 2
+    enforce_limits(house.home, clock.now())
+    assert count_rows(house.home) == rows_before
     with closing(db.connect(house.home)) as connection, db.transaction(connection):
         connection.execute("update events set taken_at = taken_at - ?", (91 * DAY,))
         connection.execute("update calls set taken_at = taken_at - ?", (91 * DAY,))
         connection.execute("update sessions set taken_at = taken_at - ?", (91 * DAY,))
-    purge(house.home, clock.now())
+    enforce_limits(house.home, clock.now())
     assert count_rows(house.home) == (1, 1, 2, 0)
 
 
@@ -74,12 +74,12 @@ def test_an_export_of_long_ago_stays_too(house: House, own_home: str, tmp_path: 
     house.ok("import", "transcripts")
     exported = str(tmp_path / "all.jsonl")
     house.ok("export", "--out", exported)
-    before = count_rows(house.home)[:3]
-    other = House(os.path.join(own_home, ".other"))
-    other.ok("import", "jsonl", exported)
-    add_recent_session(other.home)
-    purge(other.home, clock.now())
-    assert count_rows(other.home)[:3] == (before[0] + 1, before[1] + 1, before[2] + 2)
+    rows_before = count_rows(house.home)[:3]
+    other_house = House(os.path.join(own_home, ".other"))
+    other_house.ok("import", "jsonl", exported)
+    add_recent_session(other_house.home)
+    enforce_limits(other_house.home, clock.now())
+    assert count_rows(other_house.home)[:3] == (rows_before[0] + 1, rows_before[1] + 1, rows_before[2] + 2)
 
 
 def test_a_limit_that_would_drop_the_import_is_said_before_it(house: House, own_home: str) -> None:
@@ -91,8 +91,8 @@ def test_a_limit_that_would_drop_the_import_is_said_before_it(house: House, own_
     ran = house.ok("import", "transcripts")
     assert "warning: this import takes about 15 MB" in ran.err and "the oldest events would be dropped" in ran.err
     assert "fix: hardwon config set maxDbMb" in ran.err
-    again = house.ok("import", "transcripts")
-    assert again.err == "", "what was read already takes no more room"
+    second_import = house.ok("import", "transcripts")
+    assert second_import.err == "", "what was read already takes no more room"
 
 
 def test_retention_for_ever_is_said(house: House, own_home: str) -> None:

@@ -15,7 +15,7 @@ import yaml  # type: ignore[import-untyped]  # comes with mkdocs
 from tests.support.house import GIT_STASH, House, bash
 
 
-def git(folder: Path, *words: str) -> str:
+def run_git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.invalid", "-c", "init.defaultBranch=main"]
     return subprocess.run(
         ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
@@ -27,25 +27,25 @@ class Clones:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.origin = folder, folder / "origin.git"
-        git(folder, "init", "-q", "--bare", str(self.origin))
+        run_git(folder, "init", "-q", "--bare", str(self.origin))
         self.ada, self.ada_clone = self.add("ada")
         (self.ada_clone / "README.md").write_text("a project\n")
-        git(self.ada_clone, "add", "README.md")
-        git(self.ada_clone, "commit", "-qm", "Begin")
-        git(self.ada_clone, "push", "-q", "origin", "HEAD:main")
+        run_git(self.ada_clone, "add", "README.md")
+        run_git(self.ada_clone, "commit", "-qm", "Begin")
+        run_git(self.ada_clone, "push", "-q", "origin", "HEAD:main")
         self.bob, self.bob_clone = self.add("bob")
 
     def add(self, name: str) -> tuple[House, Path]:
         clone = self.folder / name
-        git(self.folder, "clone", "-q", str(self.origin), str(clone))
+        run_git(self.folder, "clone", "-q", str(self.origin), str(clone))
         for key, value in (("user.name", name), ("user.email", f"{name}@example.invalid")):
-            git(clone, "config", key, value)
+            run_git(clone, "config", key, value)
         return House(str(self.folder / f"{name}-home")), clone
 
     def propose_and_merge(self, slug: str) -> None:
         self.ada.ok("team", "propose", slug, "--yes", cwd=str(self.ada_clone))
-        git(self.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
-        git(self.bob_clone, "pull", "-q", "origin", "main")
+        run_git(self.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
+        run_git(self.bob_clone, "pull", "-q", "origin", "main")
 
 
 @pytest.fixture
@@ -56,18 +56,21 @@ def clones(tmp_path: Path) -> Iterator[Clones]:
     created.bob.leave()
 
 
-def test_a_merged_lesson_holds_the_call_of_whoever_pulls_and_trusts_it(clones: Clones) -> None:
+def test_a_merged_lesson_holds_the_calls_of_everybody_who_pulls_and_trusts_it(clones: Clones) -> None:
     clones.ada.ok("team", "init", "--git", cwd=str(clones.ada_clone))
     slug = clones.ada.add(GIT_STASH)
-    before = git(clones.ada_clone, "status", "--porcelain"), git(clones.ada_clone, "rev-parse", "HEAD")
+    state_before = run_git(clones.ada_clone, "status", "--porcelain"), run_git(clones.ada_clone, "rev-parse", "HEAD")
     proposed = clones.ada.ok("team", "propose", slug, "--yes", cwd=str(clones.ada_clone)).out
     assert f"git push -u origin hardwon/{slug}" in proposed
-    assert (git(clones.ada_clone, "status", "--porcelain"), git(clones.ada_clone, "rev-parse", "HEAD")) == before
+    assert (
+        run_git(clones.ada_clone, "status", "--porcelain"),
+        run_git(clones.ada_clone, "rev-parse", "HEAD"),
+    ) == state_before
     name = f".hardwon/lessons/{slug}.json"
-    record = json.loads(git(clones.ada_clone, "show", f"hardwon/{slug}:{name}"))
+    record = json.loads(run_git(clones.ada_clone, "show", f"hardwon/{slug}:{name}"))
     assert record["slug"] == slug and record["replay"]["fine"] == 0 and "scope" not in record
-    git(clones.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
-    git(clones.bob_clone, "pull", "-q", "origin", "main")
+    run_git(clones.ada_clone, "push", "-q", "origin", f"hardwon/{slug}:main")
+    run_git(clones.bob_clone, "pull", "-q", "origin", "main")
     assert clones.bob.ok("team", "check", str(clones.bob_clone)).out == "lessons   ok\n"
     cwd = str(clones.bob_clone)
     assert clones.bob.ask("s1", bash("git stash", cwd=cwd)).context == ""
@@ -78,11 +81,11 @@ def test_a_merged_lesson_holds_the_call_of_whoever_pulls_and_trusts_it(clones: C
 
 def test_a_changed_lesson_waits_alone_and_a_removed_one_is_retired(clones: Clones) -> None:
     stash = clones.ada.add(GIT_STASH)
-    other = clones.ada.add({**GIT_STASH, **PUSH})
+    other_slug = clones.ada.add({**GIT_STASH, **PUSH})
     clones.propose_and_merge(stash)
-    git(clones.ada_clone, "fetch", "-q")
-    git(clones.ada_clone, "remote", "set-head", "origin", "main")
-    clones.propose_and_merge(other)
+    run_git(clones.ada_clone, "fetch", "-q")
+    run_git(clones.ada_clone, "remote", "set-head", "origin", "main")
+    clones.propose_and_merge(other_slug)
     cwd = str(clones.bob_clone)
     clones.bob.ok("trust", "--yes", cwd=cwd)
     path = clones.bob_clone / ".hardwon" / "lessons" / f"{stash}.json"
@@ -90,8 +93,8 @@ def test_a_changed_lesson_waits_alone_and_a_removed_one_is_retired(clones: Clone
     assert "changed since it was trusted" in clones.bob.cli("lessons", "check").out
     assert clones.bob.ask("s1", bash("git stash", cwd=cwd)).context == ""
     assert "with-lease" in clones.bob.ask("s1", bash("git push --force", cwd=cwd)).context
-    shown = clones.bob.ok("trust", "--yes", cwd=cwd).out
-    assert "git stash --all" in shown and "with-lease" not in shown
+    output = clones.bob.ok("trust", "--yes", cwd=cwd).out
+    assert "git stash --all" in output and "with-lease" not in output
     assert "--all" in clones.bob.ask("s2", bash("git stash", cwd=cwd)).context
     path.unlink()
     assert clones.bob.ok("lessons", "check").out == "1 lesson in force\n"
@@ -143,32 +146,32 @@ def test_a_proposal_with_a_secret_reaches_no_branch(clones: Clones) -> None:
     path.write_text(path.read_text().replace("git stash -u", "DB_PASSWORD=hunter2-Zq81-secret"))
     refused = clones.ada.cli("team", "propose", slug, "--yes", cwd=str(clones.ada_clone))
     assert refused.code == 1 and "secret" in refused.err
-    assert git(clones.ada_clone, "branch", "--list", "hardwon/*") == ""
+    assert run_git(clones.ada_clone, "branch", "--list", "hardwon/*") == ""
 
 
 def test_five_people_propose_check_merge_and_trust(clones: Clones) -> None:
     """Each of five proposes a lesson on a branch; what the action passes is merged, and holds the calls of all five."""
     clones.ada.ok("team", "init", "--git", cwd=str(clones.ada_clone))
-    git(clones.ada_clone, "add", "-A")
-    git(clones.ada_clone, "commit", "-qm", "Lay out lessons")
-    git(clones.ada_clone, "push", "-q", "origin", "HEAD:main")
+    run_git(clones.ada_clone, "add", "-A")
+    run_git(clones.ada_clone, "commit", "-qm", "Lay out lessons")
+    run_git(clones.ada_clone, "push", "-q", "origin", "HEAD:main")
     people = [(clones.ada, clones.ada_clone), (clones.bob, clones.bob_clone), *map(clones.add, ("cy", "dan", "eve"))]
     for number, (house, clone) in enumerate(people):
-        git(clone, "pull", "-q", "origin", "main")
+        run_git(clone, "pull", "-q", "origin", "main")
         slug = house.add(build_hold(number))
         house.ok("team", "propose", slug, "--yes", cwd=str(clone))
-        git(clone, "push", "-q", "origin", f"hardwon/{slug}")
+        run_git(clone, "push", "-q", "origin", f"hardwon/{slug}")
         checked_out = clones.folder / f"job-{number}"
-        git(clones.folder, "clone", "-q", "-b", f"hardwon/{slug}", str(clones.origin), str(checked_out))
+        run_git(clones.folder, "clone", "-q", "-b", f"hardwon/{slug}", str(clones.origin), str(checked_out))
         assert run_action(checked_out).stdout == "lessons   ok\n"
         (path,) = (checked_out / ".hardwon" / "lessons").glob(f"{slug}.json")
         path.write_text(path.read_text().replace("removes what it finds", "removes everything"))
         spoilt = run_action(checked_out)
         assert spoilt.returncode == 1 and f"hardwon team propose {slug}" in spoilt.stdout
-        git(clone, "merge", "-q", "--no-edit", f"hardwon/{slug}")
-        git(clone, "push", "-q", "origin", "HEAD:main")
+        run_git(clone, "merge", "-q", "--no-edit", f"hardwon/{slug}")
+        run_git(clone, "push", "-q", "origin", "HEAD:main")
     for house, clone in people:
-        git(clone, "pull", "-q", "origin", "main")
+        run_git(clone, "pull", "-q", "origin", "main")
         house.ok("trust", "--yes", cwd=str(clone))
         for number in range(len(people)):
             assert f"flag --safe{number}" in house.ask(f"s{number}", bash(f"tool{number} run", cwd=str(clone))).denied

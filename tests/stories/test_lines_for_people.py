@@ -9,12 +9,12 @@ def test_a_slug_can_be_copied_from_what_was_delivered(house: House) -> None:
     summary = "a made-up lesson with a summary that is as long as they come in this house"
     slug = house.add(lesson(r"\bmake\b", summary=summary))
     house.ask("s1", bash("make kite"))
-    said = house.ok("deliveries", env={"COLUMNS": "80"}).out
-    assert slug in said.split() and summary in " ".join(said.split())
-    assert all(len(line) <= 80 for line in said.splitlines())
+    output = house.ok("deliveries", env={"COLUMNS": "80"}).out
+    assert slug in output.split() and summary in " ".join(output.split())
+    assert all(len(line) <= 80 for line in output.splitlines())
 
 
-def test_one_session_is_no_sessions(house: House) -> None:
+def test_one_session_is_printed_in_the_singular(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     house.ask("s1", prompt("mend the kite"))
     house.hook("Stop", b'{"session_id": "s1", "hook_event_name": "Stop", "cwd": "/home/dev/project"}')

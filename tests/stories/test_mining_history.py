@@ -12,28 +12,28 @@ from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
 from tests.support.house import House, bash
 
 
-def candidates(house: House, *flags: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = house.ok("scan", "candidates", "--json", *flags).json()["candidates"]
-    return found
+def list_candidates(house: House, *flags: str) -> list[dict[str, object]]:
+    listed: list[dict[str, object]] = house.ok("scan", "candidates", "--json", *flags).json()["candidates"]
+    return listed
 
 
 def test_a_mistake_made_twice_is_held_the_third_time(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     TranscriptWriter(own_home).mistake().write()
-    said = house.ok("scan")
-    assert "2 transcripts" in said.out and "1 new candidate" in said.out
-    [found] = candidates(house)
-    assert (found["sessionCount"], found["occurrenceCount"], found["tool"]) == (2, 2, "Bash")
-    house.ok("accept", str(found["index"]), "--delivery", "hold")
-    held = house.ask("s3", bash("git log --oneline --colour=never", cwd="/home/dev/kite/src"))
-    assert "--color=always" in held.denied
+    scan_result = house.ok("scan")
+    assert "2 transcripts" in scan_result.out and "1 new candidate" in scan_result.out
+    [candidate] = list_candidates(house)
+    assert (candidate["sessionCount"], candidate["occurrenceCount"], candidate["tool"]) == (2, 2, "Bash")
+    house.ok("accept", str(candidate["index"]), "--delivery", "hold")
+    answer = house.ask("s3", bash("git log --oneline --colour=never", cwd="/home/dev/kite/src"))
+    assert "--color=always" in answer.denied
     assert house.ask("s3", bash("git log --oneline --color=never", cwd="/home/dev/kite/src")).denied == ""
 
 
 def test_what_a_person_saw_under_a_number_is_what_they_accept(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).agent(TAG).write()
     house.ok("scan")
-    [seen] = candidates(house, "--all")
+    [seen_candidate] = list_candidates(house, "--all")
     hostile = TAG.replace("use git stash -u to take", "curl evil.example and then take").replace(
         "tool:git", "tool:git,x:y"
     )
@@ -41,48 +41,50 @@ def test_what_a_person_saw_under_a_number_is_what_they_accept(house: House, own_
         hostile.replace("tags:", "delivery: hold\nscope: global\npriority: 10\ntags:")
     ).write()
     house.ok("scan")
-    [now] = [one for one in candidates(house, "--all") if one["index"] == seen["index"]]
+    [current_candidate] = [
+        candidate for candidate in list_candidates(house, "--all") if candidate["index"] == seen_candidate["index"]
+    ]
     words = ("summary", "problem", "solution", "tags", "trigger", "triggers", "delivery", "scope", "priority")
-    assert {key: now[key] for key in words} == {key: seen[key] for key in words}
-    said = house.ok("accept", str(seen["index"])).out
-    for wanted in (
+    assert {key: current_candidate[key] for key in words} == {key: seen_candidate[key] for key in words}
+    output = house.ok("accept", str(seen_candidate["index"])).out
+    for expected in (
         "in force as a note",
         "problem   git stash only",
         "solution  use git stash -u",
         "trigger   Bash: command",
     ):
-        assert wanted in said
-    assert "evil" not in said
+        assert expected in output
+    assert "evil" not in output
 
 
 def test_a_failure_is_proposed_once_it_is_known_what_worked_instead(house: House, own_home: str) -> None:
-    told = TranscriptWriter(own_home).mistake()
-    told.write(upto=3)
+    transcript = TranscriptWriter(own_home).mistake()
+    transcript.write(upto=3)
     TranscriptWriter(own_home).fails("git log --colour=always", UNKNOWN).write()
     house.ok("scan")
-    assert candidates(house, "--all") == []
+    assert list_candidates(house, "--all") == []
     opened = house.ok("review", "--open").out
     assert "`git log --colour` fails" in opened and "nothing that worked instead is known" in opened
     number = opened.strip().partition(".")[0]
-    told.write()
+    transcript.write()
     house.ok("scan")
-    [whole] = candidates(house, "--all")
-    assert whole["solution"] == "Use `git log --color=always` instead."
+    [candidate] = list_candidates(house, "--all")
+    assert candidate["solution"] == "Use `git log --color=always` instead."
     refused = house.cli("accept", number)
     assert (refused.code, "a scan found other words for it, and gave it another number" in refused.err) == (1, True)
     assert "there is no proposed lesson L99\n" in house.cli("accept", "99").err
-    house.ok("accept", str(whole["index"]))
+    house.ok("accept", str(candidate["index"]))
     assert "no repeated failure is open" in house.ok("review", "--open").out
 
 
-def test_a_lesson_that_later_calls_speak_against_is_retired_and_said_once(house: House, own_home: str) -> None:
+def test_a_lesson_that_later_calls_contradict_is_retired_and_that_is_said_once(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
     house.ok("accept", "1")
     for _ in range(2):
         TranscriptWriter(own_home).works("git log --colour=always").write()
-    said = house.ok("scan").out
-    assert "retired   git-log-colour" in said and "fired on 2 calls that went fine and 1 that failed" in said
+    output = house.ok("scan").out
+    assert "retired   git-log-colour" in output and "fired on 2 calls that went fine and 1 that failed" in output
     assert "was retired: fired on 2 calls that went fine and 1 that failed" in house.session_start("s0").notice
     assert "was retired" not in house.session_start("s1").notice
     assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied == ""
@@ -95,8 +97,8 @@ def test_a_lesson_that_later_calls_speak_against_is_retired_and_said_once(house:
 def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> None:
     path = TranscriptWriter(own_home).person("show me the log").mistake().write()
     house.ok("scan")
-    [found] = candidates(house, "--all")
-    evidence = json.loads(json.dumps(found["evidence"]))
+    [candidate] = list_candidates(house, "--all")
+    evidence = json.loads(json.dumps(candidate["evidence"]))
     assert [(evidence_item["kind"], evidence_item["line"]) for evidence_item in evidence] == [
         ("error", 3),
         ("correction", 4),
@@ -104,43 +106,45 @@ def test_what_was_found_says_where_it_stands(house: House, own_home: str) -> Non
     ]
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
-    for one in evidence:
-        assert (one["path"], json.dumps(one["quote"])[1:-1] in lines[one["line"] - 1]) == (path, True)
+    for item in evidence:
+        assert (item["path"], json.dumps(item["quote"])[1:-1] in lines[item["line"] - 1]) == (path, True)
 
 
 def test_without_all_only_what_two_sessions_met_is_listed(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
-    assert (candidates(house), len(candidates(house, "--all"))) == ([], 1)
+    assert (list_candidates(house), len(list_candidates(house, "--all"))) == ([], 1)
 
 
 def test_two_projects_make_it_a_lesson_for_all(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
-    assert candidates(house, "--all")[0]["scope"] == {"type": "project", "path": "/home/dev/kite"}
+    assert list_candidates(house, "--all")[0]["scope"] == {"type": "project", "path": "/home/dev/kite"}
     TranscriptWriter(own_home, project="/home/dev/boat").mistake().write()
     house.ok("scan")
-    [found] = candidates(house)
-    assert (found["scope"], found["projects"]) == ({"type": "global"}, ["boat", "kite"])
+    [candidate] = list_candidates(house)
+    assert (candidate["scope"], candidate["projects"]) == ({"type": "global"}, ["boat", "kite"])
 
 
 def test_what_was_rejected_stays_rejected(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     house.ok("scan")
-    house.ok("reject", str(candidates(house, "--all")[0]["index"]))
-    again = TranscriptWriter(own_home)
-    again.fails("git  log  --colour=always", "ERROR:  unkn\u043ewn\u200b option `--colour'")
-    again.works("git log --color=always").write()
+    house.ok("reject", str(list_candidates(house, "--all")[0]["index"]))
+    transcript = TranscriptWriter(own_home)
+    transcript.fails("git  log  --colour=always", "ERROR:  unkn\u043ewn\u200b option `--colour'")
+    transcript.works("git log --color=always").write()
     house.ok("scan")
     house.ok("scan", "--full")
-    assert candidates(house, "--all") == []
+    assert list_candidates(house, "--all") == []
 
 
 def test_reported_lessons_that_do_not_say_the_problem_are_told_apart(house: House, own_home: str) -> None:
-    told = TranscriptWriter(own_home).agent("#lesson\nsolution: use git stash -u\n#/lesson")
-    told.agent("#lesson\ntool: Bash\ntrigger: git log\n#/lesson").agent("#lesson\ntrigger: git push\n#/lesson").write()
+    transcript = TranscriptWriter(own_home).agent("#lesson\nsolution: use git stash -u\n#/lesson")
+    transcript.agent("#lesson\ntool: Bash\ntrigger: git log\n#/lesson").agent(
+        "#lesson\ntrigger: git push\n#/lesson"
+    ).write()
     house.ok("scan")
-    assert len(candidates(house, "--all")) == 3
+    assert len(list_candidates(house, "--all")) == 3
 
 
 def test_a_reported_lesson_goes_in_with_yes_and_waits_without(house: House, own_home: str) -> None:
@@ -158,23 +162,23 @@ def test_a_reported_lesson_that_is_not_fit_is_left_for_review(house: House, own_
     TranscriptWriter(own_home).agent(TAG.replace("use git stash -u to take untracked files along", "-u")).write()
     house.ok("scan", "--yes")
     assert house.ok("lessons", "list", "--json").json() == []
-    assert candidates(house, "--all")[0]["solution"] == "-u"
+    assert list_candidates(house, "--all")[0]["solution"] == "-u"
 
 
 def test_a_reported_lesson_can_be_taken_back(house: House, own_home: str) -> None:
-    told = TranscriptWriter(own_home).agent(TAG)
-    told.write()
+    transcript = TranscriptWriter(own_home).agent(TAG)
+    transcript.write()
     house.ok("scan")
-    assert len(candidates(house, "--all")) == 1
-    told.agent("#lesson:cancel\nproblem: git stash only stashes tracked files\n#/lesson:cancel").write()
+    assert len(list_candidates(house, "--all")) == 1
+    transcript.agent("#lesson:cancel\nproblem: git stash only stashes tracked files\n#/lesson:cancel").write()
     house.ok("scan")
-    assert candidates(house, "--all") == []
+    assert list_candidates(house, "--all") == []
 
 
 def test_a_dry_run_says_what_it_would_find_and_keeps_nothing(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     assert "1 new candidate (dry run: nothing is kept)" in house.ok("scan", "--dry-run").out
-    assert (candidates(house, "--all"), house.ok("scan", "state", "--json").json()["files"]) == ([], {})
+    assert (list_candidates(house, "--all"), house.ok("scan", "state", "--json").json()["files"]) == ([], {})
     assert "1 new candidate" in house.ok("scan").out
 
 
@@ -193,66 +197,72 @@ def test_a_person_accepts_and_rejects_by_typing_to_the_agent(house: House, own_h
     house.ok("start")
     typed = {"hook_event_name": "UserPromptSubmit", "prompt": "hardwon accept 1", "cwd": "/home/dev/kite"}
     late = ("still saving", "the worker is busy")  # on a machine with much else to do
-    said = house.ask("s1", typed).notice
-    assert any(words in said for words in ("in force as a hold", *late))
+    notice = house.ask("s1", typed).notice
+    assert any(words in notice for words in ("in force as a hold", *late))
     house.ok("restart")  # once it is done
     assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied
-    said = house.ask("s1", {**typed, "prompt": "hardwon reject 1"}).notice
-    assert any(words in said for words in ("is a lesson by now", *late))
+    notice = house.ask("s1", {**typed, "prompt": "hardwon reject 1"}).notice
+    assert any(words in notice for words in ("is a lesson by now", *late))
 
 
 def test_the_first_run_shows_what_agents_keep_getting_wrong(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).mistake().write()
     TranscriptWriter(own_home).mistake().write()
     TranscriptWriter(own_home).agent(TAG).write()
-    said = house.ok("up").out
-    assert "scanned   3 transcripts" in said and "2 calls lost in 2 sessions" in said and "--colour" in said
-    assert "mistakes  your agents lost 2 calls to 1 repeatable mistake\n" in said
-    assert "stop it: hardwon accept L1" in said and said.index("--colour") < said.index("worker    ")
-    assert "git stash" not in said, "no recorded call proves it"
-    assert "1 more proposal that no recorded call proves" in said
+    output = house.ok("up").out
+    assert "scanned   3 transcripts" in output and "2 calls lost in 2 sessions" in output and "--colour" in output
+    assert "mistakes  your agents lost 2 calls to 1 repeatable mistake\n" in output
+    assert "stop it: hardwon accept L1" in output and output.index("--colour") < output.index("worker    ")
+    assert "git stash" not in output, "no recorded call proves it"
+    assert "1 more proposal that no recorded call proves" in output
     assert not os.path.exists(os.path.join(own_home, ".claude", "settings.json"))
 
 
 def test_the_first_run_says_so_when_nothing_was_found(house: House, own_home: str) -> None:
-    said = house.ok("up", env={"COLUMNS": "80"}).out
-    assert "mistakes  nothing repeatable was found" in said
-    assert [line for line in said.splitlines() if len(line) > 80 and "/" not in line] == []
+    output = house.ok("up", env={"COLUMNS": "80"}).out
+    assert "mistakes  nothing repeatable was found" in output
+    assert [line for line in output.splitlines() if len(line) > 80 and "/" not in line] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [(("--path", "notes.txt"), "notes.txt is not a transcript"), (("--since", "soon"), "'soon' is not a date")],
 )
-def test_a_scan_of_what_it_cannot_read_says_so(house: House, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_scan_of_what_it_cannot_read_says_so(
+    house: House, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
     (tmp_path / "notes.txt").write_text("buy milk\n")
-    ran = house.cli("scan", *words, cwd=str(tmp_path))
-    assert (ran.code, said in ran.err) == (1, True)
+    result = house.cli("scan", *words, cwd=str(tmp_path))
+    assert (result.code, message in result.err) == (1, True)
 
 
 def test_a_scan_says_how_many_wait_for_the_next(house: House, own_home: str) -> None:
     house.ok("config", "set", "maxCandidatesPerScan", "1")
-    told = TranscriptWriter(own_home).mistake()
-    told.fails("cargo build --fast", "error: unexpected argument '--fast' found").works("cargo build --release").write()
+    transcript = TranscriptWriter(own_home).mistake()
+    transcript.fails("cargo build --fast", "error: unexpected argument '--fast' found").works(
+        "cargo build --release"
+    ).write()
     assert "1 more at the next scan" in house.ok("scan").out
-    again = house.ok("scan").out
-    assert "1 new candidate" in again and "next scan" not in again
+    second_output = house.ok("scan").out
+    assert "1 new candidate" in second_output and "next scan" not in second_output
 
 
 def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own_home: str) -> None:
     key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
-    told = TranscriptWriter(own_home).person("<private>the merger is called nightjar</private>")
-    told.fails("deploy --target nightjar --colour", UNKNOWN).works("deploy --target nightjar --color")
-    told.person("<private>nightjar</private> now the log")
-    told.fails(f"git log --colour=always {key}", f"{UNKNOWN}\n{key}").works(f"git log --color=always {key}").write()
-    told.fails("tool login --pass x --password hunter2zz", "error: unknown option `--pass'").works(
+    transcript = TranscriptWriter(own_home).person("<private>the merger is called nightjar</private>")
+    transcript.fails("deploy --target nightjar --colour", UNKNOWN).works("deploy --target nightjar --color")
+    transcript.person("<private>nightjar</private> now the log")
+    transcript.fails(f"git log --colour=always {key}", f"{UNKNOWN}\n{key}").works(
+        f"git log --color=always {key}"
+    ).write()
+    transcript.fails("tool login --pass x --password hunter2zz", "error: unknown option `--pass'").works(
         "tool login --user x"
     )
-    told.agent(TAG.replace("so untracked ones", f"so the key {key} and untracked ones"))
-    told.call("Write", {"file_path": "/home/dev/kite/key", "content": key})
-    told.fails(f"git push https://ada:{key}@example.com --fast", "error: unknown option `--fast'").write()
+    transcript.agent(TAG.replace("so untracked ones", f"so the key {key} and untracked ones"))
+    transcript.call("Write", {"file_path": "/home/dev/kite/key", "content": key})
+    transcript.fails(f"git push https://ada:{key}@example.com --fast", "error: unknown option `--fast'").write()
     house.ok("scan")
-    assert len(candidates(house, "--all")) == 3
+    assert len(list_candidates(house, "--all")) == 3
     for folder, _, files in os.walk(house.home):
         for name in files:
             with open(os.path.join(folder, name), "rb") as file:
@@ -262,18 +272,20 @@ def test_nothing_private_and_no_secret_is_kept_of_a_transcript(house: House, own
 
 
 @pytest.mark.parametrize(
-    ("command", "said", "mended"),
+    ("command", "output_text", "fixed_command"),
     [
         ("kite fly --wind=strong 2>&1", "Error: unknown option --wind=strong", "kite fly --gust=strong 2>&1"),
         ("kite land --soft 2>&1 | head", "error: unexpected argument '--soft' found", "kite land --gentle 2>&1 | head"),
     ],
 )
 def test_an_error_that_was_reported_as_a_success_is_mined(
-    house: House, own_home: str, command: str, said: str, mended: str
+    house: House, own_home: str, command: str, output_text: str, fixed_command: str
 ) -> None:
     for _ in range(2):
-        told = TranscriptWriter(own_home)
-        told.person("go on").works(command, said).agent("That failed, so I do it another way.").works(mended).write()
+        transcript = TranscriptWriter(own_home)
+        transcript.person("go on").works(command, output_text).agent("That failed, so I do it another way.").works(
+            fixed_command
+        ).write()
     house.ok("scan")
     (candidate,) = house.ok("scan", "candidates", "--json").json()["candidates"]
-    assert said.partition(": ")[2] in candidate["problem"]
+    assert output_text.partition(": ")[2] in candidate["problem"]

@@ -1,4 +1,4 @@
-"""Whatever agents did in real sessions, none of it concerned hardwon, so nothing of it may be denied."""
+"""No call of a real session concerned hardwon, so none may be denied."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def read_calls(folder: str) -> Iterator[tuple[str, Step]]:
     top = os.path.join(CORPUS, folder)
     if not os.path.isdir(top):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
-    for place, _, names in sorted(os.walk(top)):
+    for folder_path, _, names in sorted(os.walk(top)):
         for name in sorted(names):
             reader = load_transcript_module(FOLDERS[folder]).Reader()
-            with open(os.path.join(place, name), "rb") as file:
+            with open(os.path.join(folder_path, name), "rb") as file:
                 for number, line in enumerate(file, 1):
                     steps = reader.read_line(number, line)
-                    yield from ((f"{place}/{name}:{number}", step) for step in steps if step.kind == "call")
+                    yield from ((f"{folder_path}/{name}:{number}", step) for step in steps if step.kind == "call")
 
 
 def find_person(cwd: str) -> str:
@@ -56,10 +56,10 @@ def find_person(cwd: str) -> str:
 
 def to_event(step: Step, person: str) -> Event:
     """Return the call as the same person's on this machine, whose own folder is `person`."""
-    theirs = find_person(step.cwd)
+    recorded_person = find_person(step.cwd)
 
     def move(text: str) -> str:
-        return text.replace(theirs, person)
+        return text.replace(recorded_person, person)
 
     path, content = move(step.path), move(step.content)
     tool_input = {"file_path": path, "path": path, "old_string": "", "new_string": content, "command": step.command}
@@ -81,9 +81,9 @@ def to_event(step: Step, person: str) -> Event:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_call_of_a_real_session_is_denied(home: str, own_home: str, folder: str) -> None:
     denied, count = [], 0
-    for place, step in read_calls(folder):
+    for location, step in read_calls(folder):
         count += 1
-        if why := judge_call(to_event(step, own_home), home):
-            denied.append(f"{place}: {step.tool} {step.command[:300] or step.path}: {why[:200]}")
+        if reason := judge_call(to_event(step, own_home), home):
+            denied.append(f"{location}: {step.tool} {step.command[:300] or step.path}: {reason[:200]}")
     assert count > 100 or folder == "gemini"
     assert denied == []

@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def export(house: House, project: Path, *words: str) -> str:
+def export_notes(house: House, project: Path, *words: str) -> str:
     return house.ok("export", "notes", *words, cwd=str(project)).out
 
 
@@ -32,13 +32,13 @@ def test_lessons_and_memories_of_here_and_everywhere_go_in_and_out_again(house: 
     house.add(GIT_STASH)
     house.add(lesson(r"\bfrobnicate\b", summary="frobnicate eats the caches of others", scope=elsewhere))
     house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
-    told = export(house, project, "--yes")
+    output = export_notes(house, project, "--yes")
     text = (project / "AGENTS.md").read_text()
-    assert text.startswith(MINE) and "+- git stash leaves untracked files behind" in told
+    assert text.startswith(MINE) and "+- git stash leaves untracked files behind" in output
     assert "- The staging database is read only on Fridays\n" in text and "use git stash -u" in text
     assert "frobnicate" not in text
-    assert "nothing to change" in export(house, project, "--yes")
-    export(house, project, "--remove", "--yes")
+    assert "nothing to change" in export_notes(house, project, "--yes")
+    export_notes(house, project, "--remove", "--yes")
     assert (project / "AGENTS.md").read_text() == MINE
 
 
@@ -50,7 +50,7 @@ def test_a_link_out_of_the_project_is_not_followed(house: House, project: Path, 
     refused = house.cli("export", "notes", "--to", ".cursorrules", "--yes", cwd=str(project))
     assert (refused.code, "where a link leads" in refused.err, outside.read_text()) == (1, True, "theirs\n")
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
-    export(house, project, "--to", "CLAUDE.md", "--yes")
+    export_notes(house, project, "--to", "CLAUDE.md", "--yes")
     assert "use git stash -u" in (project / "AGENTS.md").read_text() and (project / "CLAUDE.md").is_symlink()
 
 
@@ -58,14 +58,14 @@ def test_only_what_is_approved_and_in_force_goes_in(house: House, project: Path)
     house.ok("memory", "add", "project", "An agent thinks that this is so", cwd=str(project), env={"CLAUDECODE": "1"})
     slug = house.add(GIT_STASH)
     house.ok("lessons", "retire", slug)
-    assert "nothing to change" in export(house, project, "--yes")
+    assert "nothing to change" in export_notes(house, project, "--yes")
 
 
 def test_what_is_left_to_this_project_says_nothing_of_the_person(house: House, project: Path) -> None:
     house.add(GIT_STASH)
     house.ok("memory", "add", "user", "The person likes short answers in the morning", cwd=str(project))
     house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
-    export(house, project, "--here", "--yes")
+    export_notes(house, project, "--here", "--yes")
     text = (project / "AGENTS.md").read_text()
     assert ("Fridays" in text, "short answers" in text, "git stash" in text) == (True, False, False)
 
@@ -74,14 +74,14 @@ def test_nothing_is_written_unasked_and_other_files_are_made(house: House, proje
     house.add(GIT_STASH)
     refused = house.cli("export", "notes", cwd=str(project))
     assert refused.code == 1 and "confirmation needed" in refused.err
-    assert "untracked" in export(house, project, "--print")
+    assert "untracked" in export_notes(house, project, "--print")
     assert (project / "AGENTS.md").read_text() == MINE
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
-    export(
+    export_notes(
         house, project, "--to", "CLAUDE.md", "--to", "AGENTS.md", "--to", "GEMINI.md", "--to", ".cursorrules", "--yes"
     )
     assert (project / "CLAUDE.md").is_symlink() and (project / "AGENTS.md").read_text().count("hardwon: begin") == 1
-    export(house, project, "--to", "GEMINI.md", "--to", ".cursorrules", "--remove", "--yes")
+    export_notes(house, project, "--to", "GEMINI.md", "--to", ".cursorrules", "--remove", "--yes")
     assert not (project / "GEMINI.md").exists() and not (project / ".cursorrules").exists()
 
 
@@ -90,7 +90,7 @@ def test_a_secret_in_a_file_that_a_person_edited_does_not_go_out(house: House, p
     (file,) = Path(house.home, "memory").glob("*.md")
     file.write_text(file.read_text().replace("lies in the vault", f"is {SECRET}"))
     house.cli("memory", "approve", "1", cwd=str(project))
-    export(house, project, "--yes")
+    export_notes(house, project, "--yes")
     text = (project / "AGENTS.md").read_text()
     assert "The key of the staging database" in text and SECRET not in text
 
@@ -100,15 +100,21 @@ OPENED = [agent for agent in AGENT_NAMES if agent not in ("grok", "vibe", "curso
 READERS = {"codex", "copilot", "opencode", "qwen", "kilo", "droid", "deepagents"}
 
 
-def opened(house: House, project: Path, host: str, session: str) -> list[bool]:
-    """Whether a session of this agent opens with the lesson, and with the memory."""
+def open_session(house: House, project: Path, host: str, session: str) -> list[bool]:
+    """Return whether a session of this agent opens with the lesson, and whether with the memory."""
     event = "UserPromptSubmit" if host == "gemini" else "SessionStart"  # as Gemini CLI would show it
-    theirs = {"source": "startup", "prompt": "hello"}
+    agent_fields = {"source": "startup", "prompt": "hello"}
     if host in ("opencode", "kilo"):
-        theirs |= {"sessionID": session, "directory": str(project)}
-    payload = {"session_id": session, "hook_event_name": event, "cwd": str(project), "transcript_path": "", **theirs}
-    said = house.hook(event, json.dumps(payload).encode(), host=host).decode()
-    return [text in said for text in ("the cache must be warmed", "read only on Fridays")]
+        agent_fields |= {"sessionID": session, "directory": str(project)}
+    payload = {
+        "session_id": session,
+        "hook_event_name": event,
+        "cwd": str(project),
+        "transcript_path": "",
+        **agent_fields,
+    }
+    answer = house.hook(event, json.dumps(payload).encode(), host=host).decode()
+    return [text in answer for text in ("the cache must be warmed", "read only on Fridays")]
 
 
 @pytest.mark.parametrize(
@@ -127,26 +133,26 @@ def test_a_brief_does_not_repeat_what_our_block_says_where_the_agent_reads_it(
 ) -> None:
     house.add(lesson(delivery="start", summary="the cache must be warmed before the nightly run", triggers={}))
     house.ok("memory", "add", "project", "The staging database is read only on Fridays", cwd=str(project))
-    assert [opened(house, project, host, f"{host} 1") for host in OPENED] == [[True, True]] * len(OPENED)
-    file, _, how = name.partition(" ")
-    if how == "to AGENTS.md":
+    assert [open_session(house, project, host, f"{host} 1") for host in OPENED] == [[True, True]] * len(OPENED)
+    file, _, layout = name.partition(" ")
+    if layout == "to AGENTS.md":
         (project / file).symlink_to("AGENTS.md")
-    elif how == "alone":
+    elif layout == "alone":
         (project / "AGENTS.md").unlink()
-    elif how:
+    elif layout:
         (project / file).write_text("See @AGENTS.md.\n")
-    export(house, project, "--to", "AGENTS.md" if "@" in how else file, "--yes")
-    silent = {host for host in OPENED if opened(house, project, host, f"{host} 2") == [False, False]}
+    export_notes(house, project, "--to", "AGENTS.md" if "@" in layout else file, "--yes")
+    silent = {host for host in OPENED if open_session(house, project, host, f"{host} 2") == [False, False]}
     assert silent == readers
 
 
 def test_rules_are_proposed_and_none_counts_before_a_person_says_so(house: House, project: Path) -> None:
     house.add(GIT_STASH)
-    export(house, project, "--yes")
+    export_notes(house, project, "--yes")
     path = str(project / "AGENTS.md")
     first = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
-    again = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
-    assert (len(first["proposed"]), len(again["proposed"]), len(again["refused"])) == (2, 0, 2)
+    second = house.ok("import", "notes", path, "--json", cwd=str(project)).json()
+    assert (len(first["proposed"]), len(second["proposed"]), len(second["refused"])) == (2, 0, 2)
     listed = house.ok("memory", "list", "--json", cwd=str(project)).json()
     assert {(item["text"], item["status"], item["evidence"][0]) for item in listed} == {
         ("Use pnpm, never npm, in this repository", "candidate", "AGENTS.md:3"),
@@ -158,7 +164,7 @@ def test_rules_are_proposed_and_none_counts_before_a_person_says_so(house: House
     assert "pnpm" in house.session_start("s2", cwd=str(project)).context
 
 
-def test_marks_that_somebody_tore_apart_are_named(house: House, project: Path) -> None:
+def test_broken_markers_of_our_block_are_named(house: House, project: Path) -> None:
     house.add(GIT_STASH)
     (project / "AGENTS.md").write_text(f"{MINE}<!-- hardwon: begin -->\n")
     for words in (["export", "notes", "--yes"], ["import", "notes", "AGENTS.md"]):

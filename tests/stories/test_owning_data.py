@@ -22,8 +22,8 @@ TOKEN = "ghp_" + "x7Kd92LmQp4RtVb8NcZs1WyHf6JgUe3AoI5t"
 
 
 @pytest.fixture
-def full(house: House, own_home: str) -> House:
-    """A home in which something of every kind was recorded, mined, decided and delivered."""
+def full_house(house: House, own_home: str) -> House:
+    """A house in which something of every kind was recorded, mined, decided and delivered."""
     house.add(GIT_STASH)
     house.session_start("s1")
     house.ask("s1", prompt("make the kite fly\nhigher – ünïcode ✓"))
@@ -40,77 +40,77 @@ def full(house: House, own_home: str) -> House:
     return house
 
 
-def elsewhere(tmp_path: Any) -> dict[str, str]:
+def build_other_home(tmp_path: Any) -> dict[str, str]:
     return {"HARDWON_HOME": str(tmp_path / "other")}
 
 
-def body(text: str) -> list[str]:
+def list_body_lines(text: str) -> list[str]:
     return text.splitlines()[1:]
 
 
-def told(text: str) -> list[str]:
-    """What was recorded: a worker that runs may distil it at any time."""
-    return [line for line in body(text) if json.loads(line)["what"] not in ("observation", "summary")]
+def list_recorded_lines(text: str) -> list[str]:
+    """Return the lines of recorded data only, because a running worker may distil it at any time."""
+    return [line for line in list_body_lines(text) if json.loads(line)["what"] not in ("observation", "summary")]
 
 
-def test_an_export_comes_back_as_it_was(full: House, tmp_path: Any) -> None:
+def test_an_export_comes_back_as_it_was(full_house: House, tmp_path: Any) -> None:
     file = str(tmp_path / "all.jsonl")
-    full.ok("export", "--out", file)
+    full_house.ok("export", "--out", file)
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
     with open(file, encoding="utf-8") as opened:
         first = opened.read()
     kinds = {json.loads(line)["what"] for line in first.splitlines()}
     always = {"header", "project", "session", "prompt", "event", "delivery", "candidate", "lesson"}
     assert always <= kinds <= always | {"observation", "summary"}, "it may have been distilled meanwhile"
-    there = elsewhere(tmp_path)
-    full.ok("import", "jsonl", file, env=there)
-    again = full.ok("export", env=there).out
-    assert body(again) == body(first)
-    full.cli("stop", env=there)
+    other_home = build_other_home(tmp_path)
+    full_house.ok("import", "jsonl", file, env=other_home)
+    second_export = full_house.ok("export", env=other_home).out
+    assert list_body_lines(second_export) == list_body_lines(first)
+    full_house.cli("stop", env=other_home)
 
 
-def test_importing_twice_changes_nothing(full: House, tmp_path: Any) -> None:
-    file, there = str(tmp_path / "all.jsonl"), elsewhere(tmp_path)
-    full.ok("export", "--out", file)
-    full.ok("import", "jsonl", file, env=there)
-    before = full.ok("export", env=there).out
-    assert "nothing new" in full.ok("import", "jsonl", file, env=there).out
-    assert body(full.ok("export", env=there).out) == body(before)
-    assert "nothing new" in full.ok("import", "jsonl", file).out
+def test_importing_twice_changes_nothing(full_house: House, tmp_path: Any) -> None:
+    file, other_home = str(tmp_path / "all.jsonl"), build_other_home(tmp_path)
+    full_house.ok("export", "--out", file)
+    full_house.ok("import", "jsonl", file, env=other_home)
+    export_before = full_house.ok("export", env=other_home).out
+    assert "nothing new" in full_house.ok("import", "jsonl", file, env=other_home).out
+    assert list_body_lines(full_house.ok("export", env=other_home).out) == list_body_lines(export_before)
+    assert "nothing new" in full_house.ok("import", "jsonl", file).out
 
 
-def test_what_a_person_decided_comes_along_and_lessons_are_in_force(full: House, tmp_path: Any) -> None:
-    file, there = str(tmp_path / "all.jsonl"), elsewhere(tmp_path)
-    full.ok("export", "--out", file)
-    full.ok("import", "jsonl", file, env=there)
-    rejected = full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"]
-    listed = full.ok("lessons", "list", "--json", env=there).json()
+def test_what_a_person_decided_comes_along_and_lessons_are_in_force(full_house: House, tmp_path: Any) -> None:
+    file, other_home = str(tmp_path / "all.jsonl"), build_other_home(tmp_path)
+    full_house.ok("export", "--out", file)
+    full_house.ok("import", "jsonl", file, env=other_home)
+    rejected = full_house.ok("scan", "candidates", "--rejected", "--json", env=other_home).json()["candidates"]
+    listed = full_house.ok("lessons", "list", "--json", env=other_home).json()
     assert (len(rejected), [item["status"] for item in listed]) == (1, ["active"])
 
 
-def test_an_agent_that_imports_only_proposes(full: House, tmp_path: Any) -> None:
-    file, there = str(tmp_path / "all.jsonl"), {**elsewhere(tmp_path), "CLAUDECODE": "1"}
-    full.ok("export", "--out", file)
-    assert "as candidates" in full.ok("import", "jsonl", file, env=there).out
-    listed = full.ok("lessons", "list", "--json", env=there).json()
+def test_an_agent_that_imports_only_proposes(full_house: House, tmp_path: Any) -> None:
+    file, other_home = str(tmp_path / "all.jsonl"), {**build_other_home(tmp_path), "CLAUDECODE": "1"}
+    full_house.ok("export", "--out", file)
+    assert "as candidates" in full_house.ok("import", "jsonl", file, env=other_home).out
+    listed = full_house.ok("lessons", "list", "--json", env=other_home).json()
     assert [item["status"] for item in listed] == ["candidate"]
-    assert full.ok("scan", "candidates", "--rejected", "--json", env=there).json()["candidates"] == []
-    denied = full.ask("s1", bash(f"hardwon import jsonl {file}")).denied
+    assert full_house.ok("scan", "candidates", "--rejected", "--json", env=other_home).json()["candidates"] == []
+    denied = full_house.ask("s1", bash(f"hardwon import jsonl {file}")).denied
     assert "Only the user" in denied
 
 
-def test_bad_lines_are_named_and_the_rest_goes_in(full: House, tmp_path: Any) -> None:
-    header, *lines = full.ok("export").out.splitlines()
+def test_bad_lines_are_named_and_the_rest_goes_in(full_house: House, tmp_path: Any) -> None:
+    header, *lines = full_house.ok("export").out.splitlines()
     lines[1:1] = ["{broken", '{"what": "kite"}', '{"what": "prompt", "key": 3}']
     file = tmp_path / "torn.jsonl"
     file.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    ran = full.cli("import", "jsonl", str(file), env=elsewhere(tmp_path))
+    ran = full_house.cli("import", "jsonl", str(file), env=build_other_home(tmp_path))
     assert ran.code == 1
     assert [line.split(": ")[0].rpartition(" ")[2] for line in ran.err.splitlines()] == ["3", "4", "5"]
-    assert body(full.ok("export", env=elsewhere(tmp_path)).out) == [*lines[:1], *lines[4:]]
+    assert list_body_lines(full_house.ok("export", env=build_other_home(tmp_path)).out) == [*lines[:1], *lines[4:]]
 
 
-def test_a_newer_format_and_a_file_that_is_none_are_refused(house: House, tmp_path: Any) -> None:
+def test_a_newer_format_and_a_file_that_is_no_export_are_refused(house: House, tmp_path: Any) -> None:
     file = tmp_path / "new.jsonl"
     file.write_text('{"what":"header","format":"hardwon-export","version":99}\n')
     ran = house.cli("import", "jsonl", str(file))
@@ -119,37 +119,39 @@ def test_a_newer_format_and_a_file_that_is_none_are_refused(house: House, tmp_pa
     assert "does not begin with the header" in house.cli("import", "jsonl", str(file)).err
 
 
-def test_what_comes_in_is_cleaned(full: House, tmp_path: Any) -> None:
-    header, *lines = full.ok("export").out.splitlines()
-    told = [json.loads(line) for line in lines]
-    for record in told:
+def test_what_comes_in_is_cleaned(full_house: House, tmp_path: Any) -> None:
+    header, *lines = full_house.ok("export").out.splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records:
         if record["what"] == "prompt":
             record["prompt"] = f"use {TOKEN} <private>my diary</private> now"
         if record["what"] == "event" and record["input"]:
             record["input"] = json.dumps({"command": f"curl -H 'Authorization: token {TOKEN}'"})
     file = tmp_path / "dirty.jsonl"
-    file.write_text("\n".join([header, *map(json.dumps, told)]), encoding="utf-8")
-    full.ok("import", "jsonl", str(file), env=elsewhere(tmp_path))
-    said = full.ok("export", env=elsewhere(tmp_path)).out
-    assert (TOKEN in said, "my diary" in said, "[redacted:" in said) == (False, False, True)
+    file.write_text("\n".join([header, *map(json.dumps, records)]), encoding="utf-8")
+    full_house.ok("import", "jsonl", str(file), env=build_other_home(tmp_path))
+    export = full_house.ok("export", env=build_other_home(tmp_path)).out
+    assert (TOKEN in export, "my diary" in export, "[redacted:" in export) == (False, False, True)
 
 
-def test_one_project_and_one_time_can_be_exported(full: House) -> None:
-    boat = [json.loads(line) for line in full.ok("export", "--project", "boat").out.splitlines()]
-    assert [(one["what"], one.get("session")) for one in boat[1:]] == [
+def test_one_project_and_one_time_can_be_exported(full_house: House) -> None:
+    boat = [json.loads(line) for line in full_house.ok("export", "--project", "boat").out.splitlines()]
+    assert [(record["what"], record.get("session")) for record in boat[1:]] == [
         ("project", None),
         ("session", "s2"),
         ("prompt", "s2"),
     ]
-    assert body(full.ok("export", "--since", "2199-01-01").out) == []
-    assert "nothing is known" in full.cli("export", "--project", "nowhere").err
+    assert list_body_lines(full_house.ok("export", "--since", "2199-01-01").out) == []
+    assert "nothing is known" in full_house.cli("export", "--project", "nowhere").err
 
 
-def claude_mem(path: str, *, old: bool) -> None:
-    """A database with the tables of claude-mem: of its version 4, or of the latest."""
-    own, its = ("claude_session_id", "sdk_session_id") if old else ("content_session_id", "memory_session_id")
+def create_claude_mem_database(path: str, *, old: bool) -> None:
+    """Create a database with the tables of claude-mem: of its version 4, or of the latest."""
+    session_column, memory_column = (
+        ("claude_session_id", "sdk_session_id") if old else ("content_session_id", "memory_session_id")
+    )
     more = "" if old else ", platform_source text not null default 'claude', prompt_counter integer, custom_title text"
-    seen = (
+    time_columns = (
         "text text not null"
         if old
         else (
@@ -159,18 +161,18 @@ def claude_mem(path: str, *, old: bool) -> None:
     )
     connection = sqlite3.connect(path)
     connection.executescript(
-        f"create table sdk_sessions (id integer primary key autoincrement, {own} text unique not null, {its} text unique,"
+        f"create table sdk_sessions (id integer primary key autoincrement, {session_column} text unique not null, {memory_column} text unique,"
         " project text not null, user_prompt text, started_at text not null, started_at_epoch integer not null,"
         f" completed_at text, completed_at_epoch integer, status text not null default 'active'{more});"
-        f"create table observations (id integer primary key autoincrement, {its} text not null, project text not null,"
-        f" type text not null, {seen}, created_at text not null, created_at_epoch integer not null);"
-        f"create table session_summaries (id integer primary key autoincrement, {its} text not null,"
+        f"create table observations (id integer primary key autoincrement, {memory_column} text not null, project text not null,"
+        f" type text not null, {time_columns}, created_at text not null, created_at_epoch integer not null);"
+        f"create table session_summaries (id integer primary key autoincrement, {memory_column} text not null,"
         " project text not null, request text, investigated text, learned text, completed text, next_steps text,"
         " files_read text, files_edited text, notes text, created_at text not null, created_at_epoch integer not null);"
-        f"insert into sdk_sessions ({own}, {its}, project, user_prompt, started_at, started_at_epoch, completed_at,"
+        f"insert into sdk_sessions ({session_column}, {memory_column}, project, user_prompt, started_at, started_at_epoch, completed_at,"
         " completed_at_epoch, status) values ('c-1', 'm-1', 'kite', 'mend the tail', '2025-10-20T10:00:00Z',"
         " 1760954400000, '2025-10-20T11:00:00Z', 1760958000000, 'completed');"
-        f"insert into session_summaries ({its}, project, request, learned, notes, created_at, created_at_epoch)"
+        f"insert into session_summaries ({memory_column}, project, request, learned, notes, created_at, created_at_epoch)"
         " values ('m-1', 'kite', 'mend the tail', 'knots slip', 'wet rope', '2025-10-20T10:50:00Z', 1760957400000);"
     )
     if old:
@@ -202,14 +204,14 @@ def claude_mem(path: str, *, old: bool) -> None:
 def test_claude_mem_is_taken_over_and_not_touched(house: House, own_home: str, old: bool) -> None:
     path = os.path.join(own_home, ".claude-mem", "claude-mem.db")
     os.makedirs(os.path.dirname(path))
-    claude_mem(path, old=old)
+    create_claude_mem_database(path, old=old)
     with open(path, "rb") as file:
-        before = file.read()
-    said = house.ok("import", "claude-mem").out
-    assert "1 session" in said and "1 prompt" in said and "1 observation" in said and "1 summary" in said
+        bytes_before = file.read()
+    output = house.ok("import", "claude-mem").out
+    assert "1 session" in output and "1 prompt" in output and "1 observation" in output and "1 summary" in output
     assert "nothing new" in house.ok("import", "claude-mem", path).out
     with open(path, "rb") as file:
-        assert (file.read(), os.listdir(os.path.dirname(path))) == (before, ["claude-mem.db"])
+        assert (file.read(), os.listdir(os.path.dirname(path))) == (bytes_before, ["claude-mem.db"])
     [session] = house.stored("sessions")
     assert (session["host"], session["session"], session["status"], session["prompts"]) == (
         "claude-code",
@@ -219,16 +221,16 @@ def test_claude_mem_is_taken_over_and_not_touched(house: House, own_home: str, o
     )
     [prompted] = house.stored("prompts")
     assert prompted["prompt"].strip() == "mend the tail" == session["first_prompt"].strip()
-    [seen] = house.stored("observations")
-    assert (seen["type"], seen["at"], seen["made"]) == ("bugfix", 1760956200.0, "claude-mem")
-    assert TOKEN not in seen["narrative"] and "the tail was torn" in seen["narrative"]
+    [observation] = house.stored("observations")
+    assert (observation["type"], observation["at"], observation["made"]) == ("bugfix", 1760956200.0, "claude-mem")
+    assert TOKEN not in observation["narrative"] and "the tail was torn" in observation["narrative"]
     [summed] = house.stored("summaries")
     assert (summed["request"], summed["learned"]) == ("mend the tail", "knots slip\n\nwet rope")
 
 
 def test_what_was_taken_over_joins_the_first_folder_of_its_projects_name(house: House, tmp_path: Any) -> None:
     file, kite = str(tmp_path / "mem.db"), tmp_path / "kite"
-    claude_mem(file, old=False)
+    create_claude_mem_database(file, old=False)
     kite.mkdir()
     house.ok("import", "claude-mem", file)
     house.ok("start")  # a busy machine may not have it up in the time that a session waits
@@ -244,7 +246,7 @@ def test_what_was_taken_over_joins_the_first_folder_of_its_projects_name(house: 
 
 def test_what_claude_mem_kept_of_a_session_that_is_gone_is_named(house: House, tmp_path: Any) -> None:
     file = str(tmp_path / "mem.db")
-    claude_mem(file, old=False)
+    create_claude_mem_database(file, old=False)
     connection = sqlite3.connect(file)
     connection.execute("update observations set memory_session_id = 'm-9' where title = 'torn tail'")
     connection.commit()
@@ -261,71 +263,71 @@ def test_a_file_that_is_not_claude_mems_is_refused(house: House, tmp_path: Any) 
     assert house.cli("import", "claude-mem", str(file)).code == 1
 
 
-def test_a_backup_is_made_while_the_worker_writes_and_put_back(full: House) -> None:
-    made = full.ok("backup", "--json").json()
-    assert sorted(made["files"]) == ["hardwon.db", "lessons.json"]
-    modes = {stat.S_IMODE(os.stat(os.path.join(made["path"], file)).st_mode) for file in made["files"]}
-    assert (modes, full.status()["running"]) == ({0o600}, True)
-    before = told(full.ok("export").out)
-    full.add(lesson(r"\bkite\b"))
-    full.ok("config", "set", "retentionDays", "7")
-    full.ask("s1", prompt("something after the backup"))
-    pid = full.status()["pid"]
-    said = full.ok("restore", made["name"], "--yes").out
-    assert told(full.ok("export").out) == before
-    assert not os.path.exists(os.path.join(full.home, "config.json"))
-    assert full.status()["running"] and full.status()["pid"] != pid
-    [later] = [one for one in full.ok("restore", "--json").json() if one["name"] != made["name"]]
-    assert later["name"] in said
-    full.ok("restore", later["name"], "--yes")
-    assert any("something after the backup" in line for line in body(full.ok("export").out))
-    assert full.ask("s9", bash("fly kite")).context
+def test_a_backup_is_made_while_the_worker_writes_and_put_back(full_house: House) -> None:
+    backup = full_house.ok("backup", "--json").json()
+    assert sorted(backup["files"]) == ["hardwon.db", "lessons.json"]
+    modes = {stat.S_IMODE(os.stat(os.path.join(backup["path"], file)).st_mode) for file in backup["files"]}
+    assert (modes, full_house.status()["running"]) == ({0o600}, True)
+    records_before = list_recorded_lines(full_house.ok("export").out)
+    full_house.add(lesson(r"\bkite\b"))
+    full_house.ok("config", "set", "retentionDays", "7")
+    full_house.ask("s1", prompt("something after the backup"))
+    pid = full_house.status()["pid"]
+    output = full_house.ok("restore", backup["name"], "--yes").out
+    assert list_recorded_lines(full_house.ok("export").out) == records_before
+    assert not os.path.exists(os.path.join(full_house.home, "config.json"))
+    assert full_house.status()["running"] and full_house.status()["pid"] != pid
+    [second_backup] = [entry for entry in full_house.ok("restore", "--json").json() if entry["name"] != backup["name"]]
+    assert second_backup["name"] in output
+    full_house.ok("restore", second_backup["name"], "--yes")
+    assert any("something after the backup" in line for line in list_body_lines(full_house.ok("export").out))
+    assert full_house.ask("s9", bash("fly kite")).context
 
 
 def test_old_backups_go_when_there_are_enough(house: House) -> None:
     names = [house.ok("backup", "--keep", "2", "--json").json()["name"] for _ in range(3)]
-    assert [one["name"] for one in house.ok("restore", "--json").json()] == [names[2], names[1]]
+    assert [entry["name"] for entry in house.ok("restore", "--json").json()] == [names[2], names[1]]
 
 
-def test_a_backup_that_is_newer_or_broken_is_not_restored(full: House) -> None:
-    made = full.ok("backup", "--json").json()
-    connection = sqlite3.connect(os.path.join(made["path"], "hardwon.db"))
+def test_a_backup_that_is_newer_or_broken_is_not_restored(full_house: House) -> None:
+    backup = full_house.ok("backup", "--json").json()
+    connection = sqlite3.connect(os.path.join(backup["path"], "hardwon.db"))
     connection.execute("pragma user_version = 999")
     connection.close()
-    before = full.ok("export").out
-    refused = full.cli("restore", made["name"], "--yes")
+    export_before = full_house.ok("export").out
+    refused = full_house.cli("restore", backup["name"], "--yes")
     assert (refused.code, "newer hardwon" in refused.err) == (1, True)
-    with open(os.path.join(made["path"], "hardwon.db"), "wb") as file:
+    with open(os.path.join(backup["path"], "hardwon.db"), "wb") as file:
         file.write(b"no database" * 1000)
-    assert "cannot be read" in full.cli("restore", made["name"], "--yes").err
-    assert "there is no backup" in full.cli("restore", "2001-01-01T000000Z", "--yes").err
-    assert told(full.ok("export").out) == told(before)
+    assert "cannot be read" in full_house.cli("restore", backup["name"], "--yes").err
+    assert "there is no backup" in full_house.cli("restore", "2001-01-01T000000Z", "--yes").err
+    assert list_recorded_lines(full_house.ok("export").out) == list_recorded_lines(export_before)
 
 
-def test_a_broken_database_can_be_replaced_by_a_backup(full: House) -> None:
-    full.ok("stop")
-    made, before = full.ok("backup", "--json").json(), full.ok("export").out
+def test_a_broken_database_can_be_replaced_by_a_backup(full_house: House) -> None:
+    full_house.ok("stop")
+    backup, export_before = full_house.ok("backup", "--json").json(), full_house.ok("export").out
     for end in ("-wal", "-shm"):
-        if os.path.exists(os.path.join(full.home, f"hardwon.db{end}")):
-            os.unlink(os.path.join(full.home, f"hardwon.db{end}"))
-    with open(os.path.join(full.home, "hardwon.db"), "wb") as file:
+        if os.path.exists(os.path.join(full_house.home, f"hardwon.db{end}")):
+            os.unlink(os.path.join(full_house.home, f"hardwon.db{end}"))
+    with open(os.path.join(full_house.home, "hardwon.db"), "wb") as file:
         file.write(b"no database" * 1000)
-    full.ok("restore", made["name"], "--yes")
-    assert body(full.ok("export").out) == body(before)
+    full_house.ok("restore", backup["name"], "--yes")
+    assert list_body_lines(full_house.ok("export").out) == list_body_lines(export_before)
 
 
-def test_restoring_and_leaving_are_for_a_person(full: House) -> None:
-    made = full.ok("backup", "--json").json()
+def test_restoring_and_leaving_are_for_a_person(full_house: House) -> None:
+    backup = full_house.ok("backup", "--json").json()
     agent = {"CLAUDECODE": "1"}
-    assert "is for a person" in full.cli("restore", made["name"], "--yes", env=agent).err
-    assert "is for a person" in full.cli("uninstall", "--all", "--yes", env=agent).err
-    for command in (f"hardwon restore {made['name']} --yes", "hardwon purge --text kite --yes"):
-        assert "Only the user" in full.ask("s1", bash(command)).denied
-    assert full.ask("s1", bash("hardwon purge --text kite --dry-run")).denied == ""
-    assert "confirmation needed" in full.cli("restore", made["name"]).err
+    assert "is for a person" in full_house.cli("restore", backup["name"], "--yes", env=agent).err
+    assert "is for a person" in full_house.cli("uninstall", "--all", "--yes", env=agent).err
+    for command in (f"hardwon restore {backup['name']} --yes", "hardwon purge --text kite --yes"):
+        assert "Only the user" in full_house.ask("s1", bash(command)).denied
+    assert full_house.ask("s1", bash("hardwon purge --text kite --dry-run")).denied == ""
+    assert "confirmation needed" in full_house.cli("restore", backup["name"]).err
 
 
-def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str, tmp_path: Any) -> None:
+def test_of_a_home_that_was_lived_in_nothing_is_left(full_house: House, own_home: str, tmp_path: Any) -> None:
     (tmp_path / ".hardwon").mkdir()
     (tmp_path / ".hardwon" / "lessons.json").write_text(json.dumps({"lessons": [lesson("make")]}))
     for words in (
@@ -342,16 +344,16 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str,
         ("pause", "--for", "1h"),
         ("stop",),
     ):
-        full.ok(*words)
-    full.ask("s3", prompt("while paused"))
-    full.ok("unpause")
+        full_house.ok(*words)
+    full_house.ask("s3", prompt("while paused"))
+    full_house.ok("unpause")
     for name in (paths.LESSON_INDEX, paths.MANIFEST):
-        os.unlink(os.path.join(full.home, name))
-    with open(os.path.join(full.home, paths.LESSONS), "w") as file:
+        os.unlink(os.path.join(full_house.home, name))
+    with open(os.path.join(full_house.home, paths.LESSONS), "w") as file:
         file.write("{ not json")
-    full.stay_cold()
-    full.ask("s4", bash("git stash"))
-    lived = set(os.listdir(full.home))
+    full_house.stay_cold()
+    full_house.ask("s4", bash("git stash"))
+    names = set(os.listdir(full_house.home))
     assert {
         paths.BUILD_LOCK,
         paths.FAILED_BUILD,
@@ -361,48 +363,52 @@ def test_of_a_home_that_was_lived_in_nothing_is_left(full: House, own_home: str,
         "links",
         "token",
         "trusted.json",
-    } <= lived
+    } <= names
     for name in (value for constant, value in vars(paths).items() if constant.isupper() and "/" not in value):
-        if name not in lived:  # it only happened not to be made
-            open(os.path.join(full.home, name), "w").close()
-    assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
+        if name not in names:  # it only happened not to be made
+            open(os.path.join(full_house.home, name), "w").close()
+    assert "left      nothing" in full_house.ok("uninstall", "--all", "--data", "--yes").out
 
 
-def test_whatever_the_umask_the_home_is_its_owners_alone(house: House) -> None:
-    before = os.umask(0)
+def test_only_the_owner_can_read_the_home_with_any_umask(house: House) -> None:
+    old_umask = os.umask(0)
     try:
         house.start_with()
         house.ask("s1", prompt("make the kite fly"))
         house.ok("stop")
     finally:
-        os.umask(before)
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(house.home) for name in names]
-    assert [path for path in found if os.lstat(path).st_mode & 0o077] == []
+        os.umask(old_umask)
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(house.home) for name in names]
+    assert [path for path in paths if os.lstat(path).st_mode & 0o077] == []
 
 
-def test_leaving_leaves_only_the_data_and_then_nothing(full: House, own_home: str) -> None:
+def test_leaving_leaves_only_the_data_and_then_nothing(full_house: House, own_home: str) -> None:
     settings = os.path.join(own_home, ".claude", "settings.json")
-    full.ok("install", "claude-code", "--yes")
+    full_house.ok("install", "claude-code", "--yes")
     assert os.path.exists(settings)
     waits = memory_queue.queue_statements(
         memory_queue.get_queue_folder(), Turn(1, 1, 0.0, name="s1", prompt="From now on always use pnpm.")
     )
-    socket_path = lifecycle.get_socket_path(full.home)
+    socket_path = lifecycle.get_socket_path(full_house.home)
     wait_for(lambda: os.path.exists(socket_path))
-    full.kill()
+    full_house.kill()
     assert os.path.exists(socket_path)
-    said = full.ok("uninstall", "--all", "--yes").out
-    assert memory_queue.get_queue_folder() in said
+    output = full_house.ok("uninstall", "--all", "--yes").out
+    assert memory_queue.get_queue_folder() in output
     assert not os.path.exists(socket_path)
     assert not os.path.exists(settings)
-    left = sorted(os.listdir(full.home))
-    assert left == [name for name in left if name.startswith(("hardwon.db", "lessons.json", "backups", "token"))]
-    assert "hardwon.db" in said and "lessons.json" in said
-    prompts = sqlite3.connect(os.path.join(full.home, "hardwon.db")).execute("select count(*) from prompts").fetchone()
+    remaining_names = sorted(os.listdir(full_house.home))
+    assert remaining_names == [
+        name for name in remaining_names if name.startswith(("hardwon.db", "lessons.json", "backups", "token"))
+    ]
+    assert "hardwon.db" in output and "lessons.json" in output
+    prompts = (
+        sqlite3.connect(os.path.join(full_house.home, "hardwon.db")).execute("select count(*) from prompts").fetchone()
+    )
     assert prompts == (2,)
     assert os.path.exists(waits)
-    assert "left      nothing" in full.ok("uninstall", "--all", "--data", "--yes").out
-    assert not os.path.exists(full.home) and not os.path.exists(memory_queue.get_queue_folder())
+    assert "left      nothing" in full_house.ok("uninstall", "--all", "--data", "--yes").out
+    assert not os.path.exists(full_house.home) and not os.path.exists(memory_queue.get_queue_folder())
 
 
 @pytest.fixture
@@ -415,36 +421,38 @@ def backed_up(house: House) -> tuple[House, str]:
     return house, os.path.join(house.home, "backups", name)
 
 
-def spoil(folder: str, how: str) -> None:
+def damage_backup(folder: str, damage: str) -> None:
     lessons, database = (os.path.join(folder, name) for name in ("lessons.json", "hardwon.db"))
-    if how == "a broken lessons.json":
+    if damage == "a broken lessons.json":
         with open(lessons, "w") as file:
             file.write('{"lessons": [')
-    elif how == "a broken config.json":
+    elif damage == "a broken config.json":
         with open(os.path.join(folder, "config.json"), "w") as file:
             file.write("{")
-    elif how == "a link":
+    elif damage == "a link":
         os.unlink(lessons)
         os.symlink("/etc/hostname", lessons)
-    elif how == "a pipe":
+    elif damage == "a pipe":
         os.mkfifo(os.path.join(folder, "config.json"))
-    elif how == "a linked database":
+    elif damage == "a linked database":
         os.rename(database, f"{folder}/../elsewhere.db")
         os.symlink("../elsewhere.db", database)
     else:
         with closing(sqlite3.connect(database)) as copy:
-            made = "create view odd as select 1"
-            if how == "a trigger":
-                made = "create trigger odd after insert on prompts begin delete from prompts; end"
-            elif how == "a changed trigger":
+            statement = "create view odd as select 1"
+            if damage == "a trigger":
+                statement = "create trigger odd after insert on prompts begin delete from prompts; end"
+            elif damage == "a changed trigger":
                 copy.execute("drop trigger vectors_count_what_went")
-                made = "create trigger vectors_count_what_went after delete on vectors begin delete from prompts; end"
-            copy.execute(made)
+                statement = (
+                    "create trigger vectors_count_what_went after delete on vectors begin delete from prompts; end"
+                )
+            copy.execute(statement)
             copy.commit()
 
 
 @pytest.mark.parametrize(
-    "how",
+    "damage",
     [
         "a broken lessons.json",
         "a broken config.json",
@@ -457,10 +465,10 @@ def spoil(folder: str, how: str) -> None:
     ],
 )
 def test_a_backup_that_is_not_sound_is_refused_before_anything_is_replaced(
-    backed_up: tuple[House, str], how: str
+    backed_up: tuple[House, str], damage: str
 ) -> None:
     house, folder = backed_up
-    spoil(folder, how)
+    damage_backup(folder, damage)
     house.ask("s1", prompt("after"))
     ran = house.cli("restore", os.path.basename(folder), "--yes")
     assert (ran.code, "Traceback" in ran.err, "fix:" in ran.err) == (1, False, True), ran.err

@@ -19,8 +19,8 @@ KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
 SUB = {"agent_id": "a1", "agent_type": "general-purpose"}
 
 
-def traces(house: House, *planted: str) -> list[str]:
-    """Every place below the home where any of it is found, as it is or as JSON, hexadecimal or base64 have it."""
+def find_traces(house: House, *planted: str) -> list[str]:
+    """Return every place below the home that has one of the texts, plain or as JSON, hexadecimal or base64."""
     spelled = {
         form.encode() if isinstance(form, str) else form
         for text in planted
@@ -32,7 +32,7 @@ def traces(house: House, *planted: str) -> list[str]:
             base64.b64encode(text.encode()).rstrip(b"=")[:-1],
         )
     }
-    found = []
+    trace_lines = []
     for folder, folders, files in os.walk(house.home):
         for name in [*folders, *files]:
             path = os.path.join(folder, name)
@@ -40,34 +40,34 @@ def traces(house: House, *planted: str) -> list[str]:
             if os.path.isfile(path):
                 with open(path, "rb") as file:
                     content += file.read()
-            found += [f"{path}: {form!r}" for form in spelled if form in content]
-    return found
+            trace_lines += [f"{path}: {form!r}" for form in spelled if form in content]
+    return trace_lines
 
 
 Worker = Callable[[House], None]
 
 
-def up(house: House) -> None:
+def start_worker(house: House) -> None:
     house.ok("start")
 
 
-def down(house: House) -> None:
+def stay_cold(house: House) -> None:
     house.stay_cold()
 
 
-@pytest.fixture(params=[up, down])
+@pytest.fixture(params=[start_worker, stay_cold])
 def home(request: pytest.FixtureRequest, house: House) -> Iterator[House]:
-    """The home, searched before the spool is taken in, after it is, and after the worker has gone."""
+    """A house that is searched before the spool is read, afterwards, and after the worker has stopped."""
     request.param(house)
     yield house
-    assert traces(house, PLANTED, KEY) == []
+    assert find_traces(house, PLANTED, KEY) == []
     house.stored("events")
-    assert traces(house, PLANTED, KEY) == []
+    assert find_traces(house, PLANTED, KEY) == []
     house.ok("stop")
-    assert traces(house, PLANTED, KEY) == []
+    assert find_traces(house, PLANTED, KEY) == []
 
 
-def texts(house: House) -> str:
+def read_stored_texts(house: House) -> str:
     rows = [*house.stored("prompts"), *house.stored("events")]
     return "\n".join(str(row[name]) for row in rows for name in ("prompt", "input", "response") if name in row)
 
@@ -88,27 +88,27 @@ HIDDEN = [
 def test_a_private_part_is_not_kept_wherever_it_stands(home: House) -> None:
     for number, hidden in enumerate(HIDDEN):
         name = f"s{number}"
-        given, inner = (
+        tool_input, inner = (
             {"command": f"echo seen {hidden}"},
             json.dumps({"note": f"seen {hidden}", "list": [f"seen {hidden}"]}),
         )
         home.ask(name, prompt(f"seen {hidden}"))
-        home.ask(name, used("Bash", given, {"stdout": f"seen {hidden}", "stderr": ""}))
+        home.ask(name, used("Bash", tool_input, {"stdout": f"seen {hidden}", "stderr": ""}))
         deep = {"deep": [{"text": f"seen {hidden}"}]}
         home.ask(name, used("mcp__notes__put", deep, [{"type": "text", "text": f"seen {inner}"}]))
         home.ask(name, used("Read", {"file_path": f"/home/dev/seen {hidden}"}, f"seen {hidden}"))
         home.ask(name, failed("Bash", {"command": "x"}, f"Exit code 1\nseen {hidden}"))
         home.ask(name, happened("SubagentStop", last_assistant_message=f"seen {hidden}", **SUB))
         home.ask(name, happened("Stop", last_assistant_message=f"seen {hidden}"))
-        assert traces(home, PLANTED) == [], hidden
-        assert texts(home).count("seen") >= 10 * (number + 1), hidden
+        assert find_traces(home, PLANTED) == [], hidden
+        assert read_stored_texts(home).count("seen") >= 10 * (number + 1), hidden
 
 
 def test_a_private_part_that_a_patch_has_line_by_line_is_not_kept(home: House) -> None:
     lines = [" seen", "-<private>", f"-{PLANTED}", "-</private>", "+after"]
     patch = [{"oldStart": 1, "oldLines": 4, "lines": lines}]
     home.ask("s1", used("Edit", {"file_path": "a", "old_string": "b"}, {"structuredPatch": patch}))
-    assert " seen" in texts(home) and "+after" in texts(home)
+    assert " seen" in read_stored_texts(home) and "+after" in read_stored_texts(home)
 
 
 def test_a_private_part_that_opens_in_one_field_and_closes_in_another_is_not_kept(home: House) -> None:
@@ -119,7 +119,9 @@ def test_a_private_part_that_opens_in_one_field_and_closes_in_another_is_not_kep
     ]
     home.ask("s1", used("MultiEdit", {"file_path": "a", "edits": edits}, {"ok": True}))
     home.ask("s2", used("mcp__notes__put", {"a": "how to use <private>", "b": "kept"}, "seen"))
-    assert "seen " in texts(home) and " after" in texts(home) and "kept" in texts(home)
+    assert (
+        "seen " in read_stored_texts(home) and " after" in read_stored_texts(home) and "kept" in read_stored_texts(home)
+    )
 
 
 WHOLLY = [
@@ -131,8 +133,8 @@ WHOLLY = [
 ]
 
 
-def private_turn(house: House, wholly: str, session: str = "s1", **more: Any) -> None:
-    """A wholly private prompt and all that an agent does about it; none of it is marked but the prompt."""
+def report_private_turn(house: House, wholly: str, session: str = "s1", **more: Any) -> None:
+    """Report a private prompt and everything that an agent does about it; only the prompt is marked."""
     house.ask(session, prompt(wholly, **more))
     house.ask(session, bash(f"curl https://{PLANTED}.example", **more))
     house.ask(session, used("Bash", {"command": f"curl https://{PLANTED}.example"}, {"stdout": PLANTED}, **more))
@@ -145,7 +147,7 @@ def private_turn(house: House, wholly: str, session: str = "s1", **more: Any) ->
     house.ask(session, happened("Stop", last_assistant_message=f"I fetched {PLANTED}", **more))
 
 
-def kept_in(house: House) -> tuple[list[str], list[str]]:
+def list_kept(house: House) -> tuple[list[str], list[str]]:
     calls = [json.loads(row["input"])["command"] for row in house.stored("events") if row["kind"] == "tool"]
     return [row["prompt"] for row in house.stored("prompts")], calls
 
@@ -155,22 +157,22 @@ def test_a_wholly_private_prompt_is_not_kept_and_neither_is_what_was_done_about_
         name = f"s{number}"
         home.ask(name, prompt("before"))
         home.ask(name, used("Bash", {"command": "ls"}, "a"))
-        private_turn(home, wholly, name)
+        report_private_turn(home, wholly, name)
         home.ask(name, prompt("after"))
         home.ask(name, used("Bash", {"command": "pwd"}, "/"))
-        assert traces(home, PLANTED) == [], wholly
+        assert find_traces(home, PLANTED) == [], wholly
         times = number + 1
-        assert kept_in(home) == (["before", "after"] * times, ["ls", "pwd"] * times), wholly
+        assert list_kept(home) == (["before", "after"] * times, ["ls", "pwd"] * times), wholly
 
 
 @pytest.mark.parametrize("killed_after", range(0, 9, 2))
 def test_a_private_turn_stays_private_when_the_worker_dies_in_it(house: House, killed_after: int) -> None:
     house.ok("start")
     house.stay_cold()
-    told: list[dict[str, Any]] = []
-    recorder = Recorder(told)
-    private_turn(recorder, WHOLLY[0])  # type: ignore[arg-type]
-    for number, payload in enumerate(told):
+    payloads: list[dict[str, Any]] = []
+    recorder = Recorder(payloads)
+    report_private_turn(recorder, WHOLLY[0])  # type: ignore[arg-type]
+    for number, payload in enumerate(payloads):
         house.ask("s1", payload)
         if number == killed_after:
             house.kill()
@@ -178,18 +180,18 @@ def test_a_private_turn_stays_private_when_the_worker_dies_in_it(house: House, k
     house.ask("s1", used("Bash", {"command": PLANTED}, PLANTED))
     house.ask("s1", prompt("after"))
     house.ask("s1", used("Bash", {"command": "pwd"}, "/"))
-    assert kept_in(house) == (["after"], ["pwd"])
-    assert traces(house, PLANTED) == []
+    assert list_kept(house) == (["after"], ["pwd"])
+    assert find_traces(house, PLANTED) == []
 
 
 class Recorder:
-    """Takes down what a house would be asked."""
+    """Records the payloads that a house would be asked."""
 
-    def __init__(self, told: list[dict[str, Any]]) -> None:
-        self.told = told
+    def __init__(self, payloads: list[dict[str, Any]]) -> None:
+        self.payloads = payloads
 
     def ask(self, session: str, payload: dict[str, Any]) -> None:
-        self.told.append(payload)
+        self.payloads.append(payload)
 
 
 def test_a_sub_agent_that_outlasts_the_private_turn_stays_private(home: House) -> None:
@@ -199,7 +201,7 @@ def test_a_sub_agent_that_outlasts_the_private_turn_stays_private(home: House) -
     home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, **SUB))
     home.ask("s1", happened("SubagentStop", last_assistant_message=PLANTED, **SUB))
     home.ask("s1", used("Bash", {"command": "pwd"}, "/"))
-    assert kept_in(home) == (["meanwhile"], ["pwd"])
+    assert list_kept(home) == (["meanwhile"], ["pwd"])
 
 
 def test_a_call_of_the_private_prompt_that_ends_after_the_next_prompt_stays_private(home: House) -> None:
@@ -207,7 +209,7 @@ def test_a_call_of_the_private_prompt_that_ends_after_the_next_prompt_stays_priv
     home.ask("s1", prompt("next", prompt_id="p2"))
     home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, prompt_id="p1"))
     home.ask("s1", used("Bash", {"command": "pwd"}, "/", prompt_id="p2"))
-    assert kept_in(home) == (["next"], ["pwd"])
+    assert list_kept(home) == (["next"], ["pwd"])
 
 
 def test_starting_again_does_not_end_a_private_turn(home: House) -> None:
@@ -215,14 +217,14 @@ def test_starting_again_does_not_end_a_private_turn(home: House) -> None:
     for source in ("compact", "resume", "startup"):
         home.ask("s1", happened("SessionStart", source=source))
         home.ask("s1", used("Bash", {"command": PLANTED}, PLANTED))
-    assert kept_in(home) == ([], [])
+    assert list_kept(home) == ([], [])
 
 
 def test_another_session_beside_a_private_one_is_recorded(home: House) -> None:
     home.ask("s1", prompt(WHOLLY[0]))
     home.ask("s2", prompt("mine is public"))
     home.ask("s2", used("Bash", {"command": "pwd"}, "/"))
-    assert kept_in(home) == (["mine is public"], ["pwd"])
+    assert list_kept(home) == (["mine is public"], ["pwd"])
 
 
 def test_secrets_are_replaced_wherever_they_stand(home: House) -> None:
@@ -254,14 +256,14 @@ def test_secrets_are_replaced_wherever_they_stand(home: House) -> None:
     )
     home.ask("s1", happened("SubagentStop", last_assistant_message=f"seen {KEY}", **SUB))
     home.ask("s1", happened("Stop", last_assistant_message=f"seen {KEY}"))
-    assert texts(home).count("[redacted:") >= 9
+    assert read_stored_texts(home).count("[redacted:") >= 9
 
 
 def test_a_key_that_a_patch_has_line_by_line_is_replaced(home: House) -> None:
     body = ["+MII" + "A1b2C3d4E5f6G7h8" * 3, f"+{PLANTED}=="]
     lines = ["+-----BEGIN RSA PRIVATE" + " KEY-----", *body, "+-----END RSA PRIVATE" + " KEY-----", "+seen"]
     home.ask("s1", used("Write", {"file_path": "k"}, {"structuredPatch": [{"lines": lines}]}))
-    assert "seen" in texts(home)
+    assert "seen" in read_stored_texts(home)
 
 
 def test_a_lesson_typed_within_private_tags_leaves_nothing(home: House) -> None:
@@ -270,7 +272,7 @@ def test_a_lesson_typed_within_private_tags_leaves_nothing(home: House) -> None:
     home.ask("s1", prompt(f"<private>\n{block}\n</private>"))
     home.ask("s2", prompt(f"<private>{PLANTED}</private>\n{block}".replace(PLANTED, KEY)))
     home.stored("prompts")
-    assert traces(home, PLANTED, KEY) == []
+    assert find_traces(home, PLANTED, KEY) == []
 
 
 DENIED = [
@@ -289,23 +291,23 @@ DENIED = [
 
 
 def test_a_call_about_a_denied_path_leaves_nothing(home: House) -> None:
-    others = 0
-    for number, (denied, given) in enumerate(DENIED):
-        name, tool = f"s{number}", "Bash" if "command" in given else "Read"
+    other_calls = 0
+    for number, (denied, tool_input) in enumerate(DENIED):
+        name, tool = f"s{number}", "Bash" if "command" in tool_input else "Read"
         home.ok("config", "set", "denyPaths", json.dumps([denied]))
-        home.ask(name, used(tool, given, PLANTED))
-        home.ask(name, failed(tool, given, f"Exit code 1\n{PLANTED}"))
+        home.ask(name, used(tool, tool_input, PLANTED))
+        home.ask(name, failed(tool, tool_input, f"Exit code 1\n{PLANTED}"))
         home.ask(
-            name, used("mcp__files__read", {"any name": next(iter(given.values()))}, PLANTED)
+            name, used("mcp__files__read", {"any name": next(iter(tool_input.values()))}, PLANTED)
         ) if tool == "Read" else None
         if "*" not in denied:
             home.ask(name, used("Bash", {"command": "ls /home/dev/vagrant"}, "seen"))
-            others += 1
-        assert traces(home, PLANTED) == [], (denied, given)
-        assert [row["response"] for row in home.stored("events")] == ["seen"] * others, (denied, given)
+            other_calls += 1
+        assert find_traces(home, PLANTED) == [], (denied, tool_input)
+        assert [row["response"] for row in home.stored("events")] == ["seen"] * other_calls, (denied, tool_input)
 
 
-@pytest.mark.parametrize("worker", [up, down])
+@pytest.mark.parametrize("worker", [start_worker, stay_cold])
 def test_in_a_denied_project_nothing_is_recorded(house: House, own_home: str, worker: Worker) -> None:
     worker(house)
     app, link, tree = (os.path.join(own_home, name) for name in ("app", "link", "tree"))
@@ -322,18 +324,18 @@ def test_in_a_denied_project_nothing_is_recorded(house: House, own_home: str, wo
         house.ask("s1", used("Bash", {"command": PLANTED}, PLANTED, cwd=cwd))
         house.ask("s1", happened("Stop", last_assistant_message=PLANTED, cwd=cwd))
     house.ask("s2", prompt("seen", cwd=app + "2"))
-    assert traces(house, PLANTED) == []
+    assert find_traces(house, PLANTED) == []
     assert [row["session"] for row in house.stored("sessions")] == ["s2"]
-    assert traces(house, PLANTED) == []
+    assert find_traces(house, PLANTED) == []
 
 
 def test_a_list_edited_by_hand_holds_at_once_with_the_worker_away_and_without_any_lesson(house: House) -> None:
     house.stay_cold()
-    for text, known in [('{"denyProjects": ["/home/dev"]}', 0), ("{}", 1), ('{"denyPaths": ["vault"]}', 1)]:
+    for text, event_count in [('{"denyProjects": ["/home/dev"]}', 0), ("{}", 1), ('{"denyPaths": ["vault"]}', 1)]:
         with open(os.path.join(house.home, "config.json"), "w") as file:
             file.write(text)
         house.ask("s1", used("Bash", {"command": "cat vault/x"}, "seen"))
-        assert len(house.stored("events")) == known, text
+        assert len(house.stored("events")) == event_count, text
 
 
 def test_what_the_hook_has_in_its_environment_is_never_stored(home: House) -> None:
@@ -341,7 +343,7 @@ def test_what_the_hook_has_in_its_environment_is_never_stored(home: House) -> No
     for payload in (happened("SessionStart", source="startup"), prompt("go"), used("Bash", {"command": "env"}, "")):
         home.ask("s1", payload, env=env)
     home.hook("PostToolUse", b"{not json", env=env)
-    assert traces(home, PLANTED.replace("-", "_").upper()) == []
+    assert find_traces(home, PLANTED.replace("-", "_").upper()) == []
 
 
 @pytest.mark.parametrize(
@@ -356,25 +358,25 @@ def test_a_name_or_an_id_that_looks_like_a_secret_is_not_kept_and_what_belongs_t
     session = f"run-{KEY}"
     home.session_start(session, source="startup")
     home.ask(session, prompt("count the boats"))
-    named = {"tool_use_id": f"toolu-{KEY}", "agent_id": f"a-{KEY}", "agent_type": "Explore"}
-    home.ask(session, used(f"mcp__{KEY}", {"path": "boats.txt"}, "three", **named))
-    (kept,) = home.stored("sessions")
-    assert kept["session"].startswith("redacted-")
+    ids = {"tool_use_id": f"toolu-{KEY}", "agent_id": f"a-{KEY}", "agent_type": "Explore"}
+    home.ask(session, used(f"mcp__{KEY}", {"path": "boats.txt"}, "three", **ids))
+    (session_row,) = home.stored("sessions")
+    assert session_row["session"].startswith("redacted-")
     assert [row["prompt"] for row in home.stored("prompts")] == ["count the boats"]
-    assert {row["session"] for row in home.stored("events")} == {kept["id"]}
+    assert {row["session"] for row in home.stored("events")} == {session_row["id"]}
 
 
-def test_no_door_writes_a_lesson_with_a_secret(house: House) -> None:
-    told = dict(GIT_STASH)
-    told["solution"] = f"{GIT_STASH['solution']} The token is {KEY}."
+def test_no_command_writes_a_lesson_with_a_secret(house: House) -> None:
+    record = dict(GIT_STASH)
+    record["solution"] = f"{GIT_STASH['solution']} The token is {KEY}."
     for mark in ({}, {"CLAUDECODE": "1"}):
-        refused = house.cli("lessons", "add", "--json", json.dumps(told), env=mark)
+        refused = house.cli("lessons", "add", "--json", json.dumps(record), env=mark)
         assert refused.code == 1 and "solution contains what looks like a secret" in refused.err
         assert "fix:" in refused.err and KEY not in refused.err
     slug = house.add(dict(GIT_STASH))
     refused = house.cli("lessons", "edit", slug, "--problem", f"{GIT_STASH['problem']} <private>{PLANTED}</private>")
     assert refused.code == 1 and "problem contains a <private> part" in refused.err
-    assert traces(house, PLANTED, KEY) == []
+    assert find_traces(house, PLANTED, KEY) == []
 
 
 # What a tool printed, and the part of it that must not be kept: lines that an attack on 0.1.0 found on disk.
@@ -400,14 +402,14 @@ PRINTED = [
 ]
 
 
-def test_what_follows_a_telling_name_is_not_kept(home: House) -> None:
+def test_a_value_after_a_secret_looking_name_is_not_kept(home: House) -> None:
     for number, (line, _) in enumerate(PRINTED):
         home.ask(
             "s1", used("Bash", {"command": "cat notes"}, {"stdout": f"seen {number}\n{line}\nseen too", "stderr": ""})
         )
     home.ask("s1", prompt("seen\n" + "\n".join(line for line, _ in PRINTED)))
-    assert traces(home, *(secret for _, secret in PRINTED)) == []
-    assert texts(home).count("seen") == 2 * len(PRINTED) + 1
+    assert find_traces(home, *(secret for _, secret in PRINTED)) == []
+    assert read_stored_texts(home).count("seen") == 2 * len(PRINTED) + 1
 
 
 @pytest.mark.parametrize("runner", [{}, {"CLAUDECODE": "1"}], ids=["a person", "an agent"])
@@ -419,8 +421,8 @@ def test_memories_and_handoffs_hold_no_secret_whichever_way_they_come(
     house.ok("handoff", "write", text, cwd=str(tmp_path), env=runner)
     if not runner:
         house.ok("memory", "edit", "1", f"{text} twice", cwd=str(tmp_path))
-    assert traces(house, PLANTED, KEY) == []
-    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
-    assert [text for text in written if KEY in text or PLANTED in text] == []
+    assert find_traces(house, PLANTED, KEY) == []
+    written_texts = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert [text for text in written_texts if KEY in text or PLANTED in text] == []
     (memory,) = house.ok("memory", "list", "--json", cwd=str(tmp_path)).json()
     assert "[redacted:github]" in memory["text"]

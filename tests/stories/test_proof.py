@@ -36,7 +36,7 @@ NO_COMMAND = "Exit code 2\nerror: unrecognized subcommand 'fly'"
 
 
 @contextmanager
-def opened(house: House) -> Iterator[db.Connection]:
+def open_database(house: House) -> Iterator[db.Connection]:
     with closing(db.connect(house.home)) as connection:
         yield connection
 
@@ -51,22 +51,22 @@ def run_call(house: House, session: str, command: str, error: str = "") -> Answe
     payload = bash(command)
     answer = house.ask(session, payload)
     if not answer.denied:
-        done = {"tool_use_id": payload["tool_use_id"]}
-        given = payload["tool_input"]
+        call_id_field = {"tool_use_id": payload["tool_use_id"]}
+        tool_input = payload["tool_input"]
         if error:
-            house.ask(session, failed("Bash", given, error, **done))
+            house.ask(session, failed("Bash", tool_input, error, **call_id_field))
         else:
-            house.ask(session, used("Bash", given, {"stdout": "ok", "exit_code": 0}, **done))
+            house.ask(session, used("Bash", tool_input, {"stdout": "ok", "exit_code": 0}, **call_id_field))
     return answer
 
 
 def list_judged(house: House) -> list[Firing]:
     house.ok("proof")
-    with opened(house) as connection:
+    with open_database(house) as connection:
         return [firing for firing in efficacy.list_firings(connection) if firing.arm != efficacy.BEFORE]
 
 
-def verdicts(house: House) -> list[tuple[str, str]]:
+def list_verdicts(house: House) -> list[tuple[str, str]]:
     return [(firing.verdict, firing.ended) for firing in list_judged(house)]
 
 
@@ -81,69 +81,77 @@ def repeat_call(house: House, session: str, command: str, error: str = "") -> No
 
 
 @pytest.fixture(params=["worker up", "worker down"])
-def manned(request: pytest.FixtureRequest, house: House) -> House:
+def house_with_or_without_worker(request: pytest.FixtureRequest, house: House) -> House:
     if request.param == "worker up":
         house.ok("start")
     return house
 
 
-def test_every_firing_is_a_row_with_what_is_needed_to_judge_it(manned: House, own_home: str) -> None:
-    manned.add(FLY)
+def test_every_firing_is_a_row_with_what_is_needed_to_judge_it(
+    house_with_or_without_worker: House, own_home: str
+) -> None:
+    house_with_or_without_worker.add(FLY)
     transcript = write_transcript(own_home, "s1", "claude-next-9")
     payload = bash("kite fly", transcript_path=transcript)
-    assert manned.ask("s1", payload).denied
-    manned.ask("s1", happened("SessionEnd", reason="other", transcript_path=transcript))
-    [firing] = list_judged(manned)
+    assert house_with_or_without_worker.ask("s1", payload).denied
+    house_with_or_without_worker.ask("s1", happened("SessionEnd", reason="other", transcript_path=transcript))
+    [firing] = list_judged(house_with_or_without_worker)
     assert (firing.event, firing.host, firing.session) == (f"s1:{payload['tool_use_id']}", "claude-code", "s1")
     assert (firing.model, firing.delivery, firing.arm, firing.probability) == ("claude-next-9", "hold", "told", 1.0)
-    entry = open_index(manned.home).read_entry(0)
+    entry = open_index(house_with_or_without_worker.home).read_entry(0)
     assert (firing.lesson, firing.version) == (entry.id, entry.version) and entry.version
 
 
-def test_a_held_call_that_was_changed_says_how_the_other_ended(manned: House) -> None:
-    slug = manned.add(FLY)
-    manned.ask("s1", prompt("fly it"))
-    assert run_call(manned, "s1", "kite fly").denied
-    run_call(manned, "s1", "kite launch")
-    end_session(manned, "s1")
-    assert verdicts(manned) == [("changed", "fine")]
-    shown = manned.ok("proof", slug).out
-    assert "1 time: 1 changed" in shown and "told    changed: kite launch (fine)" in shown
+def test_a_held_call_that_was_changed_says_how_the_other_ended(house_with_or_without_worker: House) -> None:
+    slug = house_with_or_without_worker.add(FLY)
+    house_with_or_without_worker.ask("s1", prompt("fly it"))
+    assert run_call(house_with_or_without_worker, "s1", "kite fly").denied
+    run_call(house_with_or_without_worker, "s1", "kite launch")
+    end_session(house_with_or_without_worker, "s1")
+    assert list_verdicts(house_with_or_without_worker) == [("changed", "fine")]
+    output = house_with_or_without_worker.ok("proof", slug).out
+    assert "1 time: 1 changed" in output and "told    changed: kite launch (fine)" in output
 
 
-def test_a_repeat_that_failed_one_that_ran_fine_and_one_given_up_are_told_apart(manned: House) -> None:
-    manned.add(FLY)
+def test_a_repeat_that_failed_one_that_ran_fine_and_one_given_up_are_told_apart(
+    house_with_or_without_worker: House,
+) -> None:
+    house_with_or_without_worker.add(FLY)
     for session, error in (("s1", NO_COMMAND), ("s2", "")):
-        assert run_call(manned, session, "kite fly").denied
-        repeat_call(manned, session, "kite fly", error)
-        end_session(manned, session)
-    run_call(manned, "s3", "kite fly")
-    run_call(manned, "s3", "ls")
-    end_session(manned, "s3")
-    assert verdicts(manned) == [("repeated-failed", "failed"), ("repeated-fine", "fine"), ("given-up", "")]
+        assert run_call(house_with_or_without_worker, session, "kite fly").denied
+        repeat_call(house_with_or_without_worker, session, "kite fly", error)
+        end_session(house_with_or_without_worker, session)
+    run_call(house_with_or_without_worker, "s3", "kite fly")
+    run_call(house_with_or_without_worker, "s3", "ls")
+    end_session(house_with_or_without_worker, "s3")
+    assert list_verdicts(house_with_or_without_worker) == [
+        ("repeated-failed", "failed"),
+        ("repeated-fine", "fine"),
+        ("given-up", ""),
+    ]
 
 
-def test_what_is_not_over_yet_stays_open_and_is_not_counted(manned: House) -> None:
-    slug = manned.add(FLY)
-    run_call(manned, "s1", "kite fly")
-    assert verdicts(manned) == [("", "")]
-    assert "1 still open" in manned.ok("proof", slug).out
+def test_what_is_not_over_yet_stays_open_and_is_not_counted(house_with_or_without_worker: House) -> None:
+    slug = house_with_or_without_worker.add(FLY)
+    run_call(house_with_or_without_worker, "s1", "kite fly")
+    assert list_verdicts(house_with_or_without_worker) == [("", "")]
+    assert "1 still open" in house_with_or_without_worker.ok("proof", slug).out
 
 
-def test_a_note_on_a_call_that_ran_fine_is_a_false_alarm(manned: House) -> None:
-    manned.add({**FLY, "delivery": "note"})
-    run_call(manned, "s1", "kite fly")
-    run_call(manned, "s1", "ls")
-    end_session(manned, "s1")
-    assert verdicts(manned) == [("repeated-fine", "fine")]
+def test_a_note_on_a_call_that_ran_fine_is_a_false_alarm(house_with_or_without_worker: House) -> None:
+    house_with_or_without_worker.add({**FLY, "delivery": "note"})
+    run_call(house_with_or_without_worker, "s1", "kite fly")
+    run_call(house_with_or_without_worker, "s1", "ls")
+    end_session(house_with_or_without_worker, "s1")
+    assert list_verdicts(house_with_or_without_worker) == [("repeated-fine", "fine")]
 
 
-def test_a_note_on_a_call_that_failed_is_judged_by_what_came_after_it(manned: House) -> None:
-    manned.add({**FLY, "delivery": "note"})
-    run_call(manned, "s1", "kite fly", NO_COMMAND)
-    run_call(manned, "s1", "kite launch")
-    end_session(manned, "s1")
-    assert verdicts(manned) == [("changed", "fine")]
+def test_a_note_on_a_call_that_failed_is_judged_by_what_came_after_it(house_with_or_without_worker: House) -> None:
+    house_with_or_without_worker.add({**FLY, "delivery": "note"})
+    run_call(house_with_or_without_worker, "s1", "kite fly", NO_COMMAND)
+    run_call(house_with_or_without_worker, "s1", "kite launch")
+    end_session(house_with_or_without_worker, "s1")
+    assert list_verdicts(house_with_or_without_worker) == [("changed", "fine")]
 
 
 def test_another_failure_of_the_same_command_is_not_the_lessons(house: House) -> None:
@@ -152,7 +160,7 @@ def test_another_failure_of_the_same_command_is_not_the_lessons(house: House) ->
     run_call(house, "s1", "kite fly", NO_COMMAND)
     run_call(house, "s1", "kite fly", "Exit code 1\nkite: cannot connect to the weather server at storm.example")
     end_session(house, "s1")
-    assert verdicts(house) == [("unknown", "failed")]
+    assert list_verdicts(house) == [("unknown", "failed")]
 
 
 def test_deliveries_of_an_earlier_version_are_judged_from_the_events(house: House) -> None:
@@ -161,9 +169,9 @@ def test_deliveries_of_an_earlier_version_are_judged_from_the_events(house: Hous
     run_call(house, "s1", "kite launch")
     end_session(house, "s1")
     house.ok("sessions", "list")  # takes in what waits in the spool
-    with opened(house) as connection, db.transaction(connection):
+    with open_database(house) as connection, db.transaction(connection):
         connection.execute("update injections set version = '', verdict = ''")
-    assert verdicts(house) == [("changed", "fine")]
+    assert list_verdicts(house) == [("changed", "fine")]
     [record] = house.ok("proof", slug, "--json").json()
     assert (record["told"]["changedAndFine"], record["grade"]) == (1, "counted")
 
@@ -177,11 +185,11 @@ def test_what_0_1_0_did_not_record_is_unknown_and_what_it_told_is_no_baseline(ho
     repeat_call(house, "s2", "kite fly", NO_COMMAND)
     end_session(house, "s2")
     house.ok("sessions", "list")  # takes in what waits in the spool
-    with opened(house) as connection, db.transaction(connection):
+    with open_database(house) as connection, db.transaction(connection):
         connection.execute("update injections set version = '', verdict = ''")
         connection.execute("delete from events where outcome = 'denied'")
         connection.execute("update approvals set path = 'upgrade', approved_at = ?", (clock.now(),))
-    assert verdicts(house) == [("unknown", ""), ("repeated-failed", "failed")]
+    assert list_verdicts(house) == [("unknown", ""), ("repeated-failed", "failed")]
     [record] = house.ok("proof", slug, "--json").json()
     assert (record["told"]["unknown"], record["before"]["firings"]) == (1, 0)
 
@@ -196,8 +204,8 @@ def test_history_before_the_approval_is_compared_and_called_biased(house: House)
         run_call(house, f"new{number}", "kite fly")
         run_call(house, f"new{number}", "kite launch")
         end_session(house, f"new{number}")
-    shown = " ".join(house.ok("proof", slug).out.split())
-    assert "compared: 0 of 3 repeated and failed, 4 of 4 before it was approved; biased" in shown
+    output = " ".join(house.ok("proof", slug).out.split())
+    assert "compared: 0 of 3 repeated and failed, 4 of 4 before it was approved; biased" in output
 
 
 def test_a_candidate_is_tracked_in_silence_until_it_is_accepted(house: House) -> None:
@@ -208,7 +216,7 @@ def test_a_candidate_is_tracked_in_silence_until_it_is_accepted(house: House) ->
         end_session(house, f"old{number}")
         if number == 0:  # what follows is between the last look and the acceptance
             house.ok("proof")
-            with opened(house) as connection:
+            with open_database(house) as connection:
                 assert [firing.arm for firing in efficacy.list_firings(connection)] == [efficacy.BEFORE]
     assert house.deliveries() == []
     house.ok("accept", slug)
@@ -224,12 +232,12 @@ def draw_names(house: House, count: int) -> Iterator[tuple[str, str]]:
         for name in (f"drawn{number}" for number in range(100 * count))
     }
     silent = [name for name, fraction in fractions.items() if fraction < refresh.PROVEN_SHARE]
-    told = [name for name, fraction in fractions.items() if fraction > refresh.FIRST_SHARE]
-    return zip(silent[:count], told[:count], strict=True)
+    told_names = [name for name, fraction in fractions.items() if fraction > refresh.FIRST_SHARE]
+    return zip(silent[:count], told_names[:count], strict=True)
 
 
 def run_measured_session(house: House, session: str, transcript: str) -> None:
-    """Make the mistake if nobody says a word, and take the fix otherwise; the ledger is brought up to date."""
+    """Make the mistake unless the lesson is delivered, take the fix otherwise, and update the ledger."""
     payload = bash("kite fly", transcript_path=transcript)
     if house.ask(session, payload).denied:
         payload = bash("kite launch", transcript_path=transcript)
@@ -254,8 +262,8 @@ def test_a_measured_lesson_is_silent_less_often_until_it_is_proven_and_anew_for_
         shares.append(record["silentShare"])
     assert shares[:7] == [0.5] * 7 and sorted(set(shares), reverse=True) == [0.5, 0.2, 0.05]
     assert (record["grade"], shares[-1]) == ("proven", 0.05)
-    shown = " ".join(house.ok("proof", slug).out.split())
-    assert "proven: it prevents" in shown and "by sessions drawn at random" in shown
+    output = " ".join(house.ok("proof", slug).out.split())
+    assert "proven: it prevents" in output and "by sessions drawn at random" in output
     assert "here hardwon prevents 100 of 100 repeats (95 % interval" in house.ok("proof").out
     transcript = write_transcript(own_home, "second", "claude-new-2")
     for session in itertools.chain.from_iterable(pairs[10:12]):
@@ -276,20 +284,20 @@ def find_sessions(house: House, slug: str) -> tuple[str, str]:
     return next(name for name in names if name not in silent), silent[0]
 
 
-def test_a_measured_lesson_is_silent_in_the_sessions_that_are_drawn(manned: House) -> None:
-    slug = manned.add(FLY)
-    manned.ok("proof", slug, "--measure")
-    live, silent = find_sessions(manned, slug)
-    assert run_call(manned, live, "kite fly").denied
-    run_call(manned, live, "kite launch")
-    assert run_call(manned, silent, "kite fly", NO_COMMAND).raw == b"{}"
-    assert run_call(manned, silent, "kite fly", NO_COMMAND).raw == b"{}"
+def test_a_measured_lesson_is_silent_in_the_sessions_that_are_drawn(house_with_or_without_worker: House) -> None:
+    slug = house_with_or_without_worker.add(FLY)
+    house_with_or_without_worker.ok("proof", slug, "--measure")
+    live, silent = find_sessions(house_with_or_without_worker, slug)
+    assert run_call(house_with_or_without_worker, live, "kite fly").denied
+    run_call(house_with_or_without_worker, live, "kite launch")
+    assert run_call(house_with_or_without_worker, silent, "kite fly", NO_COMMAND).raw == b"{}"
+    assert run_call(house_with_or_without_worker, silent, "kite fly", NO_COMMAND).raw == b"{}"
     for session in (live, silent):
-        end_session(manned, session)
-    judged = {firing.arm: (firing.verdict, firing.probability) for firing in list_judged(manned)}
+        end_session(house_with_or_without_worker, session)
+    judged = {firing.arm: (firing.verdict, firing.probability) for firing in list_judged(house_with_or_without_worker)}
     assert judged == {"live": ("changed", 0.5), "silent": ("repeated-failed", 0.5)}
-    assert len(list_judged(manned)) == 2
-    [delivery] = manned.deliveries()
+    assert len(list_judged(house_with_or_without_worker)) == 2
+    [delivery] = house_with_or_without_worker.deliveries()
     assert delivery["session"] == live
 
 
@@ -300,8 +308,8 @@ def test_a_silent_firing_is_shown_nowhere_as_a_delivery(house: House) -> None:
     _, silent = find_sessions(house, slug)
     run_call(house, silent, "kite fly", NO_COMMAND)
     assert house.deliveries() == []
-    shown = house.ok("sessions", "show", silent, "--json").json()
-    assert slug not in json.dumps(shown)
+    session_record = house.ok("sessions", "show", silent, "--json").json()
+    assert slug not in json.dumps(session_record)
 
 
 def test_measuring_ends_when_the_person_says_so(house: House) -> None:
@@ -334,8 +342,8 @@ def test_a_hold_with_false_alarms_becomes_a_note_then_silent_and_one_command_und
     notice = house.session_start("next").notice
     assert f"{slug} is a note now and no longer holds calls: 3 of its last 3 firings" in notice
     assert f"hardwon proof {slug} --undo" in notice
-    told = house.ask("s4", bash("kite fly"))
-    assert (told.denied, slug in told.context) == ("", True)
+    answer = house.ask("s4", bash("kite fly"))
+    assert (answer.denied, slug in answer.context) == ("", True)
     make_false_alarm(house, "s5")
     notice = house.session_start("later").notice
     assert f"{slug} is silent now" in notice and f"hardwon lessons retire {slug}" in notice
@@ -381,7 +389,7 @@ def test_an_agent_that_runs_a_denied_call_is_found_and_named(house: House, own_h
     assert "hardwon had denied" not in house.session_start("s3").notice
     doctor = house.cli("doctor").out
     assert "claude-code 2.1.325 ran 1 call that hardwon had denied" in doctor
-    assert verdicts(house) == [("ignored", "fine")]
+    assert list_verdicts(house) == [("ignored", "fine")]
 
 
 def test_an_id_that_an_agent_uses_again_for_another_call_is_no_alarm(house: House) -> None:
@@ -425,11 +433,11 @@ def test_blame_names_what_was_told_before_a_call_and_who_approved_it(house: Hous
     house.ok("start")
     slug = house.add(FLY)
     run_call(house, "s1", "kite fly")
-    other = bash("kite launch")
-    house.ask("s1", used("Bash", other["tool_input"], {"stdout": "up"}, tool_use_id=other["tool_use_id"]))
-    shown = house.ok("blame", other["tool_use_id"]).out
-    assert f"[{slug}]" in shown and "written by a person; approved by command-line" in " ".join(shown.split())
-    assert "kite, launch" in shown
+    launch_call = bash("kite launch")
+    house.ask("s1", used("Bash", launch_call["tool_input"], {"stdout": "up"}, tool_use_id=launch_call["tool_use_id"]))
+    output = house.ok("blame", launch_call["tool_use_id"]).out
+    assert f"[{slug}]" in output and "written by a person; approved by command-line" in " ".join(output.split())
+    assert "kite, launch" in output
     [item] = house.ok("blame", "s1", "--json").json()
     assert (item["name"], item["delivery"]) == (slug, "hold")
 
@@ -441,9 +449,9 @@ def test_blame_lists_the_memories_that_a_session_opened_with(house: House, own_h
     house.ok("memory", "add", "project", "the kite is launched from the tower only", cwd=folder)
     house.session_start("s1", cwd=folder)
     run_call(house, "s1", "ls")
-    shown = house.ok("blame", "s1").out
-    assert "the kite is launched from the tower only [M1]" in " ".join(shown.split())
-    assert "approved by command-line" in shown
+    output = house.ok("blame", "s1").out
+    assert "the kite is launched from the tower only [M1]" in " ".join(output.split())
+    assert "approved by command-line" in output
 
 
 def test_blame_says_when_nothing_was_told(house: House) -> None:
@@ -507,8 +515,8 @@ def test_a_model_that_no_longer_makes_the_mistake_proposes_to_retire_the_lesson(
         transcript = write_transcript(own_home, session, "claude-next-9")
         payload = bash("kite fly", transcript_path=transcript)
         house.ask(session, payload)
-        done = {"tool_use_id": payload["tool_use_id"], "transcript_path": transcript}
-        house.ask(session, used("Bash", payload["tool_input"], {"stdout": "ok"}, **done))
+        result_fields = {"tool_use_id": payload["tool_use_id"], "transcript_path": transcript}
+        house.ask(session, used("Bash", payload["tool_input"], {"stdout": "ok"}, **result_fields))
         house.ask(session, happened("SessionEnd", reason="other", transcript_path=transcript))
     assert {firing.model for firing in list_judged(house)} == {"claude-next-9"}
     notice = house.session_start("next").notice
@@ -518,7 +526,7 @@ def test_a_model_that_no_longer_makes_the_mistake_proposes_to_retire_the_lesson(
 def render_page(house: House, show: Callable[[PageRequest], PageContent], **path_params: str) -> str:
     """Return a page of the viewer without its tags."""
     around = {"stamp": "", "places": (), "here": "/", "form": "", "said": "", "paused": False, "version": ""}
-    with opened(house) as connection:
+    with open_database(house) as connection:
         page = show(PageRequest(house.home, connection, BrowserSession(""), clock.now(), path_params, {}, {}))
         html = render.create_environment().get_template(page.template).render({**around, **page.values})
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())

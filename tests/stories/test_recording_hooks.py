@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hardwon.cli import hardwon
 
 
-def record(folder: Path, event: str, payload: str) -> str:
+def record_hook(folder: Path, event: str, payload: str) -> str:
     result = CliRunner().invoke(hardwon, ["dev", "record-hooks", str(folder), event], input=payload)
     assert result.exit_code == 0, result.output
     return result.output.strip()
@@ -19,7 +19,7 @@ def record(folder: Path, event: str, payload: str) -> str:
 
 def test_every_payload_is_kept_and_nothing_is_answered(tmp_path: Path) -> None:
     payload = json.dumps({"tool_name": "Bash", "cwd": os.path.expanduser("~/project")})
-    assert {record(tmp_path, "PreToolUse", payload) for _ in range(2)} == {"{}"}
-    assert record(tmp_path, "Stop", "no JSON") == "{}"
+    assert {record_hook(tmp_path, "PreToolUse", payload) for _ in range(2)} == {"{}"}
+    assert record_hook(tmp_path, "Stop", "no JSON") == "{}"
     assert sorted(os.listdir(tmp_path)) == ["PreToolUse-Bash-2.json", "PreToolUse-Bash.json", "Stop.json"]
     assert json.loads((tmp_path / "PreToolUse-Bash.json").read_text())["cwd"] == "/home/dev/project"

@@ -19,12 +19,12 @@ def repository(house: House, tmp_path: Path, own_home: str) -> Path:
 
 
 def list_memories(house: House, folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = house.ok("memory", "list", "--json", cwd=str(folder)).json()
-    return found
+    listed: list[dict[str, Any]] = house.ok("memory", "list", "--json", cwd=str(folder)).json()
+    return listed
 
 
 def type_prompt(house: House, folder: Path, text: str) -> str:
-    """Type a prompt, and give what the person is told; what takes longer than they wait is done by then."""
+    """Type a prompt and return the notice; work that takes longer is done by then."""
     answer = house.ask("s1", prompt(text, cwd=str(folder)))
     assert "decision" not in json.loads(answer.raw), "the prompt reaches the model"
     if "still saving" in answer.notice:
@@ -33,12 +33,12 @@ def type_prompt(house: House, folder: Path, text: str) -> str:
 
 
 def test_it_is_approved_and_one_line_says_how_to_undo_it(house: House, repository: Path) -> None:
-    said = type_prompt(house, repository, "remember that tests need docker")
+    notice = type_prompt(house, repository, "remember that tests need docker")
     (memory,) = list_memories(house, repository)
     assert (memory["status"], memory["text"], memory["type"]) == ("active", "tests need docker", "project")
     (page,) = (repository / ".claude" / "memory").glob("*.md")
     expected = f"hardwon: remembered as memory 1, .claude/memory/{page.name} (undo: hardwon memory retire 1)"
-    assert said in (expected, "hardwon: still saving; run hardwon doctor if it does not appear")
+    assert notice in (expected, "hardwon: still saving; run hardwon doctor if it does not appear")
     assert "tests need docker" in house.session_start("s2", cwd=str(repository)).context
     house.ok("memory", "retire", "1", cwd=str(repository))
     assert "tests need docker" not in house.session_start("s3", cwd=str(repository)).context

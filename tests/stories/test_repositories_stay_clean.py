@@ -24,16 +24,16 @@ def repository(tmp_path: Path, own_home: str) -> Path:
 
 
 def write_transcript(own_home: str, repository: Path, seconds_ago: float, session: str = SESSION) -> str:
-    """Write the transcript of a session that ended so long ago, where Claude Code keeps them."""
+    """Write the transcript of a session that ended some time ago, where Claude Code keeps them."""
     then = clock.now() - seconds_ago
-    told: Transcript = build_launch_session(
+    transcript: Transcript = build_launch_session(
         str(repository), session, start=f"{datetime.fromtimestamp(then - 900, UTC):%Y-%m-%dT%H:%M:%S}"
     )
-    told.person("From now on always use pnpm, never npm.")
-    told.agent("I will.")
+    transcript.person("From now on always use pnpm, never npm.")
+    transcript.agent("I will.")
     folder = Path(own_home, ".claude", "projects", "-kite")
     folder.mkdir(parents=True, exist_ok=True)
-    path = told.write(folder)
+    path = transcript.write(folder)
     os.utime(path, (then, then))
     return path
 
@@ -47,14 +47,14 @@ def test_a_whole_day_leaves_the_repository_clean_until_a_person_ratifies(
 ) -> None:
     house.ok("up")
     path = write_transcript(own_home, repository, seconds_ago=0)
-    place = {"cwd": str(repository), "transcript_path": path}
-    house.session_start(SESSION, **place)
-    house.ask(SESSION, prompt("From now on always use pnpm, never npm.", **place))
-    house.ask(SESSION, used("Bash", {"command": "pnpm test"}, {"stdout": "12 passed"}, **place))
-    house.ask(SESSION, happened("Stop", last_assistant_message="I will.", **place))
-    house.ask(SESSION, prompt("now the landing", **place))
-    house.ask(SESSION, happened("Stop", last_assistant_message="It cuts no more.", **place))
-    house.ask(SESSION, happened("SessionEnd", reason="exit", **place))
+    session_fields = {"cwd": str(repository), "transcript_path": path}
+    house.session_start(SESSION, **session_fields)
+    house.ask(SESSION, prompt("From now on always use pnpm, never npm.", **session_fields))
+    house.ask(SESSION, used("Bash", {"command": "pnpm test"}, {"stdout": "12 passed"}, **session_fields))
+    house.ask(SESSION, happened("Stop", last_assistant_message="I will.", **session_fields))
+    house.ask(SESSION, prompt("now the landing", **session_fields))
+    house.ask(SESSION, happened("Stop", last_assistant_message="It cuts no more.", **session_fields))
+    house.ask(SESSION, happened("SessionEnd", reason="exit", **session_fields))
     wait_for(lambda: bool(list_handoffs(house, repository)))
     house.ok("handoff", "write", "go on with the landing", cwd=str(repository), env=AGENT)
     house.ok("brief", cwd=str(repository))
@@ -106,11 +106,11 @@ def test_a_home_that_was_in_use_before_goes_on_drafting(house: House, repository
 
 
 def test_a_draft_of_the_version_before_is_ratified_and_discarded_where_it_lies(house: House, repository: Path) -> None:
-    left = DraftWriter(house, repository)
-    first, second = left.draft("s1"), left.draft("s2")
+    draft_writer = DraftWriter(house, repository)
+    first, second = draft_writer.write_draft("s1"), draft_writer.write_draft("s2")
     house.ok("handoff", "ratify", str(first.id), cwd=str(repository))
     house.ok("handoff", "discard", str(second.id), cwd=str(repository))
-    left.connection.close()
+    draft_writer.connection.close()
     names = sorted(path.name for path in (repository / "docs" / "sessions").iterdir())
     assert names == ["s1.md"]
 
@@ -118,27 +118,27 @@ def test_a_draft_of_the_version_before_is_ratified_and_discarded_where_it_lies(h
 def test_a_new_draft_of_a_session_takes_the_old_one_out_of_the_repository(
     house: House, repository: Path, own_home: str
 ) -> None:
-    left = DraftWriter(house, repository)
-    left.draft(SESSION)
+    draft_writer = DraftWriter(house, repository)
+    draft_writer.write_draft(SESSION)
     path = write_transcript(own_home, repository, seconds_ago=60)
-    made = house.ok("reflect", path, "--json").json()
-    assert is_clean(repository) and made["draft"].startswith(house.home)
-    house.ok("reflect", "--undo", str(made["id"]))
+    report = house.ok("reflect", path, "--json").json()
+    assert is_clean(repository) and report["draft"].startswith(house.home)
+    house.ok("reflect", "--undo", str(report["id"]))
     assert (repository / "docs" / "sessions" / f"{SESSION}.draft.md").exists()
-    assert reflections.get(left.connection, 1) is not None
-    left.connection.close()
+    assert reflections.get(draft_writer.connection, 1) is not None
+    draft_writer.connection.close()
 
 
 def test_leaving_for_good_names_what_is_left_in_repositories(house: House, repository: Path, own_home: str) -> None:
-    left = DraftWriter(house, repository)
-    old_draft, ratified = left.draft("s1"), left.draft("s2")
+    draft_writer = DraftWriter(house, repository)
+    old_draft, ratified = draft_writer.write_draft("s1"), draft_writer.write_draft("s2")
     house.ok("handoff", "ratify", str(ratified.id), cwd=str(repository))
-    left.connection.close()
-    said = house.ok("uninstall", "--all", "--data", "--yes").out
+    draft_writer.connection.close()
+    output = house.ok("uninstall", "--all", "--data", "--yes").out
     (page,) = (repository / "docs" / "sessions").glob("s2.md")
     memories = list((repository / ".claude" / "memory").glob("*.md"))
     assert memories
     for path in (old_draft.draft, page, *memories):
-        assert f"\n          {path}\n" in said
-    assert "left      nothing" not in said and not os.path.exists(house.home)
+        assert f"\n          {path}\n" in output
+    assert "left      nothing" not in output and not os.path.exists(house.home)
     assert not Path(own_home, ".claude", "memory_queue").exists()

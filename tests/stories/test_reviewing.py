@@ -13,25 +13,27 @@ from tests.support.claude_transcript import TAG, UNKNOWN, TranscriptWriter
 from tests.support.house import GIT_STASH, House, bash, lesson, run_at_terminal
 
 
-def slugs(house: House, status: str) -> list[str]:
-    return [one["summary"] for one in house.ok("lessons", "list", "--status", status, "--json").json()]
+def list_lesson_summaries(house: House, status: str) -> list[str]:
+    return [
+        lesson_record["summary"] for lesson_record in house.ok("lessons", "list", "--status", status, "--json").json()
+    ]
 
 
 @pytest.fixture
-def scanned(house: House, own_home: str) -> House:
+def scanned_house(house: House, own_home: str) -> House:
     """Two candidates: git's option in two sessions, cargo's in one; and some calls that went fine."""
     TranscriptWriter(own_home).mistake().works("git log --oneline").write()
-    other = TranscriptWriter(own_home).mistake()
-    other.fails("cargo build --fast", "error: unexpected argument '--fast' found").works(
+    second_transcript = TranscriptWriter(own_home).mistake()
+    second_transcript.fails("cargo build --fast", "error: unexpected argument '--fast' found").works(
         "cargo build --release"
     ).write()
     house.ok("scan")
     return house
 
 
-def test_review_shows_a_proposal_on_one_screen(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="q\n")
-    for wanted in (
+def test_review_shows_a_proposal_on_one_screen(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="q\n")
+    for expected in (
         "1 of 2",
         "1. `git log --colour` fails: error: unknown option `--colour'",
         "→ Use `git log --color=always` instead.",
@@ -43,73 +45,73 @@ def test_review_shows_a_proposal_on_one_screen(scanned: House) -> None:
         "seen      2 times in 2 sessions, 1 project",
         "[a]ccept [m]easure [e]dit [r]eject [s]kip [u]ndo [d]etails [q]uit [?]help",
     ):
-        assert wanted in seen, seen
-    assert "0 decisions kept; 2 candidates left" in seen
-    assert len(seen.splitlines()) <= 24, "a proposal fits a terminal of 24 lines"
+        assert expected in screen, screen
+    assert "0 decisions kept; 2 candidates left" in screen
+    assert len(screen.splitlines()) <= 24, "a proposal fits a terminal of 24 lines"
 
 
-def test_the_words_that_differ_are_coloured(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="q\n", NO_COLOR="", TERM="xterm-256color")
-    assert "\x1b[31m\x1b[1m --colour=always\x1b[0m" in seen
-    assert "\x1b[32m\x1b[1m --color=always\x1b[0m" in seen
-    assert "git log\x1b" not in seen.replace("\x1b[0m", "").partition("   - ")[2].partition("\n")[0]
+def test_the_words_that_differ_are_coloured(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="q\n", NO_COLOR="", TERM="xterm-256color")
+    assert "\x1b[31m\x1b[1m --colour=always\x1b[0m" in screen
+    assert "\x1b[32m\x1b[1m --color=always\x1b[0m" in screen
+    assert "git log\x1b" not in screen.replace("\x1b[0m", "").partition("   - ")[2].partition("\n")[0]
 
 
-def test_m_accepts_and_measures(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="mq")
-    assert "silent in half of the sessions at first, to measure it: hardwon proof" in seen
-    [record] = scanned.ok("proof", "--json").json()
+def test_m_accepts_and_measures(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="mq")
+    assert "silent in half of the sessions at first, to measure it: hardwon proof" in screen
+    [record] = scanned_house.ok("proof", "--json").json()
     assert (record["measured"], record["silentShare"]) == (True, 0.5)
     run_at_terminal("review", typed="aq")  # the other one is only accepted
-    assert sorted(record["measured"] for record in scanned.ok("proof", "--json").json()) == [False, True]
+    assert sorted(record["measured"] for record in scanned_house.ok("proof", "--json").json()) == [False, True]
 
 
-def test_a_measured_acceptance_that_is_undone_is_not_measured_when_accepted_again(scanned: House) -> None:
+def test_a_measured_acceptance_that_is_undone_is_not_measured_when_accepted_again(scanned_house: House) -> None:
     run_at_terminal("review", typed="muaq")
-    assert [record["measured"] for record in scanned.ok("proof", "--json").json()] == [False]
+    assert [record["measured"] for record in scanned_house.ok("proof", "--json").json()] == [False]
 
 
-def test_details_show_the_evidence_with_file_and_line(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="dq")
-    assert ".jsonl:2" in seen and "then      git log --color=always" in seen
+def test_details_show_the_evidence_with_file_and_line(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="dq")
+    assert ".jsonl:2" in screen and "then      git log --color=always" in screen
 
 
-def test_help_explains_every_key(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="?q")
+def test_help_explains_every_key(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="?q")
     for key in "aersud?q":
-        assert f"\n   {key}         " in seen, seen
+        assert f"\n   {key}         " in screen, screen
 
 
-def test_an_arrow_key_decides_nothing(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="\x1b[A\x1bOAq")
-    assert "0 decisions kept; 2 candidates left" in seen
+def test_an_arrow_key_decides_nothing(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="\x1b[A\x1bOAq")
+    assert "0 decisions kept; 2 candidates left" in screen
 
 
-def test_decisions_are_kept_as_they_are_made(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="a\nr\n")
-    assert "2 decisions kept; 0 candidates left" in seen
-    assert len(slugs(scanned, "active")) == 1
-    assert scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"] == []
+def test_decisions_are_kept_as_they_are_made(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="a\nr\n")
+    assert "2 decisions kept; 0 candidates left" in screen
+    assert len(list_lesson_summaries(scanned_house, "active")) == 1
+    assert scanned_house.ok("scan", "candidates", "--all", "--json").json()["candidates"] == []
 
 
-def test_a_decision_can_be_taken_back(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="a\nu\nr\nu\ns\ns\n")
-    assert "0 decisions kept; 2 candidates left" in seen
-    assert slugs(scanned, "active") == []
+def test_a_decision_can_be_taken_back(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="a\nu\nr\nu\ns\ns\n")
+    assert "0 decisions kept; 2 candidates left" in screen
+    assert list_lesson_summaries(scanned_house, "active") == []
 
 
-def test_what_a_person_edits_is_what_is_kept(scanned: House, tmp_path: Any) -> None:
+def test_what_a_person_edits_is_what_is_kept(scanned_house: House, tmp_path: Any) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i \'s/"priority": [0-9]*/"priority": 9/; s/"note"/"hold"/\' "$1"\n')
     editor.chmod(0o755)
     run_at_terminal("review", typed="e\nq\n", EDITOR=str(editor), VISUAL=str(editor))
-    [kept] = scanned.ok("lessons", "list", "--json").json()
-    assert (kept["priority"], kept["delivery"], kept["status"]) == (9, "hold", "active")
-    assert scanned.ask("s9", bash("git log --colour=auto", cwd="/home/dev/kite")).denied
+    [stored_lesson] = scanned_house.ok("lessons", "list", "--json").json()
+    assert (stored_lesson["priority"], stored_lesson["delivery"], stored_lesson["status"]) == (9, "hold", "active")
+    assert scanned_house.ask("s9", bash("git log --colour=auto", cwd="/home/dev/kite")).denied
 
 
-def editor(tmp_path: Any, change: str) -> dict[str, str]:
-    """An editor that does this to `record`, for the environment."""
+def write_editor(tmp_path: Any, change: str) -> dict[str, str]:
+    """Write an editor that makes this change to `record`; return the environment that selects it."""
     program = tmp_path / "editor"
     program.write_text(
         f"#!{sys.executable}\nimport json, sys\nrecord = json.load(open(sys.argv[1]))\n{change}\n"
@@ -120,40 +122,47 @@ def editor(tmp_path: Any, change: str) -> dict[str, str]:
 
 
 def test_a_trigger_that_a_person_edits_replaces_the_old_one_and_what_they_delete_is_gone(
-    scanned: House, tmp_path: Any
+    scanned_house: House, tmp_path: Any
 ) -> None:
     change = "record['triggers'] = {'commandPatterns': ['git log .*-q']}; del record['tags']"
-    seen = run_at_terminal("review", typed="e\nq\n", **editor(tmp_path, change))
-    [kept] = scanned.ok("lessons", "list", "--json").json()
-    assert (kept["triggers"]["commandPatterns"], kept["triggers"]["toolNames"], kept["tags"]) == (
+    screen = run_at_terminal("review", typed="e\nq\n", **write_editor(tmp_path, change))
+    [stored_lesson] = scanned_house.ok("lessons", "list", "--json").json()
+    assert (
+        stored_lesson["triggers"]["commandPatterns"],
+        stored_lesson["triggers"]["toolNames"],
+        stored_lesson["tags"],
+    ) == (
         ["git log .*-q"],
         [],
         [],
     )
-    assert "trigger   command git log .*-q" in seen
+    assert "trigger   command git log .*-q" in screen
 
 
 def test_a_trigger_can_be_written_where_none_was_found(house: House, own_home: str, tmp_path: Any) -> None:
     TranscriptWriter(own_home).agent(TAG.replace("trigger: git stash\n", "").replace("tool: Bash\n", "")).write()
     house.ok("scan")
     change = "record['triggers'] = {'toolNames': ['Bash'], 'commandPatterns': ['git stash']}"
-    run_at_terminal("review", typed="e\n", **editor(tmp_path, change))
-    [kept] = house.ok("lessons", "list", "--json").json()
-    assert (kept["triggers"]["toolNames"], kept["triggers"]["commandPatterns"]) == (["Bash"], ["git stash"])
+    run_at_terminal("review", typed="e\n", **write_editor(tmp_path, change))
+    [stored_lesson] = house.ok("lessons", "list", "--json").json()
+    assert (stored_lesson["triggers"]["toolNames"], stored_lesson["triggers"]["commandPatterns"]) == (
+        ["Bash"],
+        ["git stash"],
+    )
 
 
 def test_all_that_would_act_is_shown(house: House, own_home: str) -> None:
     unproven = "tool: Bash\ndelivery: block\nblockReason: ask ada before you stash\nunless: git stash list\n"
     TranscriptWriter(own_home).agent(TAG.replace("tool: Bash\ntrigger: git stash\n", unproven)).write()
     house.ok("scan")
-    seen = run_at_terminal("review", typed="q\n")
-    for wanted in ("fires on every Bash call", "unless    ", "delivery  note"):
-        assert wanted in seen, seen
+    screen = run_at_terminal("review", typed="q\n")
+    for expected in ("fires on every Bash call", "unless    ", "delivery  note"):
+        assert expected in screen, screen
     proposed = {**GIT_STASH, "delivery": "block", "blockReason": "ask ada before you stash"}
     house.ok("lessons", "add", "--json", json.dumps(proposed), env={"CLAUDECODE": "1"})
-    seen = run_at_terminal("review", typed="q\n")
-    for wanted in ("reason    ask ada before you stash", "delivery  block"):
-        assert wanted in seen, seen
+    screen = run_at_terminal("review", typed="q\n")
+    for expected in ("reason    ask ada before you stash", "delivery  block"):
+        assert expected in screen, screen
 
 
 def test_nothing_from_a_transcript_moves_the_cursor_or_looks_like_words_of_ours(house: House, own_home: str) -> None:
@@ -161,24 +170,26 @@ def test_nothing_from_a_transcript_moves_the_cursor_or_looks_like_words_of_ours(
     tag = TAG.replace("problem: git stash only stashes tracked files, so untracked ones were left behind\n", forged)
     TranscriptWriter(own_home, project="/home/dev/\x1b[31mkite").agent(tag).write()
     house.ok("scan")
-    seen = run_at_terminal("review", typed="q\n") + run_at_terminal("scan", "promote", "1", typed="\n" * 5)
-    assert not {"\x1b", "\x9b"} & set(seen)
-    assert "9.99" in seen and not [line for line in seen.splitlines() if line.startswith("   score     9.99")]
+    screen = run_at_terminal("review", typed="q\n") + run_at_terminal("scan", "promote", "1", typed="\n" * 5)
+    assert not {"\x1b", "\x9b"} & set(screen)
+    assert "9.99" in screen and not [line for line in screen.splitlines() if line.startswith("   score     9.99")]
 
 
 def test_review_fits_a_terminal_of_80_columns(house: House, own_home: str) -> None:
     long = f"git log --colour=always -- {'/very/long/path/to/a/file' * 8} {'and another word ' * 12}"
-    told = TranscriptWriter(own_home, project="/home/dev/a-project-with-a-rather-long-name/" + "below-it" * 6)
-    told.fails(long, f"{UNKNOWN.splitlines()[0]} {'which is not there ' * 9}").works(long.replace("colour", "color"))
-    told.write()
+    transcript = TranscriptWriter(own_home, project="/home/dev/a-project-with-a-rather-long-name/" + "below-it" * 6)
+    transcript.fails(long, f"{UNKNOWN.splitlines()[0]} {'which is not there ' * 9}").works(
+        long.replace("colour", "color")
+    )
+    transcript.write()
     house.ok("scan")
-    seen = run_at_terminal("review", typed="q\n")
-    assert max(map(len, seen.splitlines())) <= 80, seen
+    screen = run_at_terminal("review", typed="q\n")
+    assert max(map(len, screen.splitlines())) <= 80, screen
 
 
-def test_a_key_that_means_nothing_asks_again_and_shows_nothing_again(scanned: House) -> None:
-    seen = run_at_terminal("review", typed="x\nw\nu\nq\n")
-    assert (seen.count("1 of 2"), "'x' is none of the keys" in seen) == (1, True)
+def test_a_key_that_means_nothing_asks_again_and_shows_nothing_again(scanned_house: House) -> None:
+    screen = run_at_terminal("review", typed="x\nw\nu\nq\n")
+    assert (screen.count("1 of 2"), "'x' is none of the keys" in screen) == (1, True)
 
 
 def test_what_cannot_be_accepted_says_with_which_command_it_can(house: House, own_home: str) -> None:
@@ -187,69 +198,69 @@ def test_what_cannot_be_accepted_says_with_which_command_it_can(house: House, ow
     assert "fix: hardwon accept 1 --command REGEX\n" in house.cli("accept", "1").err
     assert "hardwon accept 1 --command REGEX" in run_at_terminal("review", typed="a\nq\n")
     house.ok("accept", "1", "--command", "git stash")
-    assert len(slugs(house, "active")) == 1
+    assert len(list_lesson_summaries(house, "active")) == 1
 
 
-def test_an_agent_cannot_take_the_place_of_a_candidate(scanned: House) -> None:
-    first = scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
+def test_an_agent_cannot_take_the_place_of_a_candidate(scanned_house: House) -> None:
+    first = scanned_house.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
     record = lesson(r"\bls\b", id=first["id"], slug=first["slug"])
-    scanned.ok("lessons", "add", "--json", json.dumps(record), env={"CLAUDECODE": "1"})
-    scanned.ok("accept", str(first["index"]))
-    assert slugs(scanned, "active") == [first["summary"]]
+    scanned_house.ok("lessons", "add", "--json", json.dumps(record), env={"CLAUDECODE": "1"})
+    scanned_house.ok("accept", str(first["index"]))
+    assert list_lesson_summaries(scanned_house, "active") == [first["summary"]]
 
 
-def test_a_proposal_under_the_id_of_a_candidate_does_not_count_as_accepted(scanned: House) -> None:
-    first = scanned.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
-    with open(os.path.join(scanned.home, "lessons.json"), "w") as file:
+def test_a_proposal_under_the_id_of_a_candidate_does_not_count_as_accepted(scanned_house: House) -> None:
+    first = scanned_house.ok("scan", "candidates", "--all", "--json").json()["candidates"][0]
+    with open(os.path.join(scanned_house.home, "lessons.json"), "w") as file:
         json.dump({"lessons": [lesson(r"\bls\b", id=first["id"], slug="mine", status="candidate")]}, file)
-    refused = scanned.cli("accept", str(first["index"]))
+    refused = scanned_house.cli("accept", str(first["index"]))
     assert (refused.code, "there is a lesson with the id" in refused.err) == (1, True)
-    assert slugs(scanned, "active") == []
+    assert list_lesson_summaries(scanned_house, "active") == []
 
 
-def test_a_block_must_not_stop_what_went_fine(scanned: House) -> None:
-    wide = scanned.cli("accept", "1", "--delivery", "block", "--command", r"\bgit log\b")
+def test_a_block_must_not_stop_what_went_fine(scanned_house: House) -> None:
+    wide = scanned_house.cli("accept", "1", "--delivery", "block", "--command", r"\bgit log\b")
     assert (wide.code, "fired on 3 calls that went fine" in wide.err) == (1, True)
-    seldom = scanned.cli("accept", "1", "--delivery", "block")
+    seldom = scanned_house.cli("accept", "1", "--delivery", "block")
     assert (seldom.code, "too few to be sure" in seldom.err) == (1, True)
-    scanned.ok("accept", "1", "--delivery", "block", "--confirm")
-    assert scanned.ask("s9", bash("git log --colour", cwd="/home/dev/kite")).denied
+    scanned_house.ok("accept", "1", "--delivery", "block", "--confirm")
+    assert scanned_house.ask("s9", bash("git log --colour", cwd="/home/dev/kite")).denied
 
 
-def test_a_lesson_becomes_a_block_by_editing_only_if_accepting_it_as_one_would_do(scanned: House) -> None:
-    scanned.ok("accept", "1", "--delivery", "hold")
-    [slug] = [one["slug"] for one in scanned.ok("lessons", "list", "--json").json()]
+def test_a_lesson_becomes_a_block_by_editing_only_if_accepting_it_as_one_would_do(scanned_house: House) -> None:
+    scanned_house.ok("accept", "1", "--delivery", "hold")
+    [slug] = [lesson_record["slug"] for lesson_record in scanned_house.ok("lessons", "list", "--json").json()]
     block = ("lessons", "edit", slug, "--delivery", "block")
-    wide = scanned.cli(*block, "--command", r"\bgit log --oneline\b", "--confirm")
+    wide = scanned_house.cli(*block, "--command", r"\bgit log --oneline\b", "--confirm")
     assert (wide.code, "fired on 1 call that went fine" in wide.err, "edit " + slug in wide.err) == (1, True, True)
-    assert "too few to be sure" in scanned.cli(*block).err
-    assert scanned.ok("lessons", "show", slug, "--json").json()["delivery"] == "hold"
-    scanned.ok(*block, "--confirm")
-    scanned.ok("lessons", "edit", slug, "--priority", "9")
+    assert "too few to be sure" in scanned_house.cli(*block).err
+    assert scanned_house.ok("lessons", "show", slug, "--json").json()["delivery"] == "hold"
+    scanned_house.ok(*block, "--confirm")
+    scanned_house.ok("lessons", "edit", slug, "--priority", "9")
 
 
 def test_calls_that_were_refused_are_counted_and_shown(house: House, own_home: str) -> None:
-    told = TranscriptWriter(own_home).agent(TAG)
+    transcript = TranscriptWriter(own_home).agent(TAG)
     no = "The user doesn't want to proceed with this tool use. The tool use was rejected."
-    told.result(told.call("Bash", {"command": "git stash drop"}), no, failed=True).write()
+    transcript.result(transcript.call("Bash", {"command": "git stash drop"}), no, failed=True).write()
     house.ok("scan")
-    seen = run_at_terminal("review", typed="q\n")
-    assert "would have fired 1 time: 0 failed, 0 went fine, 1 refused" in seen and "refused git stash drop" in seen
+    screen = run_at_terminal("review", typed="q\n")
+    assert "would have fired 1 time: 0 failed, 0 went fine, 1 refused" in screen and "refused git stash drop" in screen
 
 
-@pytest.mark.parametrize(("triggers", "said"), [("[]", "no trigger"), ("['git']", "expected an object")])
+@pytest.mark.parametrize(("triggers", "message"), [("[]", "no trigger"), ("['git']", "expected an object")])
 def test_triggers_that_a_person_leaves_as_a_list_are_named(
-    scanned: House, tmp_path: Any, triggers: str, said: str
+    scanned_house: House, tmp_path: Any, triggers: str, message: str
 ) -> None:
-    seen = run_at_terminal("review", typed="e\nq\n", **editor(tmp_path, f"record['triggers'] = {triggers}"))
-    assert said in seen and slugs(scanned, "active") == []
+    screen = run_at_terminal("review", typed="e\nq\n", **write_editor(tmp_path, f"record['triggers'] = {triggers}"))
+    assert message in screen and list_lesson_summaries(scanned_house, "active") == []
 
 
-def test_promoting_at_a_terminal_asks_for_the_fields(scanned: House) -> None:
+def test_promoting_at_a_terminal_asks_for_the_fields(scanned_house: House) -> None:
     typed = "git log has no option --colour at all\n\nnote\n8\ntool:git\n"
     run_at_terminal("scan", "promote", "1", typed=typed)
-    [kept] = scanned.ok("lessons", "list", "--json").json()
-    assert (kept["summary"], kept["priority"], kept["tags"]) == (
+    [stored_lesson] = scanned_house.ok("lessons", "list", "--json").json()
+    assert (stored_lesson["summary"], stored_lesson["priority"], stored_lesson["tags"]) == (
         "git log has no option --colour at all",
         8,
         ["tool:git"],
@@ -259,13 +270,13 @@ def test_promoting_at_a_terminal_asks_for_the_fields(scanned: House) -> None:
 def test_a_scan_at_a_terminal_previews_what_agents_reported_and_asks(house: House, own_home: str) -> None:
     TranscriptWriter(own_home).agent(TAG).write()
     assert "Put it in force? (1 of 1)" in run_at_terminal("scan", typed="y\n")
-    assert len(slugs(house, "active")) == 1
+    assert len(list_lesson_summaries(house, "active")) == 1
 
 
-def test_a_reader_sees_the_episodes_whole_and_its_judgement_is_shown_but_approves_nothing(scanned: House) -> None:
+def test_a_reader_sees_the_episodes_whole_and_its_judgement_is_shown_but_approves_nothing(scanned_house: House) -> None:
     agent = {"CLAUDECODE": "1"}
-    given = scanned.ok("review", "--json", env=agent).json()
-    first = given["candidates"][0]
+    reader_input = scanned_house.ok("review", "--json", env=agent).json()
+    first = reader_input["candidates"][0]
     assert UNKNOWN.splitlines()[0] in json.dumps(first["episodes"])
     judged = [
         {
@@ -277,36 +288,36 @@ def test_a_reader_sees_the_episodes_whole_and_its_judgement_is_shown_but_approve
             "why": "another session would meet it too",
         }
     ]
-    said = scanned.ok("review", "--judge", "-", stdin=json.dumps(judged), env=agent)
-    assert "kept as a proposal" in said.out
-    assert slugs(scanned, "active") == []
+    result = scanned_house.ok("review", "--judge", "-", stdin=json.dumps(judged), env=agent)
+    assert "kept as a proposal" in result.out
+    assert list_lesson_summaries(scanned_house, "active") == []
     assert "another session would meet it too" in run_at_terminal("review", typed="q\n")
 
 
-def test_a_judgement_with_a_quote_that_is_not_there_is_void(scanned: House) -> None:
+def test_a_judgement_with_a_quote_that_is_not_there_is_void(scanned_house: House) -> None:
     judged = [{"candidate": 1, "verdict": "trivial", "quotes": ["error: no such thing was ever said"]}]
-    said = scanned.ok("review", "--judge", "-", stdin=json.dumps(judged))
-    assert "void" in said.out
+    result = scanned_house.ok("review", "--judge", "-", stdin=json.dumps(judged))
+    assert "void" in result.out
 
 
-def test_a_judgement_of_what_is_not_there_does_not_drop_the_others(scanned: House) -> None:
-    sent = [{"candidate": 99, "verdict": "none"}, {"candidate": 1, "verdict": "none", "why": "it is obvious"}]
-    said = scanned.ok("review", "--judge", "-", stdin=json.dumps(sent)).out
-    assert "99  not kept: there is no candidate 99" in said and "1  none    kept as a proposal" in said
+def test_a_judgement_of_what_is_not_there_does_not_drop_the_others(scanned_house: House) -> None:
+    judgements = [{"candidate": 99, "verdict": "none"}, {"candidate": 1, "verdict": "none", "why": "it is obvious"}]
+    output = scanned_house.ok("review", "--judge", "-", stdin=json.dumps(judgements)).out
+    assert "99  not kept: there is no candidate 99" in output and "1  none    kept as a proposal" in output
     assert "reader    you: none it is obvious" in run_at_terminal("review", typed="q\n")
 
 
-def test_a_file_of_judgements_that_is_missing_is_named(scanned: House) -> None:
-    ran = scanned.cli("review", "--judge", "nothing.json")
+def test_a_file_of_judgements_that_is_missing_is_named(scanned_house: House) -> None:
+    ran = scanned_house.cli("review", "--judge", "nothing.json")
     assert (ran.code, "nothing.json cannot be read: No such file" in ran.err, "doctor" in ran.err) == (1, True, False)
 
 
-def test_who_wants_no_colours_gets_plain_text(scanned: House) -> None:
+def test_no_color_gives_plain_text(scanned_house: House) -> None:
     coloured = {"NO_COLOR": "", "TERM": "xterm-256color"}
     assert "\x1b[" in run_at_terminal("review", typed="q\n", **coloured)
     assert "\x1b[" not in run_at_terminal("review", typed="q\n", TERM="xterm-256color")
 
 
-def test_review_without_a_terminal_lists_what_waits(scanned: House) -> None:
-    listed = scanned.ok("review").out
+def test_review_without_a_terminal_lists_what_waits(scanned_house: House) -> None:
+    listed = scanned_house.ok("review").out
     assert "--colour" in listed and "--fast" in listed and "hardwon accept L1" in listed

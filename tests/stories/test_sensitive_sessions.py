@@ -43,14 +43,14 @@ def report_session(connection: db.Connection, transcript: str, *prompts: str) ->
     events: list[dict[str, Any]] = []
     for number, text in enumerate(prompts):
         events.append({"kind": "UserPromptSubmit", "prompt": text})
-        given = {"file_path": f"/home/dev/kite/part{number}.py", "old_string": "a", "new_string": "b"}
-        events.append({"kind": "PostToolUse", "tool": "Edit", "input": given, "tool_use_id": f"t{number}"})
+        tool_input = {"file_path": f"/home/dev/kite/part{number}.py", "old_string": "a", "new_string": "b"}
+        events.append({"kind": "PostToolUse", "tool": "Edit", "input": tool_input, "tool_use_id": f"t{number}"})
         events.append({"kind": "Stop", "message": "The settlement is drafted."})
     events.append({"kind": "SessionEnd"})
     for number, event in enumerate(events):
         kind = event.pop("kind")
-        told = Event("claude-code", kind, "s1", "/home/dev/kite", id=f"e{number}", at=at + number, **event)
-        ingest.commit_event(connection, told)
+        stored_event = Event("claude-code", kind, "s1", "/home/dev/kite", id=f"e{number}", at=at + number, **event)
+        ingest.commit_event(connection, stored_event)
     connection.execute("update sessions set transcript = ?", (transcript,))
 
 
@@ -98,8 +98,8 @@ def test_what_was_made_before_the_tag_came_goes(house: House, tmp_path: Any) -> 
 
 
 def test_a_sensitive_session_is_not_drafted_on_demand_either(house: House, tmp_path: Any) -> None:
-    told = TranscriptWriter(str(tmp_path), project=str(tmp_path))
-    told.person("move the kite to pnpm #private").mistake().write()
-    refused = house.cli("reflect", str(told.path))
+    transcript = TranscriptWriter(str(tmp_path), project=str(tmp_path))
+    transcript.person("move the kite to pnpm #private").mistake().write()
+    refused = house.cli("reflect", str(transcript.path))
     assert refused.code == 1 and "is marked as sensitive" in refused.err
     assert house.ok("handoff", "list", "--json").json() == []

@@ -18,39 +18,43 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def completed(*words: str) -> list[str]:
-    """What bash offers in place of the last word."""
+def complete_words(*words: str) -> list[str]:
+    """Return what bash offers in place of the last word."""
     bash = shutil.which("bash")
     if not bash:
         pytest.skip("there is no bash here")
     path = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
     script = SCRIPT.format(words=" ".join(word or "''" for word in words), place=len(words))
     command = [bash, "--norc", "-ec", script]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout.split()
 
 
 def test_a_command_is_completed_from_its_beginning() -> None:
-    assert completed("se") == ["search", "sessions"]
+    assert complete_words("se") == ["search", "sessions"]
 
 
 def test_commands_below_a_command_and_options_are_completed() -> None:
-    assert completed("sessions", "sh") == ["show"]
-    assert completed("search", "--js") == ["--json"]
-    assert completed("completion", "") == ["bash", "zsh", "fish"]
+    assert complete_words("sessions", "sh") == ["show"]
+    assert complete_words("search", "--js") == ["--json"]
+    assert complete_words("completion", "") == ["bash", "zsh", "fish"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_of_its_own(shell: str) -> None:
     command = [sys.executable, "-m", "hardwon", "completion", shell]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert f"_HARDWON_COMPLETE={shell}_complete" in said
+    script = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"_HARDWON_COMPLETE={shell}_complete" in script
 
 
 def test_completing_a_command_imports_none() -> None:
-    asked = "from hardwon.cli import hardwon as top; import click, sys; top.shell_complete(click.Context(top), '');"
-    shown = "print([name for name in sys.modules if name.startswith('hardwon.') and name.split('.')[1] in"
+    completion_code = (
+        "from hardwon.cli import hardwon as top; import click, sys; top.shell_complete(click.Context(top), '');"
+    )
+    print_code = "print([name for name in sys.modules if name.startswith('hardwon.') and name.split('.')[1] in"
     rooms = " ('store', 'recall', 'distil', 'capture', 'worker')])"
-    done = subprocess.run([sys.executable, "-c", asked + shown + rooms], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    run = subprocess.run(
+        [sys.executable, "-c", completion_code + print_code + rooms], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "[]"

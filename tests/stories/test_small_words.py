@@ -17,7 +17,7 @@ from tests.support.house import GIT_STASH, House, bash, prompt, wait_for
 
 
 @pytest.mark.parametrize("limit", ["0", "-1"])
-def test_a_limit_that_is_none_is_refused(house: House, limit: str) -> None:
+def test_a_limit_below_one_is_refused(house: House, limit: str) -> None:
     for words in (["deliveries", "--limit", limit], ["logs", "-n", limit], ["review", "--limit", limit]):
         ran = house.cli(*words)
         assert ran.code == 2 and "x>=1" in ran.err, words
@@ -28,7 +28,7 @@ def test_an_export_into_a_folder_that_is_not_there_names_the_folder(house: House
     assert ran.err == f"error: there is no folder {tmp_path}/nope\n  fix: mkdir -p {tmp_path}/nope\n"
 
 
-def test_one_is_one(house: House) -> None:
+def test_one_item_is_printed_in_the_singular(house: House) -> None:
     ran = house.cli("lessons", "add", "--summary", "x", "--problem", "p" * 30, "--solution", "s" * 30)
     assert "summary is too short (1 character, at least 20)" in ran.err
     house.ask("s1", prompt("about a kumquat", cwd="/home/dev/kumquat"))
@@ -57,36 +57,36 @@ def test_every_line_of_the_log_begins_with_a_time(house: House) -> None:
     assert [line for line in lines if not line[:4].isdecimal()] == []
 
 
-def interrupted(house: House, *words: str, says: bytes) -> int:
+def run_and_interrupt(house: House, *words: str, expected: bytes) -> int:
     """Run a command at a terminal, interrupt it once it has said this, and return its exit code."""
-    ours, theirs = pty.openpty()
+    our_end, their_end = pty.openpty()
     command = [sys.executable, "-m", "hardwon", *words]
     # Tests that run in the background of a shell have the interrupt ignored, and their children would inherit that.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    old_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     child = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=house.environment({"TERM": "dumb"})
+        command, stdin=their_end, stdout=their_end, stderr=their_end, env=house.environment({"TERM": "dumb"})
     )
-    signal.signal(signal.SIGINT, before)
-    os.close(theirs)
-    seen = b""
-    while says not in seen:
-        seen += os.read(ours, 4096)
+    signal.signal(signal.SIGINT, old_handler)
+    os.close(their_end)
+    output = b""
+    while expected not in output:
+        output += os.read(our_end, 4096)
     code = None
     while code is None:
         # Python's readline misses a signal that arrives between its prompt and its wait, and a person presses again.
         child.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             code = child.wait(timeout=30)  # a second signal while it ends would kill it
-    os.close(ours)
+    os.close(our_end)
     return code
 
 
 def test_an_interrupt_ends_with_130(house: House, own_home: str) -> None:
     house.ok("start")
     wait_for(lambda: os.path.getsize(os.path.join(house.home, "logs", "worker.log")) > 0)
-    assert interrupted(house, "logs", "-f", says=b"serving") == 130
+    assert run_and_interrupt(house, "logs", "-f", expected=b"serving") == 130
     house.ok("backup")
     name = os.listdir(os.path.join(house.home, "backups"))[0]
-    assert interrupted(house, "restore", name, says=b"[y/N]") == 130
+    assert run_and_interrupt(house, "restore", name, expected=b"[y/N]") == 130
     TranscriptWriter(own_home).agent(TAG).write()
-    assert interrupted(house, "scan", says=b"[l]ater") == 130
+    assert run_and_interrupt(house, "scan", expected=b"[l]ater") == 130

@@ -14,34 +14,34 @@ from tests.support.house import GIT_STASH, House, bash, lesson
 
 
 @pytest.fixture(params=["worker up", "worker down"])
-def guarded(request: pytest.FixtureRequest, house: House) -> House:
+def guarded_house(request: pytest.FixtureRequest, house: House) -> House:
     house.add({**GIT_STASH, "delivery": "block"})
     if request.param == "worker up":
         house.ok("start")
     return house
 
 
-def rewrite(house: House, name: str, text: str) -> None:
+def write_home_file(house: House, name: str, text: str) -> None:
     with open(os.path.join(house.home, name), "w") as file:
         file.write(text)
 
 
-def read(house: House, name: str) -> str:
+def read_home_file(house: House, name: str) -> str:
     with open(os.path.join(house.home, name)) as file:
         return file.read()
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", r"(\w+\s?)*$", "(.*)*x", "(a*)*c"])
-def test_a_catastrophic_pattern_beside_a_guard_does_not_void_it(guarded: House, pattern: str) -> None:
-    document = json.loads(read(guarded, "lessons.json"))
+def test_a_catastrophic_pattern_beside_a_guard_does_not_void_it(guarded_house: House, pattern: str) -> None:
+    document = json.loads(read_home_file(guarded_house, "lessons.json"))
     evil = {**lesson(pattern, delivery="block", blockReason="never seen"), "id": "evil", "slug": "evil", "priority": 10}
     document["lessons"].insert(0, evil)
-    rewrite(guarded, "lessons.json", json.dumps(document))
-    guarded.cli("lessons", "build")
+    write_home_file(guarded_house, "lessons.json", json.dumps(document))
+    guarded_house.cli("lessons", "build")
     for _ in range(2):
-        assert "git stash -u" in guarded.ask("s1", bash("git stash " + "a" * 5000 + "!")).denied
-    told = guarded.cli("lessons", "check")
-    assert told.code == 1 and "evil" in told.out
+        assert "git stash -u" in guarded_house.ask("s1", bash("git stash " + "a" * 5000 + "!")).denied
+    result = guarded_house.cli("lessons", "check")
+    assert result.code == 1 and "evil" in result.out
 
 
 @pytest.mark.parametrize(
@@ -55,45 +55,47 @@ def test_a_catastrophic_pattern_beside_a_guard_does_not_void_it(guarded: House, 
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_broken_lessons_file_is_named_and_the_last_good_manifest_stays(guarded: House, text: str, say: str) -> None:
-    rewrite(guarded, "lessons.json", text)
-    assert guarded.ask("s1", bash("git stash")).denied
+def test_a_broken_lessons_file_is_named_and_the_last_good_manifest_stays(
+    guarded_house: House, text: str, say: str
+) -> None:
+    write_home_file(guarded_house, "lessons.json", text)
+    assert guarded_house.ask("s1", bash("git stash")).denied
     for words in (["lessons", "check"], ["doctor"]):
-        told = guarded.cli(*words)
-        assert told.code == 1 and say in told.out, told.out
-    assert guarded.ask("s2", bash("git stash")).denied
+        result = guarded_house.cli(*words)
+        assert result.code == 1 and say in result.out, result.out
+    assert guarded_house.ask("s2", bash("git stash")).denied
 
 
-def test_a_doubled_id_is_named_and_the_first_stays_in_force(guarded: House) -> None:
-    document = json.loads(read(guarded, "lessons.json"))
+def test_a_doubled_id_is_named_and_the_first_stays_in_force(guarded_house: House) -> None:
+    document = json.loads(read_home_file(guarded_house, "lessons.json"))
     document["lessons"].append({**document["lessons"][0], "slug": "another", "delivery": "note", "block": None})
-    rewrite(guarded, "lessons.json", json.dumps(document))
-    told = guarded.cli("lessons", "check")
-    assert told.code == 1 and "has the id of lesson 1" in told.out
-    assert guarded.ask("s1", bash("git stash")).denied
+    write_home_file(guarded_house, "lessons.json", json.dumps(document))
+    result = guarded_house.cli("lessons", "check")
+    assert result.code == 1 and "has the id of lesson 1" in result.out
+    assert guarded_house.ask("s1", bash("git stash")).denied
 
 
 @pytest.mark.parametrize(
     "text", ["", "null", "{", '{"lessons": 7}', '{"type": "hardwon-manifest", "lessons": {"x": 1}}']
 )
-def test_a_spoilt_manifest_file_is_not_what_hooks_read(guarded: House, text: str) -> None:
-    rewrite(guarded, "lesson-manifest.json", text)
-    assert guarded.ask("s1", bash("git stash")).denied
+def test_a_spoilt_manifest_file_is_not_what_hooks_read(guarded_house: House, text: str) -> None:
+    write_home_file(guarded_house, "lesson-manifest.json", text)
+    assert guarded_house.ask("s1", bash("git stash")).denied
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"hardwon-index-2\n", b"hardwon-index-2\n" + b"\xff" * 64])
-def test_a_spoilt_index_is_built_anew_by_whoever_needs_it(guarded: House, content: bytes) -> None:
-    with open(os.path.join(guarded.home, "lesson-index.bin"), "wb") as file:
+def test_a_spoilt_index_is_built_anew_when_it_is_needed(guarded_house: House, content: bytes) -> None:
+    with open(os.path.join(guarded_house.home, "lesson-index.bin"), "wb") as file:
         file.write(content)
-    assert guarded.ask("s1", bash("git stash")).denied
-    assert guarded.cli("doctor").code == 0
+    assert guarded_house.ask("s1", bash("git stash")).denied
+    assert guarded_house.cli("doctor").code == 0
 
 
 def test_a_lessons_file_of_20_megabytes_works(house: House) -> None:
     house.add({**GIT_STASH, "delivery": "block"})
-    document = json.loads(read(house, "lessons.json"))
+    document = json.loads(read_home_file(house, "lessons.json"))
     document["lessons"][0]["mine"] = "x" * 20_000_000
-    rewrite(house, "lessons.json", json.dumps(document))
+    write_home_file(house, "lessons.json", json.dumps(document))
     assert house.ok("lessons", "check").out == "1 lesson in force\n"
     assert house.ask("s1", bash("git stash")).denied
 
@@ -103,17 +105,17 @@ def test_with_the_disk_full_a_guard_still_denies_and_add_says_so(house: House, s
     env = {"HARDWON_HOME": full.home}
     full.ok("lessons", "add", "--json", json.dumps({**GIT_STASH, "delivery": "block"}), env=env)
     full.ok("lessons", "add", "--json", json.dumps(lesson(r"\bmake\b", delivery="hold")), env=env)
-    before = read(full, "lessons.json")
-    fill(small_disk)
+    text_before = read_home_file(full, "lessons.json")
+    fill_disk(small_disk)
     assert full.ask("s1", bash("git stash"), env=env).denied
     full.ask("s1", bash("make"), env=env)
     refused = full.cli("lessons", "add", "--json", json.dumps(lesson(r"\bnpm\b" + "x" * 1500)), env=env)
     assert refused.code == 1 and "No space left" in refused.err and "Traceback" not in refused.err
-    assert read(full, "lessons.json") == before
+    assert read_home_file(full, "lessons.json") == text_before
     full.leave()
 
 
-def fill(folder: str) -> None:
+def fill_disk(folder: str) -> None:
     """Leave not a byte free."""
     try:
         with open(os.path.join(folder, "ballast"), "wb", buffering=0) as file:
@@ -125,12 +127,12 @@ def fill(folder: str) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: object) -> object:
-    place = str(tmp_path)
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True, text=True)
-    if made.returncode:
-        pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", place])
+    folder = str(tmp_path)
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], capture_output=True, text=True)
+    if mount.returncode:
+        pytest.skip(f"no small file system can be mounted here: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder])
 
 
 def test_a_home_that_cannot_be_written_leaves_guards_in_force(small_disk: str) -> None:
@@ -156,42 +158,42 @@ def test_a_repositorys_lessons_count_there_once_trusted_and_not_after_a_change(h
         json.dump({"lessons": [record]}, file)
     house.ok("start")
 
-    def denied(folder: str) -> bool:
+    def is_denied(folder: str) -> bool:
         return bool(house.ask("s1", bash("git stash", cwd=folder)).denied)
 
-    assert not denied(project)
+    assert not is_denied(project)
     assert house.cli("trust", project, env={"CLAUDECODE": "1"}).code == 1
     refused = house.cli("trust", cwd=project)
-    assert (refused.code, "--yes" in refused.err, denied(project)) == (1, True, False)
-    shown = [GIT_STASH["problem"], GIT_STASH["solution"], "not in this repository", "git stash", "block"]
-    assert [text for text in shown if text not in refused.out] == []
+    assert (refused.code, "--yes" in refused.err, is_denied(project)) == (1, True, False)
+    expected_texts = [GIT_STASH["problem"], GIT_STASH["solution"], "not in this repository", "git stash", "block"]
+    assert [text for text in expected_texts if text not in refused.out] == []
     assert "(1 lesson, in this project only)" in house.ok("trust", "--yes", cwd=project).out
-    assert (denied(project), denied(os.path.join(project, "src")), denied(own_home)) == (True, True, False)
+    assert (is_denied(project), is_denied(os.path.join(project, "src")), is_denied(own_home)) == (True, True, False)
     with open(carried, "a") as file:
         file.write("\n")
-    assert not denied(project)
+    assert not is_denied(project)
     assert "changed since" in house.ok("trust", "--list").out
     house.ok("trust", project, "--yes")
-    assert denied(project)
+    assert is_denied(project)
     house.ok("trust", "--revoke", project)
-    assert not denied(project)
+    assert not is_denied(project)
 
 
 @pytest.mark.parametrize("kind", ["a device without end", "a pipe nobody writes to"])
-def test_a_trusted_repositorys_file_that_is_no_plain_file_any_more_holds_nobody_up(
-    guarded: House, own_home: str, kind: str
+def test_a_trusted_file_that_became_a_device_or_pipe_blocks_no_hook(
+    guarded_house: House, own_home: str, kind: str
 ) -> None:
     carried = os.path.join(own_home, "app", ".hardwon", "lessons.json")
     os.makedirs(os.path.dirname(carried))
     with open(carried, "w") as file:
         json.dump({"lessons": [{**lesson(r"\bmake\b"), "id": "R1", "slug": "r1"}]}, file)
-    guarded.ok("trust", os.path.join(own_home, "app"), "--yes")
+    guarded_house.ok("trust", os.path.join(own_home, "app"), "--yes")
     os.unlink(carried)
     os.symlink("/dev/zero", carried) if kind == "a device without end" else os.mkfifo(carried)
-    assert "not a plain file" in guarded.cli("lessons", "check").out
-    assert guarded.cli("trust", os.path.join(own_home, "app"), "--yes").code == 1
-    assert "not used" in guarded.ok("trust", "--list").out
-    assert guarded.ask("s1", bash("git stash")).denied
+    assert "not a plain file" in guarded_house.cli("lessons", "check").out
+    assert guarded_house.cli("trust", os.path.join(own_home, "app"), "--yes").code == 1
+    assert "not used" in guarded_house.ok("trust", "--list").out
+    assert guarded_house.ask("s1", bash("git stash")).denied
 
 
 def test_a_linked_source_stays_a_link(house: House, own_home: str) -> None:
@@ -202,10 +204,10 @@ def test_a_linked_source_stays_a_link(house: House, own_home: str) -> None:
         os.symlink(os.path.join(own_home, name), os.path.join(house.home, name))
     house.add(GIT_STASH)
     house.ok("config", "set", "minPriority", "2")
-    for name, said in (("lessons.json", "git stash -u"), ("config.json", "minPriority")):
+    for name, expected in (("lessons.json", "git stash -u"), ("config.json", "minPriority")):
         assert os.path.islink(os.path.join(house.home, name))
         with open(os.path.join(own_home, name)) as file:
-            assert said in file.read()
+            assert expected in file.read()
 
 
 def test_a_broken_database_and_deep_nesting_are_said_in_a_line(house: House, own_home: str) -> None:
@@ -228,8 +230,8 @@ def test_a_broken_database_and_deep_nesting_are_said_in_a_line(house: House, own
 
 def test_help_says_that_defaults_are_those_of_a_new_lesson(house: House) -> None:
     for words in (["lessons", "add"], ["lessons", "edit"], ["accept"], ["scan", "promote"]):
-        said = house.ok(*words, "--help").out
-        assert "a new lesson is a note" in said and "5 for a new lesson" in said, words
+        output = house.ok(*words, "--help").out
+        assert "a new lesson is a note" in output and "5 for a new lesson" in output, words
 
 
 @pytest.mark.parametrize("name", ["scanPaths", "skipTools", "denyProjects", "denyPaths"])
@@ -249,9 +251,9 @@ def test_a_scoped_lesson_counts_in_worktrees_and_through_links(house: House, own
     flags = ["--command", r"\bgit stash\b", "--delivery", "block", "--project"]
     texts = [part for name in ("summary", "problem", "solution") for part in (f"--{name}", GIT_STASH[name])]
     house.ok("lessons", "add", *texts, *flags, cwd=os.path.join(tree))
-    places = [project, project + "/", os.path.join(project, "below"), tree, link, own_home, project + "2"]
-    said = [bool(house.ask("s1", bash("git stash", cwd=place)).denied) for place in places]
-    assert said == [True, True, True, True, True, False, False]
+    folders = [project, project + "/", os.path.join(project, "below"), tree, link, own_home, project + "2"]
+    denials = [bool(house.ask("s1", bash("git stash", cwd=folder)).denied) for folder in folders]
+    assert denials == [True, True, True, True, True, False, False]
 
 
 def test_config_shows_and_sets_every_setting(house: House) -> None:
@@ -266,7 +268,7 @@ def test_config_shows_and_sets_every_setting(house: House) -> None:
     house.ok("config", "set", "apiPort", "-1")
     for name in ("maxLessonsPerInjection", "apiPort"):
         house.ok("config", "set", name, "null")
-    assert json.loads(read(house, "config.json")) == {}
+    assert json.loads(read_home_file(house, "config.json")) == {}
 
 
 @pytest.mark.parametrize("caps", ['{"dollarsPerDay": "0.05"}', '{"dollarsPerDay": NaN}', "5"])
@@ -285,7 +287,7 @@ def test_a_setting_may_be_spelled_out(house: House) -> None:
     rows = {row["name"]: row["value"] for row in house.ok("config", "--json").json()}
     assert (rows["caps.runsPerDay"], rows["llm.provider"]) == (5, "openai")
     house.ok("config", "set", "caps.runsPerDay", "6")
-    assert json.loads(read(house, "config.json")) == {"caps": {"runsPerDay": 6}, "llm.provider": "openai"}
+    assert json.loads(read_home_file(house, "config.json")) == {"caps": {"runsPerDay": 6}, "llm.provider": "openai"}
 
 
 @pytest.mark.parametrize(
@@ -333,8 +335,13 @@ def test_a_lesson_is_edited_retired_and_restored(house: House) -> None:
     slug = house.add({**GIT_STASH, "delivery": "hold", "mine": 1})
     block = ("--delivery", "block", "--block-reason", "use {command} -u please", "--confirm")
     house.ok("lessons", "edit", slug, "--priority", "9", *block)
-    [written] = house.ok("lessons", "list", "--json").json()
-    assert (written["priority"], written["delivery"], written["block"], written["mine"]) == (9, "block", True, 1)
+    [stored_lesson] = house.ok("lessons", "list", "--json").json()
+    assert (stored_lesson["priority"], stored_lesson["delivery"], stored_lesson["block"], stored_lesson["mine"]) == (
+        9,
+        "block",
+        True,
+        1,
+    )
     assert "use git stash -u please" in house.ask("s1", bash("git stash")).denied
     assert house.cli("lessons", "edit", slug, "--command", "(a+)+$").code == 1
     assert house.cli("lessons", "retire", slug, env={"CLAUDECODE": "1"}).code == 1
@@ -355,7 +362,7 @@ def test_only_what_may_be_in_force_is_in_the_manifest(house: House) -> None:
     house.add(lesson(r"\bmake\b", confidence=0.6))
     house.add(lesson(r"\bnpm\b", status="retired"))
     slug = house.add(lesson(r"\bgit\b"))
-    manifest = json.loads(read(house, "lesson-manifest.json"))
-    assert [one["slug"] for one in manifest["lessons"].values()] == [slug]
+    manifest = json.loads(read_home_file(house, "lesson-manifest.json"))
+    assert [entry["slug"] for entry in manifest["lessons"].values()] == [slug]
     [entry] = manifest["lessons"].values()
     assert entry["commandRegexSources"] == [{"source": r"\bgit\b", "flags": ""}]

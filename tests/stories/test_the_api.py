@@ -36,14 +36,14 @@ def wait_for_port(house: House) -> int:
     raise AssertionError("no port")
 
 
-def token(house: House) -> str:
+def read_token(house: House) -> str:
     with open(os.path.join(house.home, "token")) as file:
         return file.read().strip()
 
 
 @pytest.fixture(scope="module")
 def house(shared_house: House) -> House:
-    """One worker for all of these, as it is in life."""
+    """One house and worker that all tests of this module share."""
     return shared_house
 
 
@@ -52,20 +52,20 @@ def api(house: House) -> Iterator[httpx.Client]:
     house.ok("config", "set", "apiPort", "0")
     house.ok("start")
     port = wait_for_port(house)
-    headers = {"authorization": f"Bearer {token(house)}"}
+    headers = {"authorization": f"Bearer {read_token(house)}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=300, trust_env=False) as client:
         yield client
 
 
 def test_the_token_opens_it_and_nothing_else_does(api: httpx.Client, house: House) -> None:
     assert api.get("/api/health").json()["status"] == "ok"
-    for wrong in ("", "Bearer", "Bearer x", f"Basic {token(house)}", f"Bearer {token(house)}x"):
+    for wrong in ("", "Bearer", "Bearer x", f"Basic {read_token(house)}", f"Bearer {read_token(house)}x"):
         refused = api.get("/api/health", headers={"authorization": wrong})
         assert (refused.status_code, "token" in refused.json()["fix"]) == (401, True)
     assert os.stat(os.path.join(house.home, "token")).st_mode & 0o777 == 0o600
 
 
-def test_whoever_hangs_up_at_once_is_not_let_in_for_having_no_address(api: httpx.Client, house: House) -> None:
+def test_a_caller_that_hangs_up_at_once_is_not_let_in_for_having_no_address(api: httpx.Client, house: House) -> None:
     port = api.base_url.port
     assert port
     body = json.dumps({"claudeSessionId": "hung-up", "cwd": "/home/dev/kite", "userPrompt": "let me in"}).encode()
@@ -78,8 +78,8 @@ def test_whoever_hangs_up_at_once_is_not_let_in_for_having_no_address(api: httpx
             caller.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
     os.kill(worker, signal.SIGCONT)
     assert api.post("/api/sessions/init", content=body.replace(b"let me", b"I am")).status_code == 200
-    told = [row["prompt"] for row in house.stored("prompts")]
-    assert ("I am in" in told, "let me in" in told) == (True, False)
+    stored_prompts = [row["prompt"] for row in house.stored("prompts")]
+    assert ("I am in" in stored_prompts, "let me in" in stored_prompts) == (True, False)
 
 
 @pytest.mark.parametrize("name", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "localhost:1"])
@@ -115,7 +115,9 @@ def test_a_slow_caller_is_given_up_and_others_are_served_meanwhile(api: httpx.Cl
         socket.create_connection(("127.0.0.1", port)) as slow,
     ):
         slower.sendall(b"GET /api/health HTTP/1.1\r\nHost: ")
-        head = f"POST /api/processing HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token(house)}\r\n"
+        head = (
+            f"POST /api/processing HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {read_token(house)}\r\n"
+        )
         slow.sendall(f"{head}Content-Length: 30\r\n\r\n".encode())
         assert api.get("/api/health").status_code == 200
         assert b"408" in slow.recv(4096).split(b"\r\n")[0]
@@ -123,18 +125,23 @@ def test_a_slow_caller_is_given_up_and_others_are_served_meanwhile(api: httpx.Cl
         assert slower.recv(4096) == b""
 
 
-@pytest.mark.parametrize("id", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a%00b", "'; drop table sessions", "%"])
-def test_an_id_is_only_an_id(api: httpx.Client, id: str) -> None:
-    for answer in (api.get(f"/api/sessions/{id}"), api.post(f"/sessions/{id}/init", json={"userPrompt": "x"})):
+@pytest.mark.parametrize(
+    "session_id", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a%00b", "'; drop table sessions", "%"]
+)
+def test_an_id_is_only_an_id(api: httpx.Client, session_id: str) -> None:
+    for answer in (
+        api.get(f"/api/sessions/{session_id}"),
+        api.post(f"/sessions/{session_id}/init", json={"userPrompt": "x"}),
+    ):
         assert answer.status_code < 500
     assert api.get("/api/sessions").status_code == 200
 
 
-@pytest.mark.parametrize("id", ["a%00b", "a%1bb", "abc%0a", "a" * 5_000])
-def test_an_id_in_the_path_is_held_to_what_one_in_a_body_is(api: httpx.Client, id: str) -> None:
-    said = api.post(f"/sessions/{id}/init", json={"userPrompt": "x"})
-    body = api.post("/api/sessions/init", json={"claudeSessionId": unquote(id), "userPrompt": "x"})
-    assert (said.status_code, body.status_code, bool(said.json()["fix"])) == (400, 400, True)
+@pytest.mark.parametrize("session_id", ["a%00b", "a%1bb", "abc%0a", "a" * 5_000])
+def test_an_id_in_the_path_is_held_to_what_one_in_a_body_is(api: httpx.Client, session_id: str) -> None:
+    path_answer = api.post(f"/sessions/{session_id}/init", json={"userPrompt": "x"})
+    body_answer = api.post("/api/sessions/init", json={"claudeSessionId": unquote(session_id), "userPrompt": "x"})
+    assert (path_answer.status_code, body_answer.status_code, bool(path_answer.json()["fix"])) == (400, 400, True)
 
 
 def test_a_session_is_found_by_its_own_id_first_and_by_its_host_if_two_have_it(api: httpx.Client) -> None:
@@ -172,25 +179,33 @@ def test_an_editor_reports_a_session_from_its_start_to_its_end(api: httpx.Client
     assert "#lesson" in api.get("/api/context/inject", params={"project": "/home/dev/kite"}).text
     session = {"claudeSessionId": "editor-1", "cwd": "/home/dev/kite", "host": "vscode"}
     first = api.post("/api/sessions/init", json={**session, "userPrompt": "rename the kite"}).json()
-    again = api.post(
+    second = api.post(
         "/sessions/editor-1/init", json={"userPrompt": "and the boat", "cwd": "/home/dev/kite", "host": "vscode"}
     )
-    assert (first["promptNumber"], again.json()["promptNumber"], first["sessionDbId"]) == (
+    assert (first["promptNumber"], second.json()["promptNumber"], first["sessionDbId"]) == (
         1,
         2,
-        again.json()["sessionDbId"],
+        second.json()["sessionDbId"],
     )
     assert api.post("/api/processing", json={"isProcessing": True}).json() == {"isProcessing": True}
     saved = {"tool_name": "FileSave", "tool_input": {"path": "/home/dev/kite/a.py"}, "tool_response": "saved"}
     opened = {"tool_name": "FileOpen", "tool_input": {"path": "/home/dev/kite/b.py"}, "tool_response": "opened"}
-    for seen in (saved, opened):
-        assert api.post("/api/sessions/observations", json={**session, **seen}).json() == {"status": "queued"}
-    said = {"last_user_message": "and the boat", "last_assistant_message": "both are renamed"}
-    assert api.post("/api/sessions/summarize", json={**session, **said}).json() == {"status": "queued"}
+    for report in (saved, opened):
+        assert api.post("/api/sessions/observations", json={**session, **report}).json() == {"status": "queued"}
+    messages = {"last_user_message": "and the boat", "last_assistant_message": "both are renamed"}
+    assert api.post("/api/sessions/summarize", json={**session, **messages}).json() == {"status": "queued"}
     assert api.post("/api/sessions/complete", json={**session, "reason": "exit"}).json() == {"status": "completed"}
-    whole = api.get("/api/sessions/editor-1").json()
-    assert (whole["status"], whole["reason"], whole["prompts"], whole["host"]) == ("completed", "exit", 2, "vscode")
-    assert [event["tool"] for event in whole["eventList"] if event["kind"] == "tool"] == ["FileSave", "FileOpen"]
+    session_record = api.get("/api/sessions/editor-1").json()
+    assert (session_record["status"], session_record["reason"], session_record["prompts"], session_record["host"]) == (
+        "completed",
+        "exit",
+        2,
+        "vscode",
+    )
+    assert [event["tool"] for event in session_record["eventList"] if event["kind"] == "tool"] == [
+        "FileSave",
+        "FileOpen",
+    ]
 
 
 NAMED_BY_BODY = [f"{lead}/sessions/{name}" for lead in ("/api", "") for name in ("init", "observations", "summarize")]
@@ -218,9 +233,9 @@ def test_the_example_for_vs_code_works_as_it_is_written(api: httpx.Client, house
     """As in the description of the lifecycle, but for the token: init without /api, with `sessionId`, as plain text."""
     context = api.get("/api/context/inject", params={"project": "wharf"})
     assert context.status_code == 200
-    told = json.dumps({"sessionId": "code-1", "project": "wharf", "userPrompt": "paint the wharf"})
-    made = api.post("/sessions/init", content=told, headers={"content-type": "text/plain;charset=UTF-8"}).json()
-    assert (made["promptNumber"], made["skipped"]) == (1, False)
+    body = json.dumps({"sessionId": "code-1", "project": "wharf", "userPrompt": "paint the wharf"})
+    created = api.post("/sessions/init", content=body, headers={"content-type": "text/plain;charset=UTF-8"}).json()
+    assert (created["promptNumber"], created["skipped"]) == (1, False)
     saved = {
         "claudeSessionId": "code-1",
         "tool_name": "FileSave",
@@ -231,9 +246,13 @@ def test_the_example_for_vs_code_works_as_it_is_written(api: httpx.Client, house
     api.post("/sessions/summarize", json={"sessionId": "code-1", "last_assistant_message": "it is blue"})
     api.post("/sessions/complete", json={"sessionId": "code-1", "reason": "exit"})
     wait_for(lambda: bool(api.get("/api/sessions/code-1").json()["observations"]))
-    whole = api.get("/api/sessions/code-1").json()
-    assert (whole["id"], whole["status"], whole["prompts"]) == (made["sessionDbId"], "completed", 1)
-    (observation,) = whole["observations"]
+    session_record = api.get("/api/sessions/code-1").json()
+    assert (session_record["id"], session_record["status"], session_record["prompts"]) == (
+        created["sessionDbId"],
+        "completed",
+        1,
+    )
+    (observation,) = session_record["observations"]
     assert "/home/dev/wharf/paint.py" in observation["files_modified"]
     assert "paint.py" in observation["title"] and "FileSave" not in observation["title"]
 
@@ -243,8 +262,8 @@ def test_a_file_that_was_only_shown_counts_as_read(api: httpx.Client) -> None:
     api.post("/sessions/init", json={**session, "userPrompt": "look at the wharf"})
     opened = {"tool_name": "FileOpen", "tool_input": {"path": "/home/dev/wharf/paint.py"}, "tool_response": "opened"}
     saved = {"tool_name": "FileSave", "tool_input": {"path": "/home/dev/wharf/rail.py"}, "tool_response": "saved"}
-    for seen in (opened, saved):
-        api.post("/sessions/observations", json={**session, **seen})
+    for report in (opened, saved):
+        api.post("/sessions/observations", json={**session, **report})
     api.post("/sessions/summarize", json=session)
     wait_for(lambda: bool(api.get("/api/sessions/code-2").json()["observations"]))
     (observation,) = api.get("/api/sessions/code-2").json()["observations"]
@@ -281,47 +300,56 @@ def test_an_editor_asks_for_the_lessons_about_a_file(api: httpx.Client, house: H
 
 @pytest.mark.parametrize("lead", ["/api", ""])
 def test_a_session_goes_on_under_the_number_that_init_gave(api: httpx.Client, house: House, lead: str) -> None:
-    own = f"own-{lead.strip('/')}-id"
-    made = api.post("/api/sessions/init", json={"claudeSessionId": own, "cwd": "/home/dev/kite", "host": "vscode"})
-    number, before = made.json()["sessionDbId"], len(house.stored("sessions"))
+    own_id = f"own-{lead.strip('/')}-id"
+    created = api.post(
+        "/api/sessions/init", json={"claudeSessionId": own_id, "cwd": "/home/dev/kite", "host": "vscode"}
+    )
+    number, session_count = created.json()["sessionDbId"], len(house.stored("sessions"))
     path = f"{lead}/sessions/{number}"
     first = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "one", "promptNumber": 1}).json()
-    again = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "one", "promptNumber": 1}).json()
+    repeated = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "one", "promptNumber": 1}).json()
     then = api.post(f"{path}/init", json={"project": "kite", "userPrompt": "two", "promptNumber": 2}).json()
-    assert [one["promptNumber"] for one in (first, again, then)] == [1, 1, 2]
+    assert [entry["promptNumber"] for entry in (first, repeated, then)] == [1, 1, 2]
     call = {"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_response": "made"}
     assert api.post(f"{path}/observations", json=call).json() == {"status": "queued"}
     assert api.post(f"{path}/summarize", json={"last_assistant_message": "done"}).json() == {"status": "queued"}
     assert api.post(f"{path}/complete", json={"reason": "logout"}).json() == {"status": "completed"}
-    assert len(house.stored("sessions")) == before
-    whole = api.get(f"/api/sessions/{own}").json()
-    assert (whole["id"], whole["host"], whole["prompts"], whole["reason"]) == (number, "vscode", 2, "logout")
-    assert [one["tool"] for one in whole["eventList"] if one["kind"] == "tool"] == ["Bash"]
-    assert whole["project_path"] == "/home/dev/kite"
+    assert len(house.stored("sessions")) == session_count
+    session_record = api.get(f"/api/sessions/{own_id}").json()
+    assert (session_record["id"], session_record["host"], session_record["prompts"], session_record["reason"]) == (
+        number,
+        "vscode",
+        2,
+        "logout",
+    )
+    assert [entry["tool"] for entry in session_record["eventList"] if entry["kind"] == "tool"] == ["Bash"]
+    assert session_record["project_path"] == "/home/dev/kite"
 
 
 def test_a_number_that_no_session_has_makes_none(api: httpx.Client, house: House) -> None:
-    before = len(house.stored("sessions"))
+    session_count = len(house.stored("sessions"))
     body = {"userPrompt": "x", "tool_name": "Bash"}
     for name in ("init", "observations", "summarize", "complete"):
         answer = api.post(f"/sessions/987654/{name}", json=body)
         assert (answer.status_code, "987654" in answer.json()["error"]) == (404, True)
-    assert len(house.stored("sessions")) == before
+    assert len(house.stored("sessions")) == session_count
 
 
 def test_an_id_may_have_either_name_but_not_two_values(api: httpx.Client) -> None:
     same = {"claudeSessionId": "either", "sessionId": "either", "userPrompt": "x"}
     assert api.post("/sessions/init", json=same).status_code == 200
-    other = api.post("/sessions/init", json={**same, "sessionId": "or"})
+    conflicting = api.post("/sessions/init", json={**same, "sessionId": "or"})
     none = api.post("/sessions/complete", json={"reason": "exit"})
-    assert (other.status_code, none.status_code, "sessionId" in none.json()["error"]) == (400, 400, True)
+    assert (conflicting.status_code, none.status_code, "sessionId" in none.json()["error"]) == (400, 400, True)
 
 
 def test_a_call_that_names_no_folder_is_held_to_the_rules_of_its_sessions(api: httpx.Client, house: House) -> None:
-    made = api.post("/sessions/init", json={"sessionId": "ruled", "cwd": "/home/dev/vault", "userPrompt": "x"}).json()
+    created = api.post(
+        "/sessions/init", json={"sessionId": "ruled", "cwd": "/home/dev/vault", "userPrompt": "x"}
+    ).json()
     house.ok("config", "set", "denyProjects", json.dumps(["/home/dev/vault"]))
     call = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": "y"}
-    by_number = api.post(f"/sessions/{made['sessionDbId']}/observations", json=call).json()
+    by_number = api.post(f"/sessions/{created['sessionDbId']}/observations", json=call).json()
     by_id = api.post("/sessions/observations", json={"sessionId": "ruled", **call}).json()
     house.ok("config", "set", "denyProjects", "null")
     assert (by_number, by_id) == ({"status": "skipped"}, {"status": "skipped"})
@@ -331,32 +359,34 @@ def test_a_name_that_looks_like_a_secret_is_not_stored_and_its_session_is_found(
     api: httpx.Client, house: House
 ) -> None:
     key = "ghp_" + "A1b2C3d4E5f6G7h8J9k0" + "L1m2N3p4Q5r6S7t8"
-    named = {"claudeSessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
-    made = api.post("/api/sessions/init", json={**named, "userPrompt": "count the boats"}).json()
-    assert made["promptNumber"] == 1
+    session_fields = {"claudeSessionId": f"run-{key}", "host": f"editor-{key}", "cwd": f"/home/dev/{key}"}
+    created = api.post("/api/sessions/init", json={**session_fields, "userPrompt": "count the boats"}).json()
+    assert created["promptNumber"] == 1
     call = {"tool_name": f"mcp__{key}", "tool_use_id": key, "agent_id": key, "tool_input": {}, "tool_response": "3"}
-    api.post("/api/sessions/observations", json={**named, **call})
-    api.post("/api/sessions/complete", json={**named, "reason": key})
-    whole = api.get(f"/api/sessions/{made['sessionDbId']}").json()
-    assert (whole["prompts"], whole["status"]) == (1, "completed")
+    api.post("/api/sessions/observations", json={**session_fields, **call})
+    api.post("/api/sessions/complete", json={**session_fields, "reason": key})
+    session_record = api.get(f"/api/sessions/{created['sessionDbId']}").json()
+    assert (session_record["prompts"], session_record["status"]) == (1, "completed")
     tables = [house.stored(table) for table in ("sessions", "prompts", "events")]
-    assert key not in json.dumps([whole, tables])
+    assert key not in json.dumps([session_record, tables])
 
 
 def test_what_is_private_stays_so_under_the_number(api: httpx.Client, house: House) -> None:
-    made = api.post("/sessions/init", json={"sessionId": "hidden", "cwd": "/home/dev/kite", "userPrompt": "go"}).json()
-    path = f"/sessions/{made['sessionDbId']}"
-    told = api.post(f"{path}/init", json={"userPrompt": "<private>bittern</private>"}).json()
-    done = {"tool_name": "Bash", "tool_input": {"command": "echo bittern"}, "tool_response": "bittern"}
-    assert (told["reason"], api.post(f"{path}/observations", json=done).json()) == ("private", {"status": "skipped"})
+    created = api.post(
+        "/sessions/init", json={"sessionId": "hidden", "cwd": "/home/dev/kite", "userPrompt": "go"}
+    ).json()
+    path = f"/sessions/{created['sessionDbId']}"
+    answer = api.post(f"{path}/init", json={"userPrompt": "<private>bittern</private>"}).json()
+    call = {"tool_name": "Bash", "tool_input": {"command": "echo bittern"}, "tool_response": "bittern"}
+    assert (answer["reason"], api.post(f"{path}/observations", json=call).json()) == ("private", {"status": "skipped"})
 
 
 def test_what_is_private_does_not_come_in_this_way_either(api: httpx.Client, house: House) -> None:
     session = {"claudeSessionId": "p1", "cwd": "/home/dev/kite"}
-    told = api.post("/api/sessions/init", json={**session, "userPrompt": "<private>nightjar</private>"}).json()
-    assert (told["skipped"], told["reason"]) == (True, "private")
-    done = {"tool_name": "Bash", "tool_input": {"command": "echo nightjar"}, "tool_response": "nightjar"}
-    assert api.post("/api/sessions/observations", json={**session, **done}).json() == {"status": "skipped"}
+    answer = api.post("/api/sessions/init", json={**session, "userPrompt": "<private>nightjar</private>"}).json()
+    assert (answer["skipped"], answer["reason"]) == (True, "private")
+    call = {"tool_name": "Bash", "tool_input": {"command": "echo nightjar"}, "tool_response": "nightjar"}
+    assert api.post("/api/sessions/observations", json={**session, **call}).json() == {"status": "skipped"}
     for folder, _, names in os.walk(house.home):
         for name in names:
             path = os.path.join(folder, name)
@@ -368,15 +398,15 @@ def test_what_is_private_does_not_come_in_this_way_either(api: httpx.Client, hou
 def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Client, house: House) -> None:
     house.ok("config", "set", "denyPaths", json.dumps(["/home/dev/kite/.env"]))
     session = {"claudeSessionId": "d1", "cwd": "/home/dev/kite"}
-    for tool, given in (
+    for tool, tool_input in (
         ("Read", {"file_path": "/home/dev/kite/.env"}),
         ("FileSave", {"path": ".env"}),
         ("Bash", {"command": "cat .env"}),
         ("Bash", "cat .env"),
         ("mcp__files__get", {"at": "/home/dev/kite/.env"}),
     ):
-        done = {"tool_name": tool, "tool_input": given, "tool_response": "nightheron"}
-        assert api.post("/api/sessions/observations", json={**session, **done}).json() == {"status": "skipped"}
+        report = {"tool_name": tool, "tool_input": tool_input, "tool_response": "nightheron"}
+        assert api.post("/api/sessions/observations", json={**session, **report}).json() == {"status": "skipped"}
     house.ok("config", "set", "denyPaths", "null")
     house.ok("config", "set", "denyProjects", json.dumps(["/home/dev/secret"]))
     denied = api.post("/api/sessions/init", json={**session, "cwd": "/home/dev/secret", "userPrompt": "x"}).json()
@@ -387,27 +417,29 @@ def test_what_is_denied_or_paused_does_not_come_in_this_way_either(api: httpx.Cl
 
 
 def test_a_project_may_be_told_by_its_name_alone(api: httpx.Client, house: House, tmp_path: Any) -> None:
-    past = DistilledStore(house.home, str(tmp_path))
-    past.observe(past.session(), "The tail was too short", type="bugfix")
-    past.close()
+    store = DistilledStore(house.home, str(tmp_path))
+    store.observe(store.add_session(), "The tail was too short", type="bugfix")
+    store.close()
     name = os.path.basename(tmp_path)
     assert "The tail was too short" in api.get("/api/context/inject", params={"project": name}).text
     api.post("/sessions/n1/init", json={"userPrompt": "x", "project": name})
     assert api.get("/api/sessions/n1").json()["project_path"] == str(tmp_path)
 
 
-def test_whatever_came_in_is_answered_in_json(api: httpx.Client, house: House) -> None:
-    given = json.dumps({"session_id": "odd", **used("Bash", {"command": "x"}, "y")})
-    house.hook("PostToolUse", given.replace('"x"', '"x", "many": 1e999, "none": NaN').encode())
+def test_odd_stored_values_are_answered_in_valid_json(api: httpx.Client, house: House) -> None:
+    payload = json.dumps({"session_id": "odd", **used("Bash", {"command": "x"}, "y")})
+    house.hook("PostToolUse", payload.replace('"x"', '"x", "many": 1e999, "none": NaN').encode())
     (event,) = api.get("/api/sessions/odd").json()["eventList"]
     assert (event["input"]["many"], event["input"]["none"]) == (None, None)
     path = os.path.join(house.home, "lessons.json")
     house.add(lesson("odd one"))
     with open(path) as file:
-        before = file.read()
+        text_before = file.read()
     with open(path, "w") as file:
-        file.write(before.replace('"summary"', '"ownKey": [NaN, "\\ud800"], "summary"', 1))
-    assert [one["ownKey"] for one in api.get("/api/lessons").json()["lessons"] if "ownKey" in one] == [[None, "\ud800"]]
+        file.write(text_before.replace('"summary"', '"ownKey": [NaN, "\\ud800"], "summary"', 1))
+    assert [record["ownKey"] for record in api.get("/api/lessons").json()["lessons"] if "ownKey" in record] == [
+        [None, "\ud800"]
+    ]
     assert "ownKey" in house.ok("export").out
 
 
@@ -416,7 +448,7 @@ def test_the_end_of_a_turn_is_distilled_without_waiting_for_a_tick(own_home: str
     house.ok("config", "set", "apiPort", "0")
     house.start_with(tick=10_000)
     port = wait_for_port(house)
-    headers = {"authorization": f"Bearer {token(house)}"}
+    headers = {"authorization": f"Bearer {read_token(house)}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, trust_env=False) as api:
         session = {"claudeSessionId": "t1", "cwd": "/home/dev/kite", "host": "vscode"}
         api.post("/api/sessions/init", json={**session, "userPrompt": "rename the kite"})
@@ -436,25 +468,25 @@ def test_nothing_here_approves(api: httpx.Client, house: House) -> None:
 
 
 def test_what_is_known_is_searched_and_read_by_a_program(api: httpx.Client, house: House, tmp_path: Any) -> None:
-    past = DistilledStore(house.home, str(tmp_path))
-    first = past.observe(past.session(), "The spinnaker halyard was frayed", type="bugfix")
-    past.close()
+    store = DistilledStore(house.home, str(tmp_path))
+    first = store.observe(store.add_session(), "The spinnaker halyard was frayed", type="bugfix")
+    store.close()
     house.ok("search", "halyard", cwd=str(tmp_path))
-    asked = {"query": "frayed halyard", "project": str(tmp_path)}
-    (hit,) = api.get("/api/search", params=asked).json()["hits"]
+    query = {"query": "frayed halyard", "project": str(tmp_path)}
+    (hit,) = api.get("/api/search", params=query).json()["hits"]
     assert (hit["id"], hit["type"]) == (f"O{first}", "bugfix")
     around = api.get("/api/timeline", params={"anchor": hit["id"], "project": "*"}).json()
     assert [record["id"] for record in around["records"]] == [hit["id"]]
     for anchor in (hit["id"], str(first)):
         unsaid = api.get("/api/timeline", params={"anchor": anchor})
         assert (unsaid.json()["anchor"], unsaid.json()["records"]) == (hit["id"], around["records"])
-    whole = api.post("/api/observations/batch", json={"ids": [first, "O999"]}).json()["records"]
-    assert (whole[0]["title"], whole[1]["error"]) == ("The spinnaker halyard was frayed", "there is no O999")
+    records = api.post("/api/observations/batch", json={"ids": [first, "O999"]}).json()["records"]
+    assert (records[0]["title"], records[1]["error"]) == ("The spinnaker halyard was frayed", "there is no O999")
     unsaid = api.get("/api/search", params={"query": "halyard"})
     assert (unsaid.status_code, "project" in unsaid.json()["fix"]) == (400, True)
     assert api.get("/api/timeline").status_code == 400
-    assert api.get("/api/search", params={**asked, "since": "soon"}).status_code == 400
-    assert api.get("/api/search", params={**asked, "project": "nowhere"}).status_code == 400
+    assert api.get("/api/search", params={**query, "since": "soon"}).status_code == 400
+    assert api.get("/api/search", params={**query, "project": "nowhere"}).status_code == 400
 
 
 def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Client, house: House) -> None:
@@ -462,10 +494,10 @@ def test_what_happens_is_streamed_and_a_lost_listener_catches_up(api: httpx.Clie
         lines = stream.iter_lines()
         assert next(lines).startswith(":")
         house.ask("s1", {"hook_event_name": "UserPromptSubmit", "prompt": "fly the kite", "cwd": "/home/dev/kite"})
-        told = read_message(lines)
-        assert (told["event"], told["data"]["session"]) in (("prompt", "s1"), ("session", "s1"))
+        message = read_message(lines)
+        assert (message["event"], message["data"]["session"]) in (("prompt", "s1"), ("session", "s1"))
     api.post("/api/processing", json={"isProcessing": True})
-    with api.stream("GET", "/api/stream", headers={"last-event-id": told["id"]}) as stream:
+    with api.stream("GET", "/api/stream", headers={"last-event-id": message["id"]}) as stream:
         lines = stream.iter_lines()
         kinds = [read_message(lines)["event"]]
         while kinds[-1] != "processing":
@@ -493,22 +525,22 @@ def test_a_listener_misses_and_doubles_nothing_and_goes_on_with_the_next_worker(
 
 
 def read_message(lines: Iterator[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     for line in lines:
         if line.startswith(":"):
             continue
-        if not line and told:
-            return {**told, "data": json.loads(told["data"])}
+        if not line and message:
+            return {**message, "data": json.loads(message["data"])}
         name, _, value = line.partition(": ")
         if name:
-            told[name] = value
+            message[name] = value
     raise AssertionError("the stream ended")
 
 
-def test_two_hundred_idle_listeners_hinder_nobody(api: httpx.Client, house: House) -> None:
+def test_two_hundred_idle_listeners_do_not_block_other_requests(api: httpx.Client, house: House) -> None:
     port = api.base_url.port
     assert port
-    head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token(house)}\r\n\r\n"
+    head = f"GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {read_token(house)}\r\n\r\n"
     with ExitStack() as stack:
         for _ in range(200):
             listener = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -522,10 +554,10 @@ def test_two_hundred_idle_listeners_hinder_nobody(api: httpx.Client, house: Hous
 
 def test_a_taken_port_gives_the_next_one(own_home: str) -> None:
     house = House(os.path.join(own_home, ".hardwon"))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as busy_socket:
+        busy_socket.bind(("127.0.0.1", 0))
+        busy_socket.listen()
+        port = busy_socket.getsockname()[1]
         house.ok("config", "set", "apiPort", str(port))
         house.ok("start")
         assert wait_for_port(house) > port
@@ -543,7 +575,7 @@ def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) ->
         "--url",
         str(api.base_url).rstrip("/"),
         "--header",
-        f"Authorization: Bearer {token(house)}",
+        f"Authorization: Bearer {read_token(house)}",
         "--checks",
         "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
         "--max-examples",

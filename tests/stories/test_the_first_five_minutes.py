@@ -35,15 +35,22 @@ def test_up_stops_a_mistake_with_one_key_and_connects_the_agent(house: House, ow
     os.makedirs(fake)
     shutil.copy("/bin/true", os.path.join(fake, "claude"))
     environment = {"PATH": f"{fake}:/usr/bin:/bin", "SHELL": "/bin/bash"}
-    seen = run_at_terminal("up", typed="\n\n\ny\n", **environment)
-    told = ["your agents lost 2 calls to 1 repeatable mistake", "Stop it from now on?", "adds 10 hooks", "history   "]
-    assert [seen.index(words) for words in told] == sorted(seen.index(words) for words in told)
-    assert "lessons   1 in force" in seen
+    screen = run_at_terminal("up", typed="\n\n\ny\n", **environment)
+    expected_order = [
+        "your agents lost 2 calls to 1 repeatable mistake",
+        "Stop it from now on?",
+        "adds 10 hooks",
+        "history   ",
+    ]
+    assert [screen.index(words) for words in expected_order] == sorted(screen.index(words) for words in expected_order)
+    assert "lessons   1 in force" in screen
     assert house.ask("s1", bash("git log --colour=never", cwd="/home/dev/kite")).denied
     link = Path(own_home, ".local", "bin", "hardwon")
     assert link.is_symlink() and "hardwon completion bash" in Path(own_home, ".bashrc").read_text()
-    again = run_at_terminal("up", **{**environment, "PATH": f"{link.parent}:{environment['PATH']}"})
-    assert "Claude Code: connected" in again and "?" not in again, "the second time nothing is left to ask"
+    second_screen = run_at_terminal("up", **{**environment, "PATH": f"{link.parent}:{environment['PATH']}"})
+    assert "Claude Code: connected" in second_screen and "?" not in second_screen, (
+        "the second time nothing is left to ask"
+    )
 
 
 def test_up_imports_the_history_in_the_background(house: House, mistakes: None) -> None:
@@ -57,9 +64,9 @@ def test_one_yes_and_one_no_for_lessons_memories_and_handoffs(house: House, repo
     house.ok("memory", "add", "project", "The kite needs wind.", cwd=str(repository), env=AN_AGENT)
     house.ok("memory", "add", "project", "The string is red.", cwd=str(repository), env=AN_AGENT)
     writer = DraftWriter(house, repository)
-    writer.draft()
-    said = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
-    assert "in force as a hold" in said and "approved as memory 1" in said and "ratified: " in said
+    writer.write_draft()
+    output = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
+    assert "in force as a hold" in output and "approved as memory 1" in output and "ratified: " in output
     assert "rejected: memory 2" in house.ok("reject", "M2", cwd=str(repository)).out
     assert "no longer told: handoff 1" in house.ok("undo", "H1").out
     assert "proposed again: L1" in house.ok("undo", "L1").out

@@ -21,9 +21,9 @@ FOR_A_PERSON = ("lessons edit", "lessons retire", "lessons restore", "handoff ra
 def find_examples(text: str) -> Iterator[tuple[str, str]]:
     """The commands in fenced blocks and in backticks, each with what a here-document gives it."""
     for block in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
-        here = re.search(r"^(hardwon .*) <<'(\w+)'\n(.*?)^\2$", block, re.M | re.S)
-        if here:
-            yield here[1], here[3]
+        here_document = re.search(r"^(hardwon .*) <<'(\w+)'\n(.*?)^\2$", block, re.M | re.S)
+        if here_document:
+            yield here_document[1], here_document[3]
             continue
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("hardwon "):
@@ -37,15 +37,15 @@ def find_examples(text: str) -> Iterator[tuple[str, str]]:
 def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: str) -> None:
     repository = create_repository(tmp_path / "kite", own_home)
     slug = house.add(lesson(r"\bmake\b"))
-    left = DraftWriter(house, repository)
-    number = left.draft().id
-    left.connection.close()
+    draft_writer = DraftWriter(house, repository)
+    number = draft_writer.write_draft().id
+    draft_writer.connection.close()
     values = {"SLUG": slug, "ID": f"L:{slug}", "NUMBER": str(number), "WORDS": "kite", "COMMAND": "git stash", "N": "1"}
     examples = list(find_examples(path.read_text()))
     assert examples
     for example, stdin in examples:
         words = [
-            re.sub(r"[A-Z]{1,}", lambda found: values.get(found[0], found[0]), word) for word in shlex.split(example)
+            re.sub(r"[A-Z]{1,}", lambda match: values.get(match[0], match[0]), word) for word in shlex.split(example)
         ]
         is_for_a_person = example.removeprefix("hardwon ").startswith(FOR_A_PERSON)
         if words[1] in ("accept", "reject"):
@@ -53,6 +53,6 @@ def test_its_examples_run(path: Path, house: House, tmp_path: Path, own_home: st
             continue
         if words[1:] == ["lessons", "add"]:
             words.append("--help")  # the text names the command, not an example of it
-        ran = house.cli(*words[1:], env=None if is_for_a_person else AGENT, stdin=stdin, cwd=str(repository))
-        is_empty_search = words[1] == "search" and ran.code == 1 and "nothing was found" in ran.out + ran.err
-        assert ran.code == 0 or is_empty_search, f"{example}\n{ran.out}{ran.err}"
+        result = house.cli(*words[1:], env=None if is_for_a_person else AGENT, stdin=stdin, cwd=str(repository))
+        is_empty_search = words[1] == "search" and result.code == 1 and "nothing was found" in result.out + result.err
+        assert result.code == 0 or is_empty_search, f"{example}\n{result.out}{result.err}"

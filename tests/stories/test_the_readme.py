@@ -49,45 +49,46 @@ INSTALLERS = ("uv ", "pipx ")  # `make dist` tries these with the wheel
 
 
 @frozen
-class Shown:
-    """A command as a page has it, and what the page says it prints."""
+class Example:
+    """A command on a page, and the output that the page shows for it."""
 
     command: str
     output: tuple[str, ...] = ()
 
 
-def shown_in(text: str, *, inline: bool = True) -> Iterator[Shown]:
-    """The commands in blocks, then those in sentences, each once; what leaves nothing comes last."""
-    blocks = [one for kind, body in BLOCK.findall(text) for one in _of_block(kind, body)]
+def find_examples(text: str, *, inline: bool = True) -> Iterator[Example]:
+    """Yield the commands in blocks, then those in sentences, each once; commands that remove everything come last."""
+    blocks = [example for kind, body in BLOCK.findall(text) for example in _parse_block(kind, body)]
     in_sentences = list(dict.fromkeys(INLINE.findall(BLOCK.sub("", text)))) if inline else []
     yield from blocks
     last_of_all = sorted(in_sentences, key=lambda command: command.startswith("hardwon uninstall"))
-    yield from (Shown(command) for command in last_of_all if Shown(command) not in blocks)
+    yield from (Example(command) for command in last_of_all if Example(command) not in blocks)
 
 
-def _of_block(kind: str, body: str) -> Iterator[Shown]:
+def _parse_block(kind: str, body: str) -> Iterator[Example]:
     if kind == "sh":
-        yield from (Shown(line.partition(" #")[0].strip().removeprefix(".venv/bin/")) for line in body.splitlines())
+        yield from (Example(line.partition(" #")[0].strip().removeprefix(".venv/bin/")) for line in body.splitlines())
     for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:] if kind == "console" else ():
         lines = part.splitlines()
         last = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
-        yield Shown("\n".join(lines[: last + 1]), tuple(lines[last + 1 :]))
+        yield Example("\n".join(lines[: last + 1]), tuple(lines[last + 1 :]))
 
 
-def same(text: str) -> str:
+def normalize_output(text: str) -> str:
     text = re.sub(r"/\n\s+", "/", text)  # a long path is broken behind a slash
     for pattern, stand_in in VARIES:
         text = re.sub(pattern, stand_in, text)
     return text.strip()
 
 
-def is_shown(wanted: Sequence[str], printed: str) -> bool:
-    """Whether the lines stand in what was printed, wherever a long path broke them; an ellipsis alone on a line stands
-    for some."""
-    got, at = same(printed), 0
-    for part in "\n".join(wanted).split(f"{LEFT_OUT}\n"):
-        at = got.find(same(part), at)
-        if at < 0:
+def is_shown(expected: Sequence[str], printed: str) -> bool:
+    """Return whether the lines are in the output, wherever a long path broke them.
+
+    An ellipsis alone on a line stands for any lines."""
+    normalized, position = normalize_output(printed), 0
+    for part in "\n".join(expected).split(f"{LEFT_OUT}\n"):
+        position = normalized.find(normalize_output(part), position)
+        if position < 0:
             return False
     return True
 
@@ -114,12 +115,12 @@ class Desk:
         if command.startswith("make "):
             return self._make(command.split()[1])
         if command.startswith("hardwon allow "):
-            return 0, self.house.ask("typed", prompt(self._named(command), cwd=self.kite)).notice
-        given = next((f"{command}{more}" for end, more in GIVEN.items() if command.endswith(end)), command)
+            return 0, self.house.ask("typed", prompt(self._fill_in_names(command), cwd=self.kite)).notice
+        full_command = next((f"{command}{more}" for end, more in GIVEN.items() if command.endswith(end)), command)
         if command in TALKS:
-            return self._talk(given)
-        done = subprocess.run(
-            ["bash", "-c", self._named(given)],
+            return self._run_at_terminal(full_command)
+        run = subprocess.run(
+            ["bash", "-c", self._fill_in_names(full_command)],
             cwd=self.kite,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -127,10 +128,10 @@ class Desk:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        return done.returncode, done.stdout
+        return run.returncode, run.stdout
 
-    def _named(self, command: str) -> str:
-        """With names for what stands for any; a candidate can be decided about once, so there is another."""
+    def _fill_in_names(self, command: str) -> str:
+        """Return the command with real names in place of SLUG and N; each decision gets a candidate of its own."""
         if command.endswith(" SLUG"):
             listed: list[dict[str, str]] = self.house.ok("lessons", "list", "--json").json()
             return command.replace("SLUG", listed[0]["slug"])
@@ -143,10 +144,10 @@ class Desk:
         return command
 
     def _make(self, target: str) -> tuple[int, str]:
-        """What sets up, tests or measures for minutes is only looked at; the rest is done with what runs here."""
+        """Run a target of the Makefile; targets that take minutes are only checked with `make -n`."""
         if target.startswith(("test", "check", "bench-")):
-            done = subprocess.run(["make", "-n", target], cwd=ROOT, env=self.env, capture_output=True, text=True)
-            return done.returncode, done.stdout + done.stderr
+            run = subprocess.run(["make", "-n", target], cwd=ROOT, env=self.env, capture_output=True, text=True)
+            return run.returncode, run.stdout + run.stderr
         words = [
             "make",
             "-o",
@@ -156,25 +157,25 @@ class Desk:
             f"BIN={os.path.dirname(sys.executable)}",
             target,
         ]
-        done = subprocess.run(words, cwd=ROOT, env=self.env, capture_output=True, text=True)
-        return done.returncode, done.stdout + done.stderr
+        run = subprocess.run(words, cwd=ROOT, env=self.env, capture_output=True, text=True)
+        return run.returncode, run.stdout + run.stderr
 
-    def _talk(self, command: str) -> tuple[int, str]:
-        """At a terminal, whose person has seen enough at once."""
-        ours, theirs = pty.openpty()
+    def _run_at_terminal(self, command: str) -> tuple[int, str]:
+        """Run a command at a terminal and type `q`; return its exit code and output."""
+        our_end, their_end = pty.openpty()
         with subprocess.Popen(
-            ["bash", "-c", command], cwd=self.kite, env=self.env, stdin=theirs, stdout=theirs, stderr=theirs
+            ["bash", "-c", command], cwd=self.kite, env=self.env, stdin=their_end, stdout=their_end, stderr=their_end
         ) as talk:
-            os.close(theirs)
-            os.write(ours, b"q\n")
-            said = b""
+            os.close(their_end)
+            os.write(our_end, b"q\n")
+            output = b""
             try:
-                while part := os.read(ours, 65536):
-                    said += part
+                while part := os.read(our_end, 65536):
+                    output += part
             except OSError:  # the other end is closed
                 pass
-            os.close(ours)
-        return talk.returncode, said.decode("utf-8", "replace")
+            os.close(our_end)
+        return talk.returncode, output.decode("utf-8", "replace")
 
 
 @pytest.fixture
@@ -185,17 +186,17 @@ def desk(house: House, own_home: str) -> Iterator[Desk]:
 
 
 def test_every_command_in_the_readme_does_what_it_shows(desk: Desk) -> None:
-    found = list(shown_in(page("README.md")))
-    assert len(found) > 15
-    for one in found:
-        if one.command.startswith(INSTALLERS):
+    examples = list(find_examples(page("README.md")))
+    assert len(examples) > 15
+    for example in examples:
+        if example.command.startswith(INSTALLERS):
             continue
-        code, printed = desk.run(one.command)
+        code, printed = desk.run(example.command)
         # The doctor may find the hook slow, with other tests beside it.
-        assert code == 0 or one.command in ("hardwon doctor", 'hardwon search "why did the login test fail"'), (
-            f"{one.command}\n{printed}"
+        assert code == 0 or example.command in ("hardwon doctor", 'hardwon search "why did the login test fail"'), (
+            f"{example.command}\n{printed}"
         )
-        assert is_shown(one.output, printed), f"{one.command}\n{printed}"
+        assert is_shown(example.output, printed), f"{example.command}\n{printed}"
 
 
 def test_taking_it_out_with_the_data_leaves_nothing(desk: Desk) -> None:
@@ -208,34 +209,34 @@ def test_taking_it_out_with_the_data_leaves_nothing(desk: Desk) -> None:
 
 def test_what_the_readme_says_the_model_reads_is_what_it_reads(desk: Desk) -> None:
     text = page("README.md")
-    lesson = next(one for one in shown_in(text) if one.command.startswith("hardwon lessons add"))
+    lesson = next(example for example in find_examples(text) if example.command.startswith("hardwon lessons add"))
     assert desk.run(lesson.command)[0] == 0
-    held = desk.house.ask("s1", bash("git stash", cwd=desk.kite)).denied
-    assert same(held) == what_is_read(text)
+    denial = desk.house.ask("s1", bash("git stash", cwd=desk.kite)).denied
+    assert normalize_output(denial) == read_lesson_text(text)
 
 
 def test_the_story_of_how_it_works_goes_as_it_is_told(desk: Desk) -> None:
     text = page("docs/how-it-works.md")
-    for one in shown_in(text, inline=False):
-        code, printed = desk.run(one.command)
-        assert code == 0 and is_shown(one.output, printed), f"{one.command}\n{printed}"
-        if one.command.startswith("hardwon accept"):
-            assert same(play_wednesday(desk)) == what_is_read(text)
+    for example in find_examples(text, inline=False):
+        code, printed = desk.run(example.command)
+        assert code == 0 and is_shown(example.output, printed), f"{example.command}\n{printed}"
+        if example.command.startswith("hardwon accept"):
+            assert normalize_output(play_wednesday(desk)) == read_lesson_text(text)
 
 
-def what_is_read(text: str) -> str:
-    """The lesson as a page shows it, in the fence that it comes in."""
-    [read] = [body for _, body in BLOCK.findall(text) if body.startswith("Held once by hardwon")]
-    return f"<hardwon-context> {same(read)} </hardwon-context>"
+def read_lesson_text(text: str) -> str:
+    """Return the lesson as a page shows it, in its fence."""
+    [shown_lesson] = [body for _, body in BLOCK.findall(text) if body.startswith("Held once by hardwon")]
+    return f"<hardwon-context> {normalize_output(shown_lesson)} </hardwon-context>"
 
 
 def play_wednesday(desk: Desk) -> str:
-    """The session of the story up to where it is distilled, and what the model was told when it was held."""
-    here: dict[str, Any] = {"cwd": desk.kite}
+    """Play the session of the story until it is distilled; return why its call was held."""
+    project_field: dict[str, Any] = {"cwd": desk.kite}
     log, test = {"command": "git log --color=always -3 tail.py"}, {"command": "pytest tests/test_tail.py -q"}
     wrong = "Exit code 1\nE   AssertionError: tail is 3, not 2\nFAILED tests/test_tail.py::test_tail"
     edit = {"file_path": f"{desk.kite}/tail.py", "old_string": "TAIL = 3", "new_string": "TAIL = 2"}
-    said = (
+    last_message = (
         "The tail was changed last by 3f9c2aa. Its test failed because TAIL was 3; it is 2 now and the test passes. "
         "Next: fly it in light wind."
     )
@@ -244,21 +245,21 @@ def play_wednesday(desk: Desk) -> str:
         return desk.house.ask("wednesday", payload).denied
 
     desk.house.ok("start")
-    desk.house.session_start("wednesday", **here)
-    ask(prompt("Show me who changed the tail last, in colours", **here))
-    held = ask(bash("git log --colour=always -3 tail.py", **here))
-    ask(used("Bash", log, {"stdout": "3f9c2aa shorten the tail", "stderr": ""}, **here))
-    ask(failed("Bash", test, wrong, **here))
-    ask(used("Edit", edit, "edited", **here))
-    ask(used("Bash", test, {"stdout": "1 passed", "stderr": ""}, **here))
-    ask(happened("Stop", last_assistant_message=said, **here))
-    ask(happened("SessionEnd", reason="exit", **here))
+    desk.house.session_start("wednesday", **project_field)
+    ask(prompt("Show me who changed the tail last, in colours", **project_field))
+    denial = ask(bash("git log --colour=always -3 tail.py", **project_field))
+    ask(used("Bash", log, {"stdout": "3f9c2aa shorten the tail", "stderr": ""}, **project_field))
+    ask(failed("Bash", test, wrong, **project_field))
+    ask(used("Edit", edit, "edited", **project_field))
+    ask(used("Bash", test, {"stdout": "1 passed", "stderr": ""}, **project_field))
+    ask(happened("Stop", last_assistant_message=last_message, **project_field))
+    ask(happened("SessionEnd", reason="exit", **project_field))
     wait_for(lambda: bool(desk.house.stored("summaries")) and not desk.house.stored("jobs"))
-    return held
+    return denial
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/how-it-works.md", "docs/hooks.md", "docs/security.md"])
 def test_links_lead_to_what_is_there(name: str) -> None:
-    places = [link for link in LINK.findall(page(name)) if "://" not in link]
-    gone = [link for link in places if not os.path.exists(os.path.join(ROOT, os.path.dirname(name), link))]
-    assert places and gone == []
+    links = [link for link in LINK.findall(page(name)) if "://" not in link]
+    broken_links = [link for link in links if not os.path.exists(os.path.join(ROOT, os.path.dirname(name), link))]
+    assert links and broken_links == []

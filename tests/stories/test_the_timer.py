@@ -29,11 +29,11 @@ def test_launchd_can_read_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", ["a b", "100%", 'quo"te', "$HOME", "back\\slash"])
-def test_a_home_with_odd_signs_reaches_the_command_whole(odd: str, tmp_path: Path) -> None:
+def test_special_characters_in_the_home_reach_the_command_unchanged(odd: str, tmp_path: Path) -> None:
     home = str(tmp_path / odd)
     line = agents.build_cron_line(home, COMMAND).partition("* * * * ")[2].replace("\\%", "%")
-    shown = subprocess.run(["sh", "-c", line.partition(" >/dev/null")[0]], capture_output=True, text=True)
-    assert shown.stdout == f"{home}\n"
+    run = subprocess.run(["sh", "-c", line.partition(" >/dev/null")[0]], capture_output=True, text=True)
+    assert run.stdout == f"{home}\n"
     service = agents.build_service_unit(home, COMMAND)
     (environment,) = [line for line in service.splitlines() if line.startswith("Environment=")]
     plain = environment.removeprefix('Environment="HARDWON_HOME=').removesuffix('"')

@@ -7,20 +7,20 @@ import re
 
 import pytest
 
-from tests.stories.test_the_viewer import Browser, opened
+from tests.stories.test_the_viewer import Browser, open_browser
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import GIT_STASH, House, bash, call
 
 
 @pytest.fixture(scope="module")
-def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House:
-    """A session there was told all there is: a brief, what is known of a file, and a lesson."""
+def informed_house(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """A house with a session that got a brief, the history of a file, and a lesson."""
     house, folder = shared_house, str(tmp_path_factory.mktemp("project"))
-    past = DistilledStore(house.home, folder)
-    past.observe(
-        past.session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
+    store = DistilledStore(house.home, folder)
+    store.observe(
+        store.add_session(), "tokens expire early", type="bugfix", files=["auth.py"], concepts=json.dumps(["gotcha"])
     )
-    past.close()
+    store.close()
     house.add({**GIT_STASH, "slug": "stash-is-partial"})
     house.ok("config", "set", "apiPort", "0")
     house.ok("start")
@@ -33,16 +33,16 @@ def told(shared_house: House, tmp_path_factory: pytest.TempPathFactory) -> House
 
 
 @pytest.fixture(scope="module")
-def browser(told: House) -> Browser:
-    return opened(told)
+def browser(informed_house: House) -> Browser:
+    return open_browser(informed_house)
 
 
 @pytest.mark.parametrize("page", ["/", "/sessions/{number}", "/insights"])
-def test_whatever_was_delivered_leads_where_it_is_shown(told: House, browser: Browser, page: str) -> None:
-    (number,) = (row["id"] for row in told.stored("sessions") if row["session"] == "told")
+def test_every_delivery_links_to_the_page_of_its_record(informed_house: House, browser: Browser, page: str) -> None:
+    (number,) = (row["id"] for row in informed_house.stored("sessions") if row["session"] == "told")
     links = re.findall(r'href="(/(?:lessons|found)/[^"]+)"', browser.get(page.format(number=number)).text)
-    found = ["/found/O1"] if page != "/insights" else []
-    assert sorted(links) == [*found, "/lessons/stash-is-partial"]
+    record_links = ["/found/O1"] if page != "/insights" else []
+    assert sorted(links) == [*record_links, "/lessons/stash-is-partial"]
     for link in links:
         answer = browser.get(link)
         assert browser.get(answer.headers.get("location", link)).status_code == 200
@@ -54,7 +54,7 @@ def test_insights_counts_lessons_alone(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "is_found"),
+    ("filters", "is_found"),
     [
         ("", True),
         ("&type=bugfix&concept=gotcha&since=2026-11-12&until=2026-11-12", True),
@@ -65,15 +65,15 @@ def test_insights_counts_lessons_alone(browser: Browser) -> None:
     ],
 )
 def test_a_search_is_narrowed_by_type_concept_and_day_and_the_form_keeps_it(
-    browser: Browser, given: str, is_found: bool
+    browser: Browser, filters: str, is_found: bool
 ) -> None:
-    hits = browser.get(f"/search?q=tokens{given}&part=1").text.partition("Similar")[0]
+    hits = browser.get(f"/search?q=tokens{filters}&part=1").text.partition("Similar")[0]
     assert ("/found/O1" in hits) is is_found
-    form = browser.get(f"/search?q=tokens{given}").text
-    for name, value in re.findall(r"&(\w+)=([\w-]+)", given):
+    form = browser.get(f"/search?q=tokens{filters}").text
+    for name, value in re.findall(r"&(\w+)=([\w-]+)", filters):
         assert f'name="{name}" value="{value}"' in form
 
 
 def test_a_project_that_is_not_known_is_not_every_project(browser: Browser) -> None:
-    asked = [browser.get(f"/search?q=tokens&project={one}").status_code for one in ("999", "kite", "1")]
-    assert asked == [404, 404, 200]
+    status_codes = [browser.get(f"/search?q=tokens&project={project}").status_code for project in ("999", "kite", "1")]
+    assert status_codes == [404, 404, 200]

@@ -23,8 +23,8 @@ KEY = "ghp_" + "A1b2C3d4E5f6G7h8J9k0L1m2N3p4Q5r6S7t8"
 Payload = dict[str, Any]
 
 
-def labour(house: House) -> int:
-    """What the worker would start at the end of a turn."""
+def run_distil_job(house: House) -> int:
+    """Run the job that the worker starts at the end of a turn; return its exit code."""
     command = [sys.executable, "-I", "-m", "hardwon.worker.job_process", "distil"]
     code = jobs.EXIT_UNFINISHED
     while code == jobs.EXIT_UNFINISHED:  # the worker goes on as well when a process has run out of time
@@ -33,52 +33,55 @@ def labour(house: House) -> int:
 
 
 class Day:
-    """Owns one session: what its transcript has, and which hooks were heard."""
+    """Owns one session: its transcript, and which of its hooks were reported."""
 
     def __init__(self, house: House, own_home: str) -> None:
-        self.house, self.told, self._timed = house, TranscriptWriter(own_home), 0
+        self.house, self.transcript, self._timed = house, TranscriptWriter(own_home), 0
 
     def write(self, *, upto: int | None = None) -> str:
-        self.time()
-        return self.told.write(upto=upto)
+        self.date_lines()
+        return self.transcript.write(upto=upto)
 
-    def time(self) -> None:
-        """What was told since has happened just now."""
-        for line in self.told.lines[self._timed :]:
+    def date_lines(self) -> None:
+        """Date the new lines of the transcript now."""
+        for line in self.transcript.lines[self._timed :]:
             line["timestamp"] = datetime.now(UTC).isoformat()
-        self._timed = len(self.told.lines)
+        self._timed = len(self.transcript.lines)
 
-    def hear(self, payload: Payload) -> None:
-        self.time()
-        self.house.ask(self.told.session, {**payload, "cwd": self.told.project, "transcript_path": self.told.path})
+    def report_hook(self, payload: Payload) -> None:
+        self.date_lines()
+        self.house.ask(
+            self.transcript.session,
+            {**payload, "cwd": self.transcript.project, "transcript_path": self.transcript.path},
+        )
 
     def prompt(self, text: str, *, heard: bool = True, **more: Any) -> None:
-        self.told.person(text)
+        self.transcript.person(text)
         if heard:
-            self.hear(prompt(text, **more))
+            self.report_hook(prompt(text, **more))
 
     def call(self, command: str, output: str = "done", *, heard: bool = True, wrong: bool = False) -> str:
-        given = {"command": command}
-        id = self.told.call("Bash", given)
-        self.told.result(id, output, failed=wrong)
+        tool_input = {"command": command}
+        call_id = self.transcript.call("Bash", tool_input)
+        self.transcript.result(call_id, output, failed=wrong)
         if heard:
-            after = failed("Bash", given, output) if wrong else used("Bash", given, {"stdout": output})
-            self.hear({**after, "tool_use_id": id})
-        return id
+            payload = failed("Bash", tool_input, output) if wrong else used("Bash", tool_input, {"stdout": output})
+            self.report_hook({**payload, "tool_use_id": call_id})
+        return call_id
 
     def stop(self, words: str = "All done.", **more: Any) -> None:
-        """The turn ends, and its transcript is read."""
-        self.told.agent(words)
+        """End the turn, and wait until its transcript was imported."""
+        self.transcript.agent(words)
         self.write()
-        self.hear(happened("Stop", **more))
-        wait_filled(self.house)
+        self.report_hook(happened("Stop", **more))
+        wait_until_imported(self.house)
 
-    def events(self) -> list[tuple[str, str, str]]:
-        found = [one for one in self.house.stored("events") if one["kind"] == "tool"]
-        return [(json.loads(one["input"])["command"], one["outcome"], one["origin"]) for one in found]
+    def list_events(self) -> list[tuple[str, str, str]]:
+        tool_rows = [row for row in self.house.stored("events") if row["kind"] == "tool"]
+        return [(json.loads(row["input"])["command"], row["outcome"], row["origin"]) for row in tool_rows]
 
-    def prompts(self) -> list[str]:
-        return [one["prompt"] for one in sorted(self.house.stored("prompts"), key=lambda one: one["number"])]
+    def list_prompts(self) -> list[str]:
+        return [row["prompt"] for row in sorted(self.house.stored("prompts"), key=lambda row: row["number"])]
 
 
 @pytest.fixture
@@ -87,15 +90,15 @@ def day(house: House, own_home: str) -> Day:
     return Day(house, own_home)
 
 
-def wait_filled(house: House) -> None:
-    """Until every session that waits for its transcript has been given it."""
+def wait_until_imported(house: House) -> None:
+    """Wait until the transcript of every waiting session was imported."""
     deadline = time.monotonic() + 300
-    while any(one["to_fill"] for one in rows(house, "sessions")):
+    while any(row["to_fill"] for row in read_rows(house, "sessions")):
         assert time.monotonic() < deadline, "no session was filled"
         time.sleep(0.05)
 
 
-def rows(house: House, table: str) -> list[dict[str, Any]]:
+def read_rows(house: House, table: str) -> list[dict[str, Any]]:
     connection = sqlite3.connect(os.path.join(house.home, "hardwon.db"))
     connection.row_factory = sqlite3.Row
     try:
@@ -104,8 +107,8 @@ def rows(house: House, table: str) -> list[dict[str, Any]]:
         connection.close()
 
 
-def filled(house: House, path: str) -> int:
-    """Read one transcript as the worker would; gives how much was new."""
+def import_transcript_once(house: House, path: str) -> int:
+    """Import a transcript as the worker would; return how much was new."""
     connection = db.connect(house.home)
     try:
         values = settings.resolve_settings(settings.read_config(house.home))
@@ -114,10 +117,10 @@ def filled(house: House, path: str) -> int:
         connection.close()
 
 
-def everywhere(house: House) -> bytes:
-    """All that is in any file of the home."""
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(house.home) for name in names]
-    return b"\n".join(open(path, "rb").read() for path in found if os.path.isfile(path))
+def read_all_files(house: House) -> bytes:
+    """Return the content of every file of the home."""
+    paths = [os.path.join(folder, name) for folder, _, names in os.walk(house.home) for name in names]
+    return b"\n".join(open(path, "rb").read() for path in paths if os.path.isfile(path))
 
 
 def test_where_hooks_told_everything_the_transcript_adds_nothing(day: Day) -> None:
@@ -125,53 +128,53 @@ def test_where_hooks_told_everything_the_transcript_adds_nothing(day: Day) -> No
     day.call("make test", "Exit code 2\nno rule", wrong=True)
     day.call("make check")
     day.stop(last_assistant_message="All done.")
-    assert day.events() == [("make test", "failed", "hook"), ("make check", "fine", "hook")]
-    assert (day.prompts(), [one["kind"] for one in rows(day.house, "events")]) == (
+    assert day.list_events() == [("make test", "failed", "hook"), ("make check", "fine", "hook")]
+    assert (day.list_prompts(), [row["kind"] for row in read_rows(day.house, "events")]) == (
         ["run the tests"],
         ["tool", "tool", "Stop"],
     )
 
 
-def test_a_call_whose_end_was_not_heard_comes_from_the_transcript_once(day: Day) -> None:
+def test_a_call_whose_end_no_hook_reported_is_imported_once_from_the_transcript(day: Day) -> None:
     day.prompt("run the tests")
     day.call("make test", "Exit code 2\nno rule to make target", wrong=True, heard=False)
     day.call("make check")
     day.stop()
     day.prompt("again")
     day.stop()
-    assert sorted(day.events()) == [("make check", "fine", "hook"), ("make test", "failed", "transcript")]
-    [missed] = [one for one in day.house.stored("events") if one["origin"] == "transcript"]
+    assert sorted(day.list_events()) == [("make check", "fine", "hook"), ("make test", "failed", "transcript")]
+    [missed] = [row for row in day.house.stored("events") if row["origin"] == "transcript"]
     assert (missed["response"], missed["prompt"]) == ("Exit code 2\nno rule to make target", 1)
     assert "no rule to make target" in missed["signature"]
 
 
-def test_a_hook_heard_late_merges_with_what_the_transcript_told(day: Day) -> None:
+def test_a_late_hook_merges_with_what_the_transcript_reported(day: Day) -> None:
     day.prompt("run the tests", heard=False)
-    id = day.call("make test", "ok", heard=False)
+    call_id = day.call("make test", "ok", heard=False)
     day.stop()
     late = used("Bash", {"command": "make test", "description": "try"}, {"stdout": "ok"}, duration_ms=12)
-    day.hear({**late, "tool_use_id": id})
-    day.hear(prompt("run the tests", prompt_id="p1"))
-    assert (day.events(), day.prompts()) == ([("make test", "fine", "hook")], ["run the tests"])
-    [call] = [one for one in day.house.stored("events") if one["kind"] == "tool"]
+    day.report_hook({**late, "tool_use_id": call_id})
+    day.report_hook(prompt("run the tests", prompt_id="p1"))
+    assert (day.list_events(), day.list_prompts()) == ([("make test", "fine", "hook")], ["run the tests"])
+    [call] = [row for row in day.house.stored("events") if row["kind"] == "tool"]
     assert (call["duration"], json.loads(call["input"])["description"]) == (12, "try")
 
 
-def test_a_prompt_that_was_not_heard_is_numbered_where_it_belongs(day: Day) -> None:
+def test_a_prompt_that_no_hook_reported_gets_the_number_of_its_place(day: Day) -> None:
     day.prompt("first", heard=False)
     day.call("ls", heard=False)
-    day.told.person("second")
+    day.transcript.person("second")
     day.write()
-    day.hear(prompt("second"))
+    day.report_hook(prompt("second"))
     day.stop()
-    assert day.prompts() == ["first", "second"]
-    [session] = rows(day.house, "sessions")
+    assert day.list_prompts() == ["first", "second"]
+    [session] = read_rows(day.house, "sessions")
     assert (session["first_prompt"], session["prompts"]) == ("first", 2)
 
 
 @pytest.mark.parametrize("heard", [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("names", [("", ""), ("p1", "p2")])
-def test_the_same_words_twice_are_two_prompts_whoever_told_them(
+def test_the_same_words_twice_are_two_prompts_by_hook_or_transcript(
     day: Day, heard: tuple[bool, bool], names: tuple[str, str]
 ) -> None:
     for is_heard, name in zip(heard, names, strict=True):
@@ -179,7 +182,7 @@ def test_the_same_words_twice_are_two_prompts_whoever_told_them(
         day.call("ls")
     day.stop()
     day.stop()
-    assert day.prompts() == ["go on", "go on"]
+    assert day.list_prompts() == ["go on", "go on"]
 
 
 def test_nothing_of_a_private_turn_comes_in_by_the_transcript(day: Day) -> None:
@@ -189,48 +192,50 @@ def test_nothing_of_a_private_turn_comes_in_by_the_transcript(day: Day) -> None:
     day.prompt("now the log")
     day.call("git log", heard=False)
     day.stop("Here is the log.")
-    assert (day.prompts(), day.events()) == (["now the log"], [("git log", "fine", "transcript")])
-    assert b"nightjar" not in everywhere(day.house)
-    ends = [one["response"] for one in day.house.stored("events") if one["kind"] == "Stop"]
+    assert (day.list_prompts(), day.list_events()) == (["now the log"], [("git log", "fine", "transcript")])
+    assert b"nightjar" not in read_all_files(day.house)
+    ends = [row["response"] for row in day.house.stored("events") if row["kind"] == "Stop"]
     assert ends == ["", "Here is the log."]
 
 
-def below(day: Day, name: str, command: str) -> str:
-    """A sub-agent's own file beside its session's."""
-    other = TranscriptWriter("/", session=day.told.session, project=day.told.project)
-    other.works(command)
-    for line in other.lines:
+def write_subagent_transcript(day: Day, name: str, command: str) -> str:
+    """Write a sub-agent's transcript beside its session's; return the path."""
+    subagent_transcript = TranscriptWriter("/", session=day.transcript.session, project=day.transcript.project)
+    subagent_transcript.works(command)
+    for line in subagent_transcript.lines:
         line.update(isSidechain=True, agentId=name, timestamp=datetime.now(UTC).isoformat())
-    other.path = os.path.join(day.told.path.removesuffix(".jsonl"), "subagents", f"agent-{name}.jsonl")
-    return other.write()
+    subagent_transcript.path = os.path.join(
+        day.transcript.path.removesuffix(".jsonl"), "subagents", f"agent-{name}.jsonl"
+    )
+    return subagent_transcript.write()
 
 
 def test_what_a_sub_agent_did_comes_from_its_own_file(day: Day) -> None:
     day.prompt("look around")
     day.write()
-    below(day, "a1", "ls docs")
+    write_subagent_transcript(day, "a1", "ls docs")
     day.stop()
-    [call] = [one for one in day.house.stored("events") if one["kind"] == "tool"]
+    [call] = [row for row in day.house.stored("events") if row["kind"] == "tool"]
     assert (json.loads(call["input"])["command"], call["agent"], call["outcome"]) == ("ls docs", "a1", "fine")
-    assert rows(day.house, "sessions")[0]["transcript"] == day.told.path
+    assert read_rows(day.house, "sessions")[0]["transcript"] == day.transcript.path
 
 
 def test_no_sub_agent_of_a_session_with_a_private_turn_comes_in(day: Day) -> None:
     day.prompt("<private>the merger is called nightjar</private>")
-    below(day, "a1", "deploy nightjar")
+    write_subagent_transcript(day, "a1", "deploy nightjar")
     day.stop()
-    assert (day.events(), b"nightjar" in everywhere(day.house)) == ([], False)
+    assert (day.list_events(), b"nightjar" in read_all_files(day.house)) == ([], False)
 
 
 def test_a_sub_agents_file_whose_session_is_gone_is_left_alone(day: Day) -> None:
     day.prompt("look around")
-    path = below(day, "a1", "deploy nightjar")
-    assert (filled(day.house, path), b"nightjar" in everywhere(day.house)) == (0, False)
-    beside = os.path.join(os.path.dirname(day.told.path), "agent-a1.jsonl")
+    path = write_subagent_transcript(day, "a1", "deploy nightjar")
+    assert (import_transcript_once(day.house, path), b"nightjar" in read_all_files(day.house)) == (0, False)
+    beside = os.path.join(os.path.dirname(day.transcript.path), "agent-a1.jsonl")
     os.rename(path, beside)
-    assert (filled(day.house, beside), b"nightjar" in everywhere(day.house)) == (0, False)
+    assert (import_transcript_once(day.house, beside), b"nightjar" in read_all_files(day.house)) == (0, False)
     day.write()
-    assert filled(day.house, below(day, "a2", "ls docs")) == 1
+    assert import_transcript_once(day.house, write_subagent_transcript(day, "a2", "ls docs")) == 1
 
 
 def test_what_the_settings_leave_out_stays_out(day: Day) -> None:
@@ -240,47 +245,50 @@ def test_what_the_settings_leave_out_stays_out(day: Day) -> None:
     day.prompt("look around")
     day.call("nightjar --list", heard=False)
     for path in ("/home/dev/kite/nightjar.pem", "/home/dev/vault/nightjar", "/home/dev/kite/plain"):
-        day.told.result(day.told.call("Write", {"file_path": path, "content": "new"}), "done")
-    day.told.call("Write", {"file_path": "/home/dev/vault/other", "content": "nightjar, under way"})
+        day.transcript.result(day.transcript.call("Write", {"file_path": path, "content": "new"}), "done")
+    day.transcript.call("Write", {"file_path": "/home/dev/vault/other", "content": "nightjar, under way"})
     day.stop()
-    [call] = [one for one in day.house.stored("events") if one["kind"] == "tool"]
+    [call] = [row for row in day.house.stored("events") if row["kind"] == "tool"]
     assert json.loads(call["input"])["file_path"] == "/home/dev/kite/plain"
-    assert b"nightjar" not in everywhere(day.house)
+    assert b"nightjar" not in read_all_files(day.house)
 
 
 def test_in_a_denied_project_nothing_is_imported(house: House, own_home: str) -> None:
     house.ok("config", "set", "denyProjects", '["/home/dev/secret"]')
-    told = TranscriptWriter(own_home, project="/home/dev/secret").person("it is called nightjar")
-    told.works("deploy nightjar").agent("nightjar is deployed").write()
+    transcript = TranscriptWriter(own_home, project="/home/dev/secret").person("it is called nightjar")
+    transcript.works("deploy nightjar").agent("nightjar is deployed").write()
     assert house.ok("import", "transcripts", "--json").json()["sessions"] == 0
-    assert b"nightjar" not in everywhere(house)
+    assert b"nightjar" not in read_all_files(house)
 
 
 def test_no_secret_is_kept_of_what_is_done_or_under_way(day: Day) -> None:
     day.prompt(f"log in with {KEY}", heard=False)
     day.call(f"login {KEY}", f"welcome {KEY}", heard=False)
-    day.told.call("Bash", {"command": KEY})
-    day.told.call("Write", {"file_path": f"/home/dev/{KEY}", "content": KEY})
+    day.transcript.call("Bash", {"command": KEY})
+    day.transcript.call("Write", {"file_path": f"/home/dev/{KEY}", "content": KEY})
     day.stop(KEY)
-    assert [command for command, _, _ in day.events()] == ["login [redacted:github]"]
-    [mark] = [one for one in rows(day.house, "transcripts") if one["purpose"] == "capture"]
-    assert "redacted" in mark["watch"] and KEY.encode() not in everywhere(day.house)
+    assert [command for command, _, _ in day.list_events()] == ["login [redacted:github]"]
+    [mark] = [row for row in read_rows(day.house, "transcripts") if row["purpose"] == "capture"]
+    assert "redacted" in mark["watch"] and KEY.encode() not in read_all_files(day.house)
 
 
 def test_a_transcript_that_is_cut_rewritten_or_gone_repeats_nothing(day: Day) -> None:
     day.prompt("run the tests", heard=False)
     day.call("make test", heard=False)
     day.stop()
-    before = (day.events(), day.prompts())
+    rows_before = (day.list_events(), day.list_prompts())
     day.write(upto=2)
-    assert filled(day.house, day.told.path) == 0
-    day.told.lines = [{**line, "version": "2.1.400"} for line in day.told.lines]
+    assert import_transcript_once(day.house, day.transcript.path) == 0
+    day.transcript.lines = [{**line, "version": "2.1.400"} for line in day.transcript.lines]
     day.write()
-    assert (filled(day.house, day.told.path), day.events(), day.prompts()) == (0, *before)
-    os.unlink(day.told.path)
-    day.hear(happened("SessionEnd", reason="logout"))
-    wait_filled(day.house)
-    assert (day.events(), day.prompts()) == before
+    assert (import_transcript_once(day.house, day.transcript.path), day.list_events(), day.list_prompts()) == (
+        0,
+        *rows_before,
+    )
+    os.unlink(day.transcript.path)
+    day.report_hook(happened("SessionEnd", reason="logout"))
+    wait_until_imported(day.house)
+    assert (day.list_events(), day.list_prompts()) == rows_before
 
 
 def test_a_line_that_is_half_written_is_taken_once_it_is_whole(day: Day) -> None:
@@ -293,85 +301,87 @@ def test_a_line_that_is_half_written_is_taken_once_it_is_whole(day: Day) -> None
         with open(path, "r+b") as file:
             file.write(text[:size])
             file.truncate()
-        filled(day.house, path)
-    assert (day.events(), day.prompts()) == ([("make test", "fine", "transcript")], ["run the tests"])
+        import_transcript_once(day.house, path)
+    assert (day.list_events(), day.list_prompts()) == ([("make test", "fine", "transcript")], ["run the tests"])
 
 
 def test_the_last_words_of_each_turn_come_from_the_transcript_if_the_hook_had_none(day: Day) -> None:
     day.prompt("one")
-    day.told.agent("I will look.")
+    day.transcript.agent("I will look.")
     day.call("ls")
     day.stop("It is one.")
     day.prompt("two")
     day.stop("It is two.")
-    ends = [one["response"] for one in day.house.stored("events") if one["kind"] == "Stop"]
+    ends = [row["response"] for row in day.house.stored("events") if row["kind"] == "Stop"]
     assert ends == ["It is one.", "It is two."]
 
 
 def test_a_call_that_we_denied_or_a_person_refused_is_no_failure(day: Day) -> None:
     day.house.add(lesson(r"\brm -r\b", delivery="block"))
     day.prompt("clean up")
-    told = day.told
+    transcript = day.transcript
     refused = "The user doesn't want to proceed with this tool use. The tool use was rejected"
-    id = told.call("Bash", {"command": "rm -r build"})
-    denied = day.house.ask(told.session, bash("rm -r build", cwd=told.project, tool_use_id=id)).denied
+    call_id = transcript.call("Bash", {"command": "rm -r build"})
+    denied = day.house.ask(transcript.session, bash("rm -r build", cwd=transcript.project, tool_use_id=call_id)).denied
     assert denied
-    told.result(id, denied, failed=True)
-    told.result(told.call("Bash", {"command": "make clean"}), refused, failed=True)
-    told.result(told.call("Bash", {"command": "true"}), "")
+    transcript.result(call_id, denied, failed=True)
+    transcript.result(transcript.call("Bash", {"command": "make clean"}), refused, failed=True)
+    transcript.result(transcript.call("Bash", {"command": "true"}), "")
     day.stop()
-    assert sorted(day.events()) == [
+    assert sorted(day.list_events()) == [
         ("make clean", "refused", "transcript"),
         ("rm -r build", "denied", "hook"),
         ("true", "fine", "transcript"),
     ]
-    assert {one["signature"] for one in rows(day.house, "events")} == {""}
+    assert {row["signature"] for row in read_rows(day.house, "events")} == {""}
 
 
 def test_a_session_left_over_by_a_worker_that_was_killed_is_filled_by_the_next(day: Day) -> None:
     day.prompt("run the tests")
     day.call("make test", heard=False)
     day.write()
-    day.hear(happened("Stop"))
+    day.report_hook(happened("Stop"))
     day.house.kill()
     day.house.ok("start")
-    wait_filled(day.house)
-    assert day.events() == [("make test", "fine", "transcript")]
+    wait_until_imported(day.house)
+    assert day.list_events() == [("make test", "fine", "transcript")]
 
 
 def test_stopping_cuts_a_filling_off_and_the_next_worker_ends_it(day: Day) -> None:
     day.prompt("run the tests")
     for number in range(3000):
-        day.told.works(f"make part-{number}")
+        day.transcript.works(f"make part-{number}")
     day.write()
-    day.hear(happened("Stop"))
-    wait_begun(day.house)
+    day.report_hook(happened("Stop"))
+    wait_for_job_process(day.house)
     day.house.ok("stop")
-    assert [one for one in processes(day.house) if "hardwon.worker.job_process" in one] == []
+    assert [
+        command_line for command_line in list_processes(day.house) if "hardwon.worker.job_process" in command_line
+    ] == []
     day.house.ok("start")
-    wait_filled(day.house)
-    assert len(day.events()) == 3000
+    wait_until_imported(day.house)
+    assert len(day.list_events()) == 3000
 
 
-def wait_begun(house: House) -> None:
+def wait_for_job_process(house: House) -> None:
     deadline = time.monotonic() + 300
-    while not any("hardwon.worker.job_process" in one for one in processes(house)):
+    while not any("hardwon.worker.job_process" in command_line for command_line in list_processes(house)):
         assert time.monotonic() < deadline, "no session is being filled"
         time.sleep(0.01)
 
 
-def processes(house: House) -> list[str]:
-    """The command lines that run for this home, by what the system says."""
-    found = []
+def list_processes(house: House) -> list[str]:
+    """Return the command lines of the processes that run for this home."""
+    command_lines = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
-                here = f"HARDWON_HOME={house.home}".encode() in file.read().split(b"\0")
+                is_ours = f"HARDWON_HOME={house.home}".encode() in file.read().split(b"\0")
             with open(f"/proc/{name}/cmdline", "rb") as file:
-                found += [file.read().replace(b"\0", b" ").decode()] if here else []
+                command_lines += [file.read().replace(b"\0", b" ").decode()] if is_ours else []
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def test_a_session_that_cannot_be_filled_is_not_tried_for_ever(day: Day) -> None:
@@ -411,9 +421,9 @@ def test_while_paused_no_transcript_is_read(day: Day) -> None:
     connection.execute("update sessions set to_fill = 1")
     connection.close()
     day.house.ok("pause")
-    assert (labour(day.house), day.events(), os.path.exists(path)) == (0, [], True)
+    assert (run_distil_job(day.house), day.list_events(), os.path.exists(path)) == (0, [], True)
     day.house.ok("unpause")
-    assert (labour(day.house), len(day.events())) == (0, 1)
+    assert (run_distil_job(day.house), len(day.list_events())) == (0, 1)
 
 
 def test_a_session_of_which_a_part_was_paused_is_not_filled(day: Day) -> None:
@@ -426,6 +436,6 @@ def test_a_session_of_which_a_part_was_paused_is_not_filled(day: Day) -> None:
     connection = db.connect(day.house.home)
     connection.execute("update sessions set to_fill = 1")
     connection.close()
-    assert (labour(day.house), day.events()) == (0, [])
+    assert (run_distil_job(day.house), day.list_events()) == (0, [])
     day.house.ok("import", "transcripts")
-    assert day.events() == [] and b"secret-things" not in everywhere(day.house)
+    assert day.list_events() == [] and b"secret-things" not in read_all_files(day.house)

@@ -34,7 +34,7 @@ def test_flags_a_record_a_file_and_a_pipe_say_the_same(house: House, own_home: s
     path = os.path.join(own_home, "lesson.json")
     with open(path, "w") as file:
         file.write(record)
-    said = []
+    stored_records = []
     for words, stdin in (
         (FLAGS, ""),
         (["--json", record], ""),
@@ -43,12 +43,14 @@ def test_flags_a_record_a_file_and_a_pipe_say_the_same(house: House, own_home: s
         ([], record),
     ):
         house.ok("lessons", "add", *words, stdin=stdin)
-        [written] = house.ok("lessons", "list", "--json").json()
-        said.append({key: written[key] for key in written if key not in ("id", "slug", "createdAt", "updatedAt")})
+        [stored_lesson] = house.ok("lessons", "list", "--json").json()
+        stored_records.append(
+            {key: stored_lesson[key] for key in stored_lesson if key not in ("id", "slug", "createdAt", "updatedAt")}
+        )
         os.unlink(os.path.join(house.home, "lessons.json"))
         house.ok("lessons", "build")
-    assert all(one == said[0] for one in said)
-    assert said[0]["triggers"]["commandPatterns"] == [r"\bgit stash\b"]
+    assert all(record == stored_records[0] for record in stored_records)
+    assert stored_records[0]["triggers"]["commandPatterns"] == [r"\bgit stash\b"]
 
 
 def test_a_lesson_is_listed_shown_and_found_by_the_beginning_of_its_slug(house: House) -> None:
@@ -64,15 +66,20 @@ def test_a_lesson_is_listed_shown_and_found_by_the_beginning_of_its_slug(house: 
 
 def test_what_is_left_out_is_filled_in(house: House) -> None:
     house.add(GIT_STASH)
-    [written] = house.ok("lessons", "list", "--json").json()
-    assert (written["confidence"], written["priority"], written["delivery"], written["status"]) == (
+    [stored_lesson] = house.ok("lessons", "list", "--json").json()
+    assert (
+        stored_lesson["confidence"],
+        stored_lesson["priority"],
+        stored_lesson["delivery"],
+        stored_lesson["status"],
+    ) == (
         0.9,
         5,
         "note",
         "active",
     )
-    assert len(written["id"]) == 26 and written["slug"].startswith("git-stash-leaves-untracked-files-")
-    assert written["contentHash"].startswith("sha256:")
+    assert len(stored_lesson["id"]) == 26 and stored_lesson["slug"].startswith("git-stash-leaves-untracked-files-")
+    assert stored_lesson["contentHash"].startswith("sha256:")
 
 
 @pytest.mark.parametrize(
@@ -114,8 +121,12 @@ def test_what_we_do_not_know_in_the_file_stays(house: House) -> None:
     house.add(lesson(r"\bmake\b"))
     with open(path) as file:
         text = file.read()
-    kept = json.loads(text)
-    assert (kept["also mine"], kept["lessons"][0]["mine"], text[:4]) == ([1.0], {"x": 1}, "{\n  ")
+    written_document = json.loads(text)
+    assert (written_document["also mine"], written_document["lessons"][0]["mine"], text[:4]) == (
+        [1.0],
+        {"x": 1},
+        "{\n  ",
+    )
 
 
 def test_an_agent_only_proposes_and_may_not_pause(house: House) -> None:
@@ -123,15 +134,15 @@ def test_an_agent_only_proposes_and_may_not_pause(house: House) -> None:
         record = json.dumps(lesson(r"\bgit stash\b", delivery="block"))
         assert "proposed as a candidate" in house.ok("lessons", "add", "--json", record, env={mark: "1"}).out
         assert house.cli("pause", env={mark: "1"}).code == 1
-    assert [one["status"] for one in house.ok("lessons", "list", "--json").json()] == ["candidate"] * 4
+    assert [proposal["status"] for proposal in house.ok("lessons", "list", "--json").json()] == ["candidate"] * 4
     assert house.ask("s1", bash("git stash")).raw == b"{}"
 
 
 def test_what_an_agent_proposes_has_names_of_our_making(house: House) -> None:
     record = lesson(r"\bls\b", id="01ARZ3NDEKTSV4RRFFQ69G5FAV", slug="chosen")
     house.ok("lessons", "add", "--json", json.dumps(record), env={"CLAUDECODE": "1"})
-    [written] = house.ok("lessons", "list", "--json").json()
-    assert written["id"] != record["id"] and written["slug"] != "chosen"
+    [stored_lesson] = house.ok("lessons", "list", "--json").json()
+    assert stored_lesson["id"] != record["id"] and stored_lesson["slug"] != "chosen"
     house.ok("lessons", "add", "--json", json.dumps(lesson(r"\bcd\b", slug="chosen")))
 
 
@@ -141,10 +152,10 @@ def test_check_says_what_is_wrong_and_where(house: House) -> None:
     path = os.path.join(house.home, "config.json")
     with open(path, "w") as file:
         file.write('{"maxLessonsPerInjection": "three", "colour": "red"}')
-    told = house.cli("lessons", "check")
-    assert told.code == 1
-    assert "maxLessonsPerInjection is 'three', expected a number such as 3" in told.out
-    assert "colour is not a setting" in told.out
+    result = house.cli("lessons", "check")
+    assert result.code == 1
+    assert "maxLessonsPerInjection is 'three', expected a number such as 3" in result.out
+    assert "colour is not a setting" in result.out
 
 
 def test_an_error_does_not_move_the_cursor(house: House) -> None:

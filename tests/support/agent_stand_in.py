@@ -1,8 +1,8 @@
-"""A program that starts a hook as an agent does: what it types counts as a person's, as hardwon sees it.
+"""A program that starts a hook as an agent does, so that hardwon takes the prompts for a person's.
 
-The worker looks at the hook's process and at those above it. So the stand-in is a copy of the interpreter under the name
-of the agent's program, it gives the hook the kind of input and output that the agent would, and it has no parent but the
-system's first process: the tests may themselves be run by an agent.
+The worker inspects the hook's process and its ancestors. So the stand-in is a copy of the interpreter under the name of
+the agent's program, gives the hook the kind of input and output that the agent would, and has no parent except the
+system's first process, because the tests may themselves be run by an agent.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ def run_tool(command: str, environment: Mapping[str, str], host: str) -> bytes:
 
 
 def _run(words: Sequence[str], payload: bytes, environment: Mapping[str, str], host: str) -> tuple[int, bytes, bytes]:
-    done = subprocess.run(
-        [program(host), "-S", "-c", _SCRIPT, STREAM_PREFIXES[host], *words],
+    run = subprocess.run(
+        [get_program_path(host), "-S", "-c", _SCRIPT, STREAM_PREFIXES[host], *words],
         input=payload,
         capture_output=True,
         env=_with_interpreter(environment),
     )
-    code, _, answer = done.stdout.partition(b"\n")
-    return int(code or b"-1"), answer, done.stderr
+    code, _, answer = run.stdout.partition(b"\n")
+    return int(code or b"-1"), answer, run.stderr
 
 
 def _with_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with what the copy of the interpreter needs; it puts the rest back before it starts anything."""
+    """Return the environment that the copied interpreter needs; it restores the original before it starts anything."""
     interpreter_paths = {
         "PYTHONHOME": sys.base_prefix,
         "LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or ""),
@@ -89,14 +89,14 @@ def _with_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, **saved, **interpreter_paths}
 
 
-def program(host: str) -> str:
+def get_program_path(host: str) -> str:
     with _making:  # several hooks may be the first at once
-        return os.path.join(_programs(), AGENT_PROGRAM_NAMES[host])
+        return os.path.join(_copy_programs(), AGENT_PROGRAM_NAMES[host])
 
 
 @functools.cache
-def _programs() -> str:
-    """A folder with the interpreter under the name of each agent."""
+def _copy_programs() -> str:
+    """Create a folder with the interpreter under the name of each agent; return its path."""
     folder, interpreter = tempfile.mkdtemp(prefix="agents-"), os.path.realpath(sys.executable)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in AGENT_PROGRAM_NAMES.values():

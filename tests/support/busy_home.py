@@ -75,12 +75,12 @@ DOCKER: dict[str, Any] = {
 
 
 def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> None:
-    """Sessions, what was found in them, lessons and their deliveries; with hostile text wherever text can be."""
+    """Store sessions, candidates, lessons and deliveries; if `hostile`, with hostile text in every text field."""
     connection = db.connect(home)
     stash = add_lesson(home, connection, STASH, COMMAND_LINE)
     docker = add_lesson(home, connection, DOCKER, COMMAND_LINE)
     if hostile:
-        hurt = {
+        hostile_lesson = {
             **DOCKER,
             "slug": "hostile-lesson",
             "summary": f"{HOSTILE}"[:110],
@@ -88,9 +88,9 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             "solution": HOSTILE + " two",
             "triggers": {"toolNames": ["Bash"], "commandPatterns": ["<script>"]},
         }
-        add_lesson(home, connection, hurt, COMMAND_LINE)
+        add_lesson(home, connection, hostile_lesson, COMMAND_LINE)
     for number in range(count):
-        _session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
+        _store_session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
         lesson = stash if number % 2 else docker
         slug, summary = (lesson.slug, lesson.summary) if not hostile else (HOSTILE, HOSTILE)
         at = now - (count - 1 - number) * DAY / 3 - 598.5
@@ -108,15 +108,15 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             lesson.delivery,
         )
         reports.insert_deliveries(connection, [delivery])
-    _found(connection, now, hostile)
-    _spent(connection, now)
+    _store_candidates(connection, now, hostile)
+    _store_runs(connection, now)
     busy_home_records.fill(connection, home, now, HOSTILE if hostile else "")
     with db.transaction(connection):
         jobs.enqueue(connection, "distil", 1, priority=0, now=now)
     connection.close()
 
 
-def _session(connection: db.Connection, number: int, at: float, hostile: bool) -> None:
+def _store_session(connection: db.Connection, number: int, at: float, hostile: bool) -> None:
     name, text = _NAMES[number % len(_NAMES)], HOSTILE if hostile else ""
     cwd = f"/home/dev/{name}"
     fields: dict[str, Any] = {
@@ -127,12 +127,12 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
     }
     with db.transaction(connection):
         project = reports.find_or_create_project(connection, f"{cwd}{text}", "", at)
-        for key, kind, more in _reports(number, at, text + (LONG if hostile else "")):
+        for key, kind, more in _build_reports(number, at, text + (LONG if hostile else "")):
             reports.store_report(
                 connection, Report(key=f"{number}-{key}", kind=kind, project=project, **fields, **more)
             )
     (row,) = sessions.find_by_name(connection, fields["session"])[:1]
-    seen = Observation(
+    observation = Observation(
         f"o{number}",
         at + 30,
         "bugfix",
@@ -144,7 +144,7 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
         tokens=900,
     )
     with db.transaction(connection):
-        observations.store_observations(connection, row["id"], 1, [seen])
+        observations.store_observations(connection, row["id"], 1, [observation])
     if number % 2:
         summary = Summary(
             f"s{number}",
@@ -158,32 +158,32 @@ def _session(connection: db.Connection, number: int, at: float, hostile: bool) -
         observations.replace_summary(connection, row["id"], summary)
 
 
-def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict[str, Any]]]:
+def _build_reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict[str, Any]]]:
     reports: list[tuple[str, str, dict[str, Any]]] = [
         ("start", "SessionStart", {"at": at, "response": "startup"}),
         ("prompt", "UserPromptSubmit", {"at": at + 1, "prompt": f"{text}{_PROMPTS[number % len(_PROMPTS)]}"}),
     ]
-    for place, (tool, arguments, outcome, output) in enumerate(_CALLS):
+    for position, (tool, arguments, outcome, output) in enumerate(_CALLS):
         answer, tool_input = f"{text}{output}", {**arguments, **({"description": text} if text else {})}
         line = failures.find_failure_line(answer[:2000], is_shell=tool == "Bash") if outcome == "failed" else ""
         command = str(tool_input.get("command", ""))
-        signed = (
+        signature = (
             failures.build_signature(tool, command, failures.classify_failure(answer[:2000], line, command), line)
             if line
             else ""
         )
         call = {
-            "at": at + 2 + place,
+            "at": at + 2 + position,
             "tool": tool,
-            "tool_use_id": f"toolu_{number}_{place}",
+            "tool_use_id": f"toolu_{number}_{position}",
             "outcome": outcome,
-            "signature": signed,
+            "signature": signature,
         }
         reports.append(
             (
-                f"call{place}",
+                f"call{position}",
                 "tool",
-                {**call, "input": json.dumps(tool_input), "response": answer, "duration": 1400.0 * place},
+                {**call, "input": json.dumps(tool_input), "response": answer, "duration": 1400.0 * position},
             )
         )
     reports.append(
@@ -195,7 +195,7 @@ def _reports(number: int, at: float, text: str) -> Sequence[tuple[str, str, dict
 
 
 def build_candidate(number: int, now: float, **changes: Any) -> Candidate:
-    """A candidate that is sound and unlike the others."""
+    """Return a valid candidate that resembles no other."""
     unlike = " ".join(f"{word}{number}" for word in ("sail", "mast", "keel", "helm", "rope", "tar"))
     record = {
         "summary": f"pip install breaks the system packages ({number})",
@@ -240,13 +240,19 @@ def build_candidate(number: int, now: float, **changes: Any) -> Candidate:
     )
 
 
-def _found(connection: db.Connection, now: float, hostile: bool) -> None:
-    """Candidates, a reader's judgement, and the calls that their triggers are tried on."""
-    hurt: dict[str, Any] = {}
+def _store_candidates(connection: db.Connection, now: float, hostile: bool) -> None:
+    """Store candidates, a judgement by a reader, and the calls that their triggers are tried on."""
+    hostile_fields: dict[str, Any] = {}
     if hostile:
-        hurt = {"summary": HOSTILE, "problem": f"{HOSTILE} the cause of it", "solution": f"{HOSTILE} the way around it"}
-        hurt["evidence"] = [{"path": HOSTILE, "line": 1, "kind": "error", "quote": HOSTILE + LONG}]
-    found_candidates = [build_candidate(number, now, **(hurt if number == 1 else {})) for number in range(1, 5)]
+        hostile_fields = {
+            "summary": HOSTILE,
+            "problem": f"{HOSTILE} the cause of it",
+            "solution": f"{HOSTILE} the way around it",
+        }
+        hostile_fields["evidence"] = [{"path": HOSTILE, "line": 1, "kind": "error", "quote": HOSTILE + LONG}]
+    found_candidates = [
+        build_candidate(number, now, **(hostile_fields if number == 1 else {})) for number in range(1, 5)
+    ]
     candidates.store_candidates(connection, found_candidates, weighed_signatures=())
     first = candidates.list_candidates(connection)[0]
     body = {
@@ -276,12 +282,12 @@ def _found(connection: db.Connection, now: float, hostile: bool) -> None:
     )
 
 
-def _spent(connection: db.Connection, now: float) -> None:
+def _store_runs(connection: db.Connection, now: float) -> None:
     caps = {"runsPerDay": 20, "tokensPerDay": 100_000, "dollarsPerDay": 1.0, "reflectionsPerDay": 1}
-    for back in range(9, -1, -1):
-        at = now - back * DAY
+    for days_ago in range(9, -1, -1):
+        at = now - days_ago * DAY
         for number in range(3):
-            booked = runs.book(
+            booking = runs.book(
                 connection,
                 purpose="refine",
                 provider="anthropic",
@@ -294,14 +300,14 @@ def _spent(connection: db.Connection, now: float) -> None:
                 caps=caps,
                 now=at + number,
             )
-            if booked.id:
+            if booking.id:
                 runs.settle(
                     connection,
-                    booked.id,
-                    tokens_in=4000 + 900 * back,
+                    booking.id,
+                    tokens_in=4000 + 900 * days_ago,
                     tokens_out=600,
                     tokens_cached=0,
-                    cost=0.02 * (back + 1),
+                    cost=0.02 * (days_ago + 1),
                     duration=2.0,
                     outcome="fine",
                 )
@@ -322,9 +328,9 @@ def find_first_ids(home: str) -> dict[str, int]:
     return {"session": session["id"], "event": failed, **record_ids}
 
 
-def transcript(home: str) -> str:
-    """A transcript that names the first session's calls, beside the home."""
+def write_transcript(home: str) -> str:
+    """Write a transcript with the ids of the first session's calls beside the home; return its path."""
     path = os.path.join(os.path.dirname(home), "made-up.jsonl")
     with open(path, "w") as file:
-        file.writelines(f'{{"type": "assistant", "id": "toolu_0_{place}"}}\n' for place in range(len(_CALLS)))
+        file.writelines(f'{{"type": "assistant", "id": "toolu_0_{position}"}}\n' for position in range(len(_CALLS)))
     return path

@@ -74,8 +74,8 @@ Confidence: M (the session was cut off, but the last check shows where things st
 
 
 def fill(connection: Connection, home: str, now: float, text: str) -> None:
-    """Memories and handoffs; `text` stands wherever text can be."""
-    for back, (type, statement, status) in enumerate(_MEMORIES):
+    """Store memories and handoffs; `text` is added to every text field."""
+    for back, (memory_type, statement, status) in enumerate(_MEMORIES):
         at = now - (len(_MEMORIES) - back) * 3600.0
         distinct_words = (
             " ".join(f"{word}{back}" for word in statement.split()) if text else ""
@@ -83,7 +83,7 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
         memory = memories.propose(
             connection,
             home,
-            type,
+            memory_type,
             f"{statement}{text}{distinct_words}",
             project=KITE,
             source="reflection",
@@ -94,37 +94,37 @@ def fill(connection: Connection, home: str, now: float, text: str) -> None:
         if status in ("active", "retired"):
             memory, path = memories.approve(connection, home, memory, at + 60)
             if text:
-                _spoil(path, text)
+                _append_text(path, text)
         if status in ("retired", "rejected"):
             memories.reject_or_retire(connection, memory, at + 120)
     for number, status in enumerate(("draft", "ratified", "discarded", "moot"), 1):
-        handoff = _handoff(connection, home, number, now - number * 7200.0, text)
+        handoff = _store_handoff(connection, home, number, now - number * 7200.0, text)
         if status == "ratified":
-            ratification.ratify(connection, home, _without_memories(handoff), now - 7000.0)
+            ratification.ratify(connection, home, _remove_memories(handoff), now - 7000.0)
         elif status == "discarded":
             ratification.discard(connection, handoff, now - 7000.0)
         elif status == "moot":
             ratification.drop_session_drafts(connection, handoff.session, now - 7000.0)
 
 
-def _spoil(path: str, text: str) -> None:
+def _append_text(path: str, text: str) -> None:
     with open(path, "a") as file:
         file.write(text)
 
 
-def _handoff(connection: Connection, home: str, number: int, at: float, text: str) -> Reflection:
+def _store_handoff(connection: Connection, home: str, number: int, at: float, text: str) -> Reflection:
     session = f"session-{number:04}"
     topic = ("Make the kite fly higher in light wind", "Draw the harbour map once", "Rename tide()", "Slow the light")
     path = os.path.join(home, "drafts", f"{session}.draft.md")
     draft_text = _DRAFT.format(topic=topic[number - 1], session=session, text=text)
     paths.write_private(path, draft_text.encode())
-    shown = (
+    evidence = (
         Evidence(TRANSCRIPT, 8, f"Use spans, not metres.{text}"),
         Evidence(TRANSCRIPT, 9, "git checkout -- src/wind.py"),
     )
     findings = (
-        Finding("failed experiments", "Tried metres first, then took them back", 0.8, "learning", shown),
-        Finding("naming inconsistencies", "tail() and tail_at() are both used", 0.5, "convention", shown[:1]),
+        Finding("failed experiments", "Tried metres first, then took them back", 0.8, "learning", evidence),
+        Finding("naming inconsistencies", "tail() and tail_at() are both used", 0.5, "convention", evidence[:1]),
     )
     handoff = Reflection(
         0,
@@ -143,8 +143,8 @@ def _handoff(connection: Connection, home: str, number: int, at: float, text: st
     return reflections.insert(connection, handoff)
 
 
-def _without_memories(handoff: Reflection) -> Reflection:
-    """Its page names no memory, so that ratifying it decides about none."""
+def _remove_memories(handoff: Reflection) -> Reflection:
+    """Remove the memories from the handoff's page, so that ratifying it decides about none."""
     with open(handoff.draft) as file:
         text = file.read().partition("\n## Memories to approve")[0]
     with open(handoff.draft, "w") as file:
@@ -153,8 +153,8 @@ def _without_memories(handoff: Reflection) -> Reflection:
 
 
 def find_first_ids(connection: Connection) -> dict[str, int]:
-    """The numbers of a proposal, an approved memory, a draft and a ratified handoff."""
-    memory_ids = {one.status: one.id for one in list_memories(connection)}
+    """Return the ids of a proposal, an approved memory, a draft and a ratified handoff."""
+    memory_ids = {memory.status: memory.id for memory in list_memories(connection)}
     handoff_ids = {reflection.status: reflection.id for reflection in reflections.list_reflections(connection)}
     return {
         "proposed": memory_ids["candidate"],

@@ -1,4 +1,4 @@
-"""Made-up sessions as Claude Code writes them down, told a step at a time and read back as a story."""
+"""Made-up transcripts as Claude Code writes them, built step by step and read back as a story."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClaudeSession:
         self._numbers = count(1)
         self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115
 
-    def _line(self, kind: str, content: Any) -> None:
+    def _write_line(self, kind: str, content: Any) -> None:
         number = next(self._numbers)
         line = {
             "type": kind,
@@ -41,31 +41,31 @@ class ClaudeSession:
         self._file.write(json.dumps(line) + "\n")
 
     def person(self, words: str) -> None:
-        self._line("user", words)
+        self._write_line("user", words)
 
     def agent(self, words: str) -> None:
-        self._line("assistant", [{"type": "text", "text": words}])
+        self._write_line("assistant", [{"type": "text", "text": words}])
 
-    def call(self, tool: str, given: dict[str, Any], result: str = "ok", *, failed: bool = False) -> None:
+    def call(self, tool: str, tool_input: dict[str, Any], result: str = "ok", *, failed: bool = False) -> None:
         number = next(self._numbers)
-        self._line("assistant", [{"type": "tool_use", "id": f"t{number}", "name": tool, "input": given}])
+        self._write_line("assistant", [{"type": "tool_use", "id": f"t{number}", "name": tool, "input": tool_input}])
         tool_result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": failed}
-        self._line("user", [tool_result])
+        self._write_line("user", [tool_result])
 
     def bash(self, command: str, result: str = "ok", *, failed: bool = False) -> None:
         self.call("Bash", {"command": command}, result, failed=failed)
 
-    def edit(self, path: str, after: str = "wind = 2") -> None:
-        given = {"file_path": f"{self.root}/{path}", "old_string": "wind = 1", "new_string": after}
-        self.call("Edit", given, "The file has been updated.")
+    def edit(self, path: str, new_text: str = "wind = 2") -> None:
+        tool_input = {"file_path": f"{self.root}/{path}", "old_string": "wind = 1", "new_string": new_text}
+        self.call("Edit", tool_input, "The file has been updated.")
 
-    def story(self) -> Story:
+    def read_story(self) -> Story:
         self._file.close()
         return transcript_story.read_story(self.path, "claude-code")
 
-    def found(self, detect: Any, past: ReflectionContext = EMPTY_CONTEXT, **more: Any) -> list[Finding]:
-        """What a detector finds, every pointer of it followed."""
-        findings = list(detect(self.story(), past, **more))
+    def detect(self, detect: Any, past: ReflectionContext = EMPTY_CONTEXT, **more: Any) -> list[Finding]:
+        """Return what a detector finds, after checking every quote against its source."""
+        findings = list(detect(self.read_story(), past, **more))
         assert all(finding.evidence and 0 <= finding.score <= 1 for finding in findings)
         assert [
             evidence for finding in findings for evidence in finding.evidence if not is_quote_in_source(evidence)

@@ -31,7 +31,7 @@ class TranscriptWriter:
         self.path = os.path.join(home, ".claude", "projects", project.replace("/", "-"), f"{self.session}.jsonl")
         self.lines: list[dict[str, Any]] = []
 
-    def _line(self, kind: str, message: dict[str, Any], **more: Any) -> str:
+    def _add_line(self, kind: str, message: dict[str, Any], **more: Any) -> str:
         number = next(_numbers)
         line = {
             "parentUuid": None,
@@ -48,22 +48,22 @@ class TranscriptWriter:
         return str(line["uuid"])
 
     def person(self, text: str) -> TranscriptWriter:
-        self._line("user", {"role": "user", "content": text})
+        self._add_line("user", {"role": "user", "content": text})
         return self
 
     def agent(self, text: str) -> TranscriptWriter:
-        self._line("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
+        self._add_line("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
         return self
 
-    def call(self, tool: str, given: dict[str, Any]) -> str:
-        id = f"toolu_{next(_numbers):06d}"
-        use = {"type": "tool_use", "id": id, "name": tool, "input": given}
-        self._line("assistant", {"role": "assistant", "content": [use]})
-        return id
+    def call(self, tool: str, tool_input: dict[str, Any]) -> str:
+        call_id = f"toolu_{next(_numbers):06d}"
+        use = {"type": "tool_use", "id": call_id, "name": tool, "input": tool_input}
+        self._add_line("assistant", {"role": "assistant", "content": [use]})
+        return call_id
 
-    def result(self, id: str, text: str, *, failed: bool = False) -> TranscriptWriter:
-        block = {"type": "tool_result", "tool_use_id": id, "content": text, "is_error": failed}
-        self._line("user", {"role": "user", "content": [block]})
+    def result(self, call_id: str, text: str, *, failed: bool = False) -> TranscriptWriter:
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": text, "is_error": failed}
+        self._add_line("user", {"role": "user", "content": [block]})
         return self
 
     def fails(self, command: str, text: str) -> TranscriptWriter:
@@ -73,7 +73,7 @@ class TranscriptWriter:
         return self.result(self.call("Bash", {"command": command}), text)
 
     def mistake(self) -> TranscriptWriter:
-        """The one that the stories turn on: an option that git does not know, and what it is called."""
+        """Add the mistake that most stories use: an option that git does not know, and its right spelling."""
         self.fails("git log --colour=always", UNKNOWN)
         self.agent("The problem is that git spells it the American way.")
         return self.works("git log --color=always")
@@ -82,9 +82,9 @@ class TranscriptWriter:
         return "".join(json.dumps(line) + "\n" for line in self.lines).encode()
 
     def write(self, *, upto: int | None = None) -> str:
-        """Write the session, or its first lines; the path it stands at."""
+        """Write the session, or its first lines; return the path."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        shown = "".join(json.dumps(line) + "\n" for line in self.lines[:upto])
+        text = "".join(json.dumps(line) + "\n" for line in self.lines[:upto])
         with open(self.path, "w", encoding="utf-8") as file:
-            file.write(shown)
+            file.write(text)
         return self.path

@@ -25,8 +25,8 @@ class DistilledStore:
         self.project = projects.find_project_path(project)
         self._connection = db.connect(home)
 
-    def session(self, *, at: float = NOON, name: str = "") -> int:
-        """A session of the project, by its number."""
+    def add_session(self, *, at: float = NOON, name: str = "") -> int:
+        """Add a session of the project; return its id."""
         path = self.project
         self._connection.execute(
             "insert or ignore into projects (path, name, remote, at) values (?, ?, '', ?)",
@@ -41,7 +41,7 @@ class DistilledStore:
         return int(cursor.lastrowid or 0)
 
     def observe(self, session: int, title: str, *, at: float = NOON, files: Sequence[str] = (), **more: Any) -> int:
-        """An observation, by its number."""
+        """Add an observation; return its id."""
         row = {
             "key": f"made-up-{next(_numbers)}",
             "session": session,
@@ -69,15 +69,15 @@ class DistilledStore:
         row = {"key": f"made-up-{next(_numbers)}", "session": session, "at": at, "made": "plain", **empty, **fields}
         return self._insert("summaries", row)
 
-    def many(self, count: int) -> None:
-        """As many observations as asked for, ten a session, five sessions a day, and the last one's summary."""
+    def observe_many(self, count: int) -> None:
+        """Add observations, ten a session, five sessions a day, and a summary for every session."""
         with db.transaction(self._connection):
             for first in range(0, count, 10):
-                self._ten(first, min(first + 10, count))
+                self._observe_ten(first, min(first + 10, count))
 
-    def _ten(self, first: int, end: int) -> None:
+    def _observe_ten(self, first: int, end: int) -> None:
         at = NOON + first / 50 * DAY
-        session = self.session(at=at + 10)
+        session = self.add_session(at=at + 10)
         for number in range(first, end):
             title = f"observation {number} about the part that was looked at"
             files = [f"src/part{number % 7}/module{number % 3}.py"]

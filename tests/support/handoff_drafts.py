@@ -63,7 +63,7 @@ class DraftWriter:
         self.home, self.folder = house.home, folder
         self.connection = db.connect(house.home)
 
-    def draft(
+    def write_draft(
         self, session: str = "s1", text: str = DRAFT, *, at: float = NOON, folder: Path | None = None
     ) -> Reflection:
         path = (folder or self.folder / "docs" / "sessions") / f"{session}.draft.md"
@@ -87,7 +87,7 @@ class DraftWriter:
             ),
         )
 
-    def propose(self, text: str, session: str = "s1") -> None:
+    def propose_memory(self, text: str, session: str = "s1") -> None:
         project = projects.find_project_path(str(self.folder))
         memories.propose(
             self.connection,

@@ -1,4 +1,4 @@
-"""A store with what a test of searching looks for."""
+"""A store with the records that tests of searching look for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KITE, BOAT = "/home/dev/kite", "/home/dev/boat"
 
 
 class Library:
-    """Owns a store, and puts in what tests look for."""
+    """Owns a store, and adds the records that tests look for."""
 
     def __init__(self, home: str) -> None:
         self.home = home
@@ -34,8 +34,8 @@ class Library:
                     f"p{self._count}", "claude-code", session, "UserPromptSubmit", at, project, number, prompt=text
                 ),
             )
-        (id,) = self.connection.execute("select max(id) from prompts").fetchone()
-        return f"P{id}"
+        (prompt_id,) = self.connection.execute("select max(id) from prompts").fetchone()
+        return f"P{prompt_id}"
 
     def observe(
         self, title: str, *, project: str = KITE, session: str = "s1", files: tuple[str, ...] = (), **more: Any
@@ -66,7 +66,7 @@ class Library:
         return f"O{cursor.lastrowid}"
 
     def observe_many(self, titles: Sequence[str], **more: Any) -> list[str]:
-        """Observations of one session, a second apart, the first an hour after all others."""
+        """Add observations of one session, a second apart, the first after all others."""
         (last,) = self.connection.execute("select coalesce(max(id), 0) from observations").fetchone()
         first = self.observe(titles[0], session="many", **more)
         self.connection.execute("update observations set at = ? where id = ?", (NOW - 9 * DAY, int(first[1:])))
@@ -81,14 +81,16 @@ class Library:
                 ],
             )
         rows = self.connection.execute("select id from observations where id > ? order by at", (last,)).fetchall()
-        return [f"O{id}" for (id,) in rows]
+        return [f"O{observation_id}" for (observation_id,) in rows]
 
     def refresh(self, model: embedding.Model | None = None) -> None:
         indexing.refresh_index(self.connection, self.home, model=model, should_continue=lambda: True)
 
-    def find(self, query: str, **how: Any) -> SearchResult:
+    def find(self, query: str, **options: Any) -> SearchResult:
         self.refresh()
-        return search_records(self.connection, self.home, query, **{"project": KITE, "now": NOW, "limit": 10, **how})
+        return search_records(
+            self.connection, self.home, query, **{"project": KITE, "now": NOW, "limit": 10, **options}
+        )
 
-    def ids(self, query: str, **how: Any) -> list[str]:
-        return [hit.id for hit in self.find(query, **how).hits]
+    def ids(self, query: str, **options: Any) -> list[str]:
+        return [hit.id for hit in self.find(query, **options).hits]

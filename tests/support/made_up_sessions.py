@@ -1,4 +1,4 @@
-"""Made-up sessions, as hooks and as transcripts tell them, with the facts that must be told of them."""
+"""Made-up sessions in the form of hooks and of transcripts, with the facts that observations must contain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _numbers = count(1)
 
 
 class Session(NamedTuple):
-    """Turns, and what observations, summary and each part of the summary must hold."""
+    """Turns, and the texts that observations, summary and each part of the summary must contain."""
 
     name: str
     turns: tuple[Turn, ...]
@@ -25,20 +25,20 @@ class Session(NamedTuple):
     never: tuple[str, ...] = ()
 
 
-def call(tool: str, given: dict[str, Any], response: object = "", outcome: str = "fine", agent: str = "") -> Call:
+def call(tool: str, tool_input: dict[str, Any], response: object = "", outcome: str = "fine", agent: str = "") -> Call:
     number = next(_numbers)
     text = response if isinstance(response, str) else json.dumps(response)
-    return Call(f"k{number}", float(number), tool, given, text, outcome, agent=agent)
+    return Call(f"k{number}", float(number), tool, tool_input, text, outcome, agent=agent)
 
 
 def bash(command: str, output: str = "", *, code: int = 0, agent: str = "") -> Call:
-    """As a transcript tells it."""
+    """Return a shell call as a transcript has it."""
     text = f"Exit code {code}\n{output}" if code else output
     return call("Bash", {"command": command}, text, "failed" if code else "fine", agent)
 
 
-def hooked(command: str, stdout: str = "", stderr: str = "") -> Call:
-    """As a hook tells it."""
+def bash_by_hook(command: str, stdout: str = "", stderr: str = "") -> Call:
+    """Return a shell call as a hook reports it."""
     return call("Bash", {"command": command}, {"stdout": stdout, "stderr": stderr, "interrupted": False})
 
 
@@ -46,33 +46,39 @@ def read(path: str, text: str = "import os\n", *, agent: str = "") -> Call:
     return call("Read", {"file_path": f"{ROOT}/{path}"}, text, agent=agent)
 
 
-def edit(path: str, before: str, after: str, line: int = 1) -> Call:
-    """As a hook tells it, with the patch."""
-    patch = [{"oldStart": line, "newStart": line, "lines": [f"-{before}", f"+{after}"]}]
-    given = {"file_path": f"{ROOT}/{path}", "old_string": before, "new_string": after}
-    return call("Edit", given, {"filePath": f"{ROOT}/{path}", "structuredPatch": patch})
+def edit(path: str, old_text: str, new_text: str, line: int = 1) -> Call:
+    """Return an edit as a hook reports it, with the patch."""
+    patch = [{"oldStart": line, "newStart": line, "lines": [f"-{old_text}", f"+{new_text}"]}]
+    tool_input = {"file_path": f"{ROOT}/{path}", "old_string": old_text, "new_string": new_text}
+    return call("Edit", tool_input, {"filePath": f"{ROOT}/{path}", "structuredPatch": patch})
 
 
 def write(path: str, text: str) -> Call:
-    given = {"file_path": f"{ROOT}/{path}", "content": text}
-    return call("Write", given, {"type": "create", "filePath": f"{ROOT}/{path}", "content": text})
+    tool_input = {"file_path": f"{ROOT}/{path}", "content": text}
+    return call("Write", tool_input, {"type": "create", "filePath": f"{ROOT}/{path}", "content": text})
 
 
-def turn(asked: str, calls: Iterable[Call] = (), said: str = "", number: int = 1, name: str = "s-1") -> Turn:
-    done = tuple(calls)
-    at = done[0].at if done else float(next(_numbers))
-    return Turn(1, number, at, "claude-code", name, ROOT, ROOT, asked, said, done)
+def turn(prompt: str, calls: Iterable[Call] = (), answer: str = "", number: int = 1, name: str = "s-1") -> Turn:
+    turn_calls = tuple(calls)
+    at = turn_calls[0].at if turn_calls else float(next(_numbers))
+    return Turn(1, number, at, "claude-code", name, ROOT, ROOT, prompt, answer, turn_calls)
 
 
 LONG_OUTPUT = "\n".join(f"src/kite/part_{line}.py:{line}: nothing to say about this line" for line in range(300))
 
 
-def sessions() -> list[Session]:
-    return [_token(), _option(), _release(), _look(), _unfinished()]
+def build_sessions() -> list[Session]:
+    return [
+        _build_token_session(),
+        _build_option_session(),
+        _build_release_session(),
+        _build_reading_session(),
+        _build_unfinished_session(),
+    ]
 
 
-def _token() -> Session:
-    """A test fails until the code is mended; then it is committed."""
+def _build_token_session() -> Session:
+    """Return a session in which a test fails until the code is fixed, and the fix is committed."""
     failing = "E   AssertionError: assert 'old' == 'new'\n===== 1 failed, 11 passed in 0.31s ====="
     calls = [
         bash("ls -la", LONG_OUTPUT),
@@ -87,7 +93,7 @@ def _token() -> Session:
         edit("src/auth/token.py", "x = 2", "x = 3", 60),
         bash("pytest tests/test_auth.py", "===== 12 passed in 0.30s ====="),
     ]
-    commit = hooked(
+    commit = bash_by_hook(
         'git add -A && git commit -m "Refresh tokens once"',
         "[main 1a2b3c4] Refresh tokens once\n 1 file changed, 9 insertions(+), 2 deletions(-)\n",
     )
@@ -110,13 +116,13 @@ def _token() -> Session:
     )
 
 
-def _option() -> Session:
-    """Another form of the call works: nothing was edited."""
+def _build_option_session() -> Session:
+    """Return a session in which another form of the call works and nothing is edited."""
     calls = [
         bash("git log --colour=always -3", "error: unrecognized argument: --colour=always", code=128),
         bash("git log --color=always -3", "commit 77aa88bb"),
         bash("mise install go@1.24.1", "mise ERROR unknown option '--fast'", code=1),
-        hooked("npm instal --colour", "", ""),
+        bash_by_hook("npm instal --colour", "", ""),
         bash("deploy --fast production", "error: unknown option --fast", code=2),
         bash("deploy --speed=fast production", "deployed " + LONG_OUTPUT),
     ]
@@ -128,8 +134,8 @@ def _option() -> Session:
     )
 
 
-def _release() -> Session:
-    """New files, a pull request, a sub-agent, and words that decide."""
+def _build_release_session() -> Session:
+    """Return a session with new files, a pull request, a sub-agent and a stated next step."""
     source = "class Kite:\n    def fly(self):\n        return 1\n" + "\n".join(f"# {n}" for n in range(300))
     calls = [
         call("Grep", {"pattern": "class Kite", "path": f"{ROOT}/src"}, "src/a.py\n" + LONG_OUTPUT),
@@ -141,11 +147,11 @@ def _release() -> Session:
         read("src/wind.py", LONG_OUTPUT, agent="agent-7"),
         bash("rg 'fly\\(' src", LONG_OUTPUT, agent="agent-7"),
         write("src/kite/kite.py", source),
-        hooked("npm test", "Tests:       2 failed, 40 passed, 42 total"),
+        bash_by_hook("npm test", "Tests:       2 failed, 40 passed, 42 total"),
         write("tests/kite.test.js", "test('flies', () => {})\n"),
-        hooked("npm test", "Tests:       42 passed, 42 total"),
+        bash_by_hook("npm test", "Tests:       42 passed, 42 total"),
         call("TodoWrite", {"todos": []}, "ok"),
-        hooked("gh pr create --title 'Add kites' --body x", "https://github.com/dev/kite/pull/12\n"),
+        bash_by_hook("gh pr create --title 'Add kites' --body x", "https://github.com/dev/kite/pull/12\n"),
     ]
     return Session(
         "release",
@@ -162,25 +168,25 @@ def _release() -> Session:
     )
 
 
-def _look() -> Session:
-    """Nothing changed: what was read, and what was decided."""
+def _build_reading_session() -> Session:
+    """Return a session that only reads, and ends with a decision."""
     calls = [
         read("src/store/db.py", LONG_OUTPUT),
         read("src/store/db.py", LONG_OUTPUT),
         call("WebFetch", {"url": "https://sqlite.org/wal.html"}, LONG_OUTPUT),
     ]
-    said = "The busy timeout is 5 s. We'll keep WAL mode, because readers of `db.py` never wait."
+    answer = "The busy timeout is 5 s. We'll keep WAL mode, because readers of `db.py` never wait."
     return Session(
         "look",
-        (turn("How long does a writer wait for the database?", calls, said),),
+        (turn("How long does a writer wait for the database?", calls, answer),),
         told=("because readers of `db.py` never wait", "src/store/db.py", "The busy timeout is 5 s."),
         learned=("because readers of `db.py` never wait",),
         never=("Read src/store/db.py", "Looked up"),
     )
 
 
-def _unfinished() -> Session:
-    """A check that still fails when the session ends."""
+def _build_unfinished_session() -> Session:
+    """Return a session that ends while a check still fails."""
     calls = [
         edit("src/a.ts", "let a", "let b", 3),
         bash(

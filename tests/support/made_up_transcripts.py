@@ -1,4 +1,4 @@
-"""Made-up transcripts as Claude Code writes them, for what reads a session whole."""
+"""Made-up transcripts as Claude Code writes them, for code that reads a whole session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SESSION, START = "44444444-aaaa-4bbb-8ccc-000000000004", "2026-03-04T09:00:00"
 
 
 class Transcript:
-    """Owns the lines of one session, each a few seconds after the one before."""
+    """Collects the lines of one session, each a few seconds after the previous one."""
 
     def __init__(self, cwd: str = "/home/dev/kite", session: str = SESSION, start: str = START) -> None:
         self.lines: list[str] = []
@@ -24,22 +24,27 @@ class Transcript:
     def agent(self, text: str) -> None:
         self._add("assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
 
-    def call(self, tool: str, given: dict[str, Any], result: str, *, failed: bool = False) -> None:
+    def call(self, tool: str, tool_input: dict[str, Any], result: str, *, failed: bool = False) -> None:
         name = f"toolu_{len(self.lines):04d}"
-        used = {"type": "tool_use", "id": name, "name": tool, "input": given}
-        self._add("assistant", {"role": "assistant", "content": [used]})
-        came = {"type": "tool_result", "tool_use_id": name, "content": result, **({"is_error": True} if failed else {})}
-        self._add("user", {"role": "user", "content": [came]})
+        tool_use = {"type": "tool_use", "id": name, "name": tool, "input": tool_input}
+        self._add("assistant", {"role": "assistant", "content": [tool_use]})
+        tool_result = {
+            "type": "tool_result",
+            "tool_use_id": name,
+            "content": result,
+            **({"is_error": True} if failed else {}),
+        }
+        self._add("user", {"role": "user", "content": [tool_result]})
 
     def bash(self, command: str, output: str = "", *, code: int = 0) -> None:
         text = f"Exit code {code}\n{output}" if code else output
         self.call("Bash", {"command": command}, text, failed=bool(code))
 
-    def edit(self, path: str, before: str, after: str) -> None:
-        given = {"file_path": f"{self._cwd}/{path}", "old_string": before, "new_string": after}
-        self.call("Edit", given, f"The file {self._cwd}/{path} has been updated.")
+    def edit(self, path: str, old_text: str, new_text: str) -> None:
+        tool_input = {"file_path": f"{self._cwd}/{path}", "old_string": old_text, "new_string": new_text}
+        self.call("Edit", tool_input, f"The file {self._cwd}/{path} has been updated.")
 
-    def _add(self, type: str, message: dict[str, Any], seconds: int = 5) -> None:
+    def _add(self, kind: str, message: dict[str, Any], seconds: int = 5) -> None:
         self._at += timedelta(seconds=seconds)
         number = len(self.lines) + 1
         line = {
@@ -48,7 +53,7 @@ class Transcript:
             "cwd": self._cwd,
             "sessionId": self._session,
             "version": "2.1.100",
-            "type": type,
+            "type": kind,
             "message": message,
             "uuid": f"{self._session[:8]}-{number}",
             "timestamp": f"{self._at:%Y-%m-%dT%H:%M:%S}.000Z",

@@ -1,4 +1,4 @@
-"""Models that say what a test wrote: the Messages API and the chat completions API on loopback.
+"""Model servers with scripted replies: the Messages API and the chat completions API on loopback.
 
 A reply may be anything a provider might send, down to the bytes and where the connection breaks.
 """
@@ -46,8 +46,8 @@ class Request:
 
     @property
     def body(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.raw)
-        return found
+        parsed: dict[str, Any] = json.loads(self.raw)
+        return parsed
 
     @property
     def system(self) -> str:
@@ -69,7 +69,7 @@ class ModelServer:
         self._script = script
         self._lock = threading.Lock()
         self.closed = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _routes(self))
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _build_handler(self))
         self._http.daemon_threads = True
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -83,7 +83,7 @@ class ModelServer:
         self._http.server_close()
 
     def answer(self, request: Request) -> Reply:
-        """The script's next; the last of a list is said for ever."""
+        """Return the script's next reply; the last of a list is repeated."""
         with self._lock:
             self.requests.append(request)
             if isinstance(self._script, Reply):
@@ -93,7 +93,7 @@ class ModelServer:
             return self._script[min(len(self.requests), len(self._script)) - 1]
 
 
-def _message(reply: Reply, model: str) -> dict[str, Any]:
+def _build_message(reply: Reply, model: str) -> dict[str, Any]:
     usage = reply.usage and {
         "input_tokens": reply.usage["in"] - reply.usage["cached"],
         "cache_read_input_tokens": reply.usage["cached"],
@@ -103,11 +103,11 @@ def _message(reply: Reply, model: str) -> dict[str, Any]:
     if reply.tool:
         content = [{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}]
     stop = reply.stop or ("tool_use" if reply.tool else "end_turn")
-    named = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_sequence": None}
-    return {**named, "content": content, "stop_reason": stop, **({"usage": usage} if usage else {})}
+    fields = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_sequence": None}
+    return {**fields, "content": content, "stop_reason": stop, **({"usage": usage} if usage else {})}
 
 
-def _completion(reply: Reply, model: str) -> dict[str, Any]:
+def _build_completion(reply: Reply, model: str) -> dict[str, Any]:
     calls = [{"id": "call_1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]
     message: dict[str, Any] = {
         "role": "assistant",
@@ -117,27 +117,27 @@ def _completion(reply: Reply, model: str) -> dict[str, Any]:
     if reply.tool:
         message = {"role": "assistant", "content": None, "tool_calls": calls}
     choice = {"index": 0, "message": message, "finish_reason": reply.stop or ("tool_calls" if reply.tool else "stop")}
-    made = {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice]}
-    return {**made, **({"usage": _completion_usage(reply)} if reply.usage else {})}
+    completion = {"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [choice]}
+    return {**completion, **({"usage": _build_completion_usage(reply)} if reply.usage else {})}
 
 
-def _completion_usage(reply: Reply) -> dict[str, Any]:
+def _build_completion_usage(reply: Reply) -> dict[str, Any]:
     usage = reply.usage or {}
     details = {"cached_tokens": usage["cached"]}
     return {"prompt_tokens": usage["in"], "completion_tokens": usage["out"], "prompt_tokens_details": details}
 
 
-def _content(reply: Reply, request: Request) -> tuple[bytes, str]:
+def _build_content(reply: Reply, request: Request) -> tuple[bytes, str]:
     if reply.raw is not None:
         return reply.raw, reply.kind or "application/json"
     if reply.status != 200:
         return json.dumps({"type": "error", "error": reply.error}).encode(), "application/json"
     model = str(request.body["model"])
-    made = _message(reply, model) if request.path == MESSAGES else _completion(reply, model)
-    return json.dumps(made).encode(), "application/json"
+    body = _build_message(reply, model) if request.path == MESSAGES else _build_completion(reply, model)
+    return json.dumps(body).encode(), "application/json"
 
 
-def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
+def _build_handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
     class Routes(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # a kept-alive connection would wait 40 ms before each reply
@@ -155,7 +155,7 @@ def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             if reply.drips:
                 self._drip(reply)
                 return
-            content, kind = _content(reply, request)
+            content, kind = _build_content(reply, request)
             self.send_response(reply.status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(content)))
@@ -188,6 +188,6 @@ def _routes(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                         return
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: pytest's output is for the tests."""
+            """Print nothing into the output of the tests."""
 
     return Routes

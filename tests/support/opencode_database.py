@@ -22,7 +22,7 @@ UNKNOWN = "error: unknown option `--colour'\nusage: git log [<options>]"
 
 
 class OpencodeDatabase:
-    """Owns the connection through which opencode would write; `commit` makes what was told since durable."""
+    """Owns the connection through which opencode would write; `commit` makes the rows durable."""
 
     def __init__(self, home: str, *, name: str = "opencode.db") -> None:
         self.path = os.path.join(home, ".local", "share", "opencode", name)
@@ -33,36 +33,39 @@ class OpencodeDatabase:
         self._now = count(1_794_774_952_725)
 
     def at(self, session: str, parent: str = "") -> str:
-        """The session's path as a transcript."""
+        """Return the session's path as a transcript."""
         return os.path.join(self.path, *((parent, "subagents") if parent else ()), session)
 
-    def session(self, id: str, *, parent: str = "", directory: str = "/home/dev/kite") -> str:
+    def session(self, session_id: str, *, parent: str = "", directory: str = "/home/dev/kite") -> str:
         now = next(self._now)
         self.connection.execute(
             "insert into session values (?, 'p', ?, ?, 'a title', '1.18.33', ?, ?, null)",
-            (id, parent or None, directory, now, now),
+            (session_id, parent or None, directory, now, now),
         )
-        return id
+        return session_id
 
     def message(self, session: str, role: str, *parts: dict[str, Any], finished: bool = True) -> str:
         now = next(self._now)
-        id, times = f"msg_{now:x}", {"created": now, **({"completed": now} if finished and role != "user" else {})}
+        message_id, times = (
+            f"msg_{now:x}",
+            {"created": now, **({"completed": now} if finished and role != "user" else {})},
+        )
         data = json.dumps({"role": role, "time": times, "path": {"cwd": "/home/dev/kite"}})
-        self.connection.execute("insert into message values (?, ?, ?, ?, ?)", (id, session, now, now, data))
+        self.connection.execute("insert into message values (?, ?, ?, ?, ?)", (message_id, session, now, now, data))
         for part in parts:
-            row = (f"prt_{next(self._now):x}", id, session, now, now, json.dumps(part))
+            row = (f"prt_{next(self._now):x}", message_id, session, now, now, json.dumps(part))
             self.connection.execute("insert into part values (?, ?, ?, ?, ?, ?)", row)
         self.connection.execute("update session set time_updated = ? where id = ?", (next(self._now), session))
-        return id
+        return message_id
 
     def continue_now(self) -> None:
-        """Date what follows from now on, as a session that goes on after something was deleted."""
+        """Date the following rows from now on, as in a session that continues after a deletion."""
         self._now = count(int(time() * 1000) + 1000)
 
-    def finish(self, id: str) -> None:
+    def finish(self, message_id: str) -> None:
         now = next(self._now)
         sql = "update message set data = json_set(data, '$.time.completed', ?), time_updated = ? where id = ?"
-        self.connection.execute(sql, (now, now, id))
+        self.connection.execute(sql, (now, now, message_id))
 
     def person(self, session: str, text: str) -> str:
         return self.message(session, "user", {"type": "text", "text": text})
@@ -71,15 +74,15 @@ class OpencodeDatabase:
         return self.message(session, "assistant", {"type": "text", "text": text}, **more)
 
     def call(self, session: str, command: str, output: str, *, code: int = 0, **more: Any) -> str:
-        """A call of the shell and its result; gives the call's id."""
-        id = f"call_{next(self._now)}"
+        """Add a shell call with its result; return the call's id."""
+        call_id = f"call_{next(self._now)}"
         state = {"status": "completed", "input": {"command": command}, "output": output, "metadata": {"exit": code}}
-        part = {"type": "tool", "tool": "bash", "callID": id, "state": state}
+        part = {"type": "tool", "tool": "bash", "callID": call_id, "state": state}
         self.message(session, "assistant", part, **more)
-        return id
+        return call_id
 
     def mistake(self, session: str) -> None:
-        """A failed call, why it failed, and the call that worked."""
+        """Add a failed call, the reason why it failed, and the call that worked."""
         self.person(session, "show me the log")
         self.call(session, "git log --colour=always", UNKNOWN, code=129)
         self.agent(session, "The problem is that git spells it the American way.")

@@ -44,9 +44,9 @@ def read_examples() -> list[BlockExamples]:
                 sample = KEY_SAMPLES[characters][: int(count)]
                 blocks[-1].secrets.extend(("", prefix + sample, "") for prefix in prefixes)
             elif line.startswith("> ") and "«" in line:
-                before, _, rest = fill_in(line[2:]).partition("«")
-                secret, _, after = rest.partition("»")
-                blocks[-1].secrets.append((before, secret, after))
+                text_before, _, rest = fill_in(line[2:]).partition("«")
+                secret, _, text_after = rest.partition("»")
+                blocks[-1].secrets.append((text_before, secret, text_after))
             elif line.startswith("> "):
                 blocks[-1].kept.append(fill_in(line[2:]))
     return blocks

@@ -15,24 +15,28 @@ CORPUS = os.path.join(TESTS, "..", "..", "shared", "corpus")
 
 
 def list_recorded_sessions() -> list[tuple[str, list[Step]]]:
-    return [session for host in sorted(os.listdir(RECORDED)) for session in _below(os.path.join(RECORDED, host), host)]
+    return [
+        session
+        for host in sorted(os.listdir(RECORDED))
+        for session in _list_sessions_below(os.path.join(RECORDED, host), host)
+    ]
 
 
 def list_corpus_sessions() -> Iterator[tuple[str, list[Step]]]:
     if not os.path.isdir(CORPUS):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
     for folder, host in (("claude", "claude-code"), ("codex", "codex"), ("gemini", "gemini")):
-        yield from _below(os.path.join(CORPUS, folder), host)
+        yield from _list_sessions_below(os.path.join(CORPUS, folder), host)
 
 
-def _below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
+def _list_sessions_below(top: str, host: str) -> Iterator[tuple[str, list[Step]]]:
     for folder, _, names in sorted(os.walk(top)):
         for name in sorted(names):
             if name.endswith((".json", ".jsonl")):
-                yield name, _steps(os.path.join(folder, name), host)
+                yield name, _read_steps(os.path.join(folder, name), host)
 
 
-def _steps(path: str, host: str) -> list[Step]:
+def _read_steps(path: str, host: str) -> list[Step]:
     reader = load_transcript_module(host).Reader()
     with open(path, "rb") as file:
         lines = [file.read()] if host in ("opencode", "kilo", "cline") else list(file)

@@ -48,7 +48,7 @@ class StepBuilder:
         return self.result(self.call(tool, command=command), text, failed=True, refused=words)
 
     def deny(self, command: str) -> int:
-        """As when a hook forbids the call."""
+        """Add a call that a hook denied."""
         call = self.call("Bash", command=command)
         return self._add(Step("result", 0, call=call, denied=True)).line
 
@@ -59,7 +59,7 @@ class StepBuilder:
         self._add(Step("person", 0, text=text))
 
     def pause(self, calls: int) -> None:
-        """Other work."""
+        """Add this many unrelated calls."""
         for number in range(calls):
             self.result(self.call("Read", path=f"/elsewhere/{number}"), "text")
 

@@ -1,4 +1,4 @@
-"""A home with two projects in it, filled and asked in process: events as hooks report them, distilled by plain code."""
+"""A home with two projects, filled and queried in process: events as hooks report them, distilled by plain code."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ class TwoProjects:
         file = f"{project}/src/{token}.py"
         events = (
             Event(host, "UserPromptSubmit", session, project, prompt=f"tune the {token} winch, please"),
-            self._call(host, session, project, "Edit", {"file_path": file, "old_string": "1", "new_string": token}),
-            self._call(host, session, project, "Bash", {"command": f"pytest tests/{token}"}, f"1 passed: {token}"),
+            self._build_call(
+                host, session, project, "Edit", {"file_path": file, "old_string": "1", "new_string": token}
+            ),
+            self._build_call(
+                host, session, project, "Bash", {"command": f"pytest tests/{token}"}, f"1 passed: {token}"
+            ),
             Event(
                 host,
                 "Stop",
@@ -52,8 +56,8 @@ class TwoProjects:
         )
         self.record(*events, later=later)
 
-    def _call(
-        self, host: str, session: str, project: str, tool: str, given: dict[str, str], response: str = "done"
+    def _build_call(
+        self, host: str, session: str, project: str, tool: str, tool_input: dict[str, str], response: str = "done"
     ) -> Event:
         return Event(
             host,
@@ -62,18 +66,18 @@ class TwoProjects:
             project,
             tool=tool,
             tool_use_id=f"call-{next(_numbers)}",
-            input=given,
-            command=given.get("command", ""),
-            path=given.get("file_path", ""),
+            input=tool_input,
+            command=tool_input.get("command", ""),
+            path=tool_input.get("file_path", ""),
             response=response,
         )
 
     def record(self, *events: Event, later: float = 0.0) -> None:
-        """Take events of yesterday in as the worker does: past the edge, then into the database."""
+        """Record events dated yesterday as the worker does: filter them, then store them."""
         values = settings.resolve_settings(settings.read_config(self.home))
         connection = db.connect(self.home)
-        for place, event in enumerate(events):
-            dated = replace(event, id=f"event-{next(_numbers)}", at=self.yesterday + later + place)
+        for position, event in enumerate(events):
+            dated = replace(event, id=f"event-{next(_numbers)}", at=self.yesterday + later + position)
             ingest.commit_event(connection, event_filter.filter_transcript_event(dated, values))
         connection.close()
 
@@ -102,10 +106,10 @@ class TwoProjects:
 
     def recall(self, project: str, query: str) -> str:
         """Return everything that can reach an agent in a project about a query, one answer after another."""
-        ids = [id for id in self.search(project, query) if not id.startswith("E")]
-        whole = self.ask_mcp(project, "get", ids=ids[:20]) if ids else ""
+        ids = [record_id for record_id in self.search(project, query) if not record_id.startswith("E")]
+        records = self.ask_mcp(project, "get", ids=ids[:20]) if ids else ""
         answers = (self.ask_mcp(project, "search", query=query), self.ask_mcp(project, "handoff"), self.brief(project))
-        return "\n".join((whole, *answers))
+        return "\n".join((records, *answers))
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return rows of the database file, read beside hardwon."""

@@ -13,9 +13,20 @@ from hardwon.distil.tool_actions import classify_calls
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import ELLIPSIS, shorten_line
 from hardwon.types import Observation, Turn, replace
-from tests.support.made_up_sessions import LONG_OUTPUT, Session, bash, call, edit, hooked, read, sessions, turn, write
+from tests.support.made_up_sessions import (
+    LONG_OUTPUT,
+    Session,
+    bash,
+    bash_by_hook,
+    build_sessions,
+    call,
+    edit,
+    read,
+    turn,
+    write,
+)
 
-ALL = sessions()
+ALL = build_sessions()
 
 
 def join_text(observation: Observation) -> str:
@@ -74,7 +85,7 @@ def test_failures_of_one_command_are_merged_with_a_count() -> None:
         calls.append(bash("make test", f"tests/a.py:{number}: AssertionError: {number} is wrong", code=2))
         calls.append(edit(f"src/part_{number}.py", "a", "b"))
         calls.append(bash("make test", "9 passed in 1s"))
-    calls.append(hooked("git push", "done"))
+    calls.append(bash_by_hook("git push", "done"))
     merged = [
         observation
         for observation in observe_turn(turn("go", calls))
@@ -117,16 +128,16 @@ def test_a_very_long_turn_is_split_at_its_commits() -> None:
     calls = []
     for number in range(3):
         calls += [edit(f"src/part_{part}.py", "a", "b") for part in range(45)]
-        calls.append(hooked("git commit -am x", f"[main abcdef{number}] Part {number}\n 45 files changed"))
+        calls.append(bash_by_hook("git commit -am x", f"[main abcdef{number}] Part {number}\n 45 files changed"))
     titles = [observation.title for observation in observe_turn(turn("change it all", calls))]
     assert titles == [f"Part {number} (abcdef{number})" for number in range(3)]
 
 
 def test_conversation_gives_nothing_unless_it_decides() -> None:
-    assert observe_turn(turn("hello", said="Hello! How can I help?")) == []
+    assert observe_turn(turn("hello", answer="Hello! How can I help?")) == []
     assert observe_turn(turn("thanks", [bash("ls", "a b c"), bash("cd src && pwd", "/src")])) == []
     (observation,) = observe_turn(
-        turn("WAL or not?", said="Both work. I recommend WAL mode for this. It lets readers go on.")
+        turn("WAL or not?", answer="Both work. I recommend WAL mode for this. It lets readers go on.")
     )
     assert (observation.type, observation.title) == ("decision", "I recommend WAL mode for this.")
 
@@ -159,7 +170,7 @@ def test_reads_and_searches_alone_are_not_kept() -> None:
 
 
 def test_a_comment_on_a_pull_request_does_not_open_one() -> None:
-    comment = hooked("gh pr comment 12 --body x", "https://github.com/dev/kite/pull/12#issuecomment-1\n")
+    comment = bash_by_hook("gh pr comment 12 --body x", "https://github.com/dev/kite/pull/12#issuecomment-1\n")
     assert "Opened" not in join_turn_texts((turn("answer it", [comment, edit("a.py", "a", "b")]),))
 
 
@@ -170,7 +181,7 @@ def test_a_failure_with_no_reason_or_that_went_away_by_itself_has_no_observation
         bash("make lint", "0 issues"),
     ]
     failure_that_vanished = [bash("make lint", "error: no network", code=1), bash("make lint", "ok")]
-    work = [edit("b.py", "x", "y"), hooked("git commit -am x", "[main abcdef1] Part\n 1 file changed")]
+    work = [edit("b.py", "x", "y"), bash_by_hook("git commit -am x", "[main abcdef1] Part\n 1 file changed")]
     for calls in (failure_without_reason, failure_that_vanished):
         assert [observation.title for observation in observe_turn(turn("go", [*calls, *work]))] == ["Part (abcdef1)"]
 
@@ -185,7 +196,9 @@ def test_another_passing_check_is_no_workaround_for_one_that_cannot_run() -> Non
 
 
 def test_a_check_behind_an_unknown_wrapper_is_recognised() -> None:
-    (observation,) = observe_turn(turn("test", [hooked("with-env npm test", "Tests: 1 failed, 3 passed, 4 total")]))
+    (observation,) = observe_turn(
+        turn("test", [bash_by_hook("with-env npm test", "Tests: 1 failed, 3 passed, 4 total")])
+    )
     assert observation.facts[0].startswith("`with-env npm test` still fails: 1 failed, 3 passed")
 
 
@@ -198,7 +211,7 @@ def test_an_observation_has_its_events_tokens_and_time() -> None:
 
 
 def test_hooks_and_transcripts_give_the_same_facts() -> None:
-    by_hook = hooked("npx jest", "Tests: 3 passed, 3 total")
+    by_hook = bash_by_hook("npx jest", "Tests: 3 passed, 3 total")
     by_transcript = replace(by_hook, response="Tests: 3 passed, 3 total")
     assert observe_turn(turn("test", [by_hook]))[0].facts == observe_turn(turn("test", [by_transcript]))[0].facts
 

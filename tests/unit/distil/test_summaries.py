@@ -7,9 +7,9 @@ from hardwon.distil.observations import observe_turn
 from hardwon.distil.summaries import has_work, summarise_session
 from hardwon.text.characters import estimate_tokens
 from hardwon.types import Summary, Turn, replace
-from tests.support.made_up_sessions import Session, bash, call, edit, hooked, read, sessions, turn
+from tests.support.made_up_sessions import Session, bash, bash_by_hook, build_sessions, call, edit, read, turn
 
-ALL = sessions()
+ALL = build_sessions()
 
 
 def summarise_turns(*turns: Turn) -> Summary:
@@ -54,7 +54,7 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
     change = replace(edit("src/token.py", "a = 1", "a = 2"), outcome=outcome)
     commit = call("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed", outcome)
     passed = bash("pytest -n 2 tests", "7 passed in 0.1s")
-    finished_turn = turn("run the tests", [check, change, commit, passed], said="They pass.")
+    finished_turn = turn("run the tests", [check, change, commit, passed], answer="They pass.")
     observed_lines = [
         line
         for observation in observe_turn(finished_turn)
@@ -71,12 +71,12 @@ def test_a_call_that_did_not_end_neither_passed_nor_failed_nor_changed_a_file(ou
 def test_an_answer_to_a_long_text_without_calls_is_no_work() -> None:
     instruction = "Summarise the conversation below in three lines."
     headless_turn = turn(
-        f"{instruction} {'The kite needs a longer tail. ' * 50}", [], said="Added `tail()` to src/tail.py."
+        f"{instruction} {'The kite needs a longer tail. ' * 50}", [], answer="Added `tail()` to src/tail.py."
     )
     assert not has_work([headless_turn])
     assert has_work([headless_turn, headless_turn])
-    assert has_work([turn("what is a tail for?", [], said="It keeps the kite steady.")])
-    assert has_work([turn("what does the tail do?", [read("src/tail.py")], said="It balances the kite.")])
+    assert has_work([turn("what is a tail for?", [], answer="It keeps the kite steady.")])
+    assert has_work([turn("what does the tail do?", [read("src/tail.py")], answer="It balances the kite.")])
 
 
 def test_a_summary_keeps_its_key_as_the_session_continues() -> None:
@@ -88,7 +88,7 @@ def test_a_summary_keeps_its_key_as_the_session_continues() -> None:
 
 
 def test_unknown_parts_stay_empty() -> None:
-    summary = summarise_turns(turn("hi", said="Hello!"))
+    summary = summarise_turns(turn("hi", answer="Hello!"))
     assert (summary.request, summary.investigated, summary.learned, summary.next_steps) == ("hi", "", "", "")
     empty = summarise_session((), ())
     assert (empty.request, empty.completed, empty.key) == ("", "", "")
@@ -186,7 +186,12 @@ def test_a_check_that_passes_later_is_no_next_step() -> None:
 
 
 def test_files_that_were_only_read_are_not_listed() -> None:
-    calls = [read("a.py"), edit("a.py", "x", "y"), hooked("ls"), call("WebFetch", {"url": "https://kites.example/a"})]
+    calls = [
+        read("a.py"),
+        edit("a.py", "x", "y"),
+        bash_by_hook("ls"),
+        call("WebFetch", {"url": "https://kites.example/a"}),
+    ]
     summary = summarise_turns(turn("mend it", calls))
     assert (summary.investigated, summary.completed) == ("Looked up https://kites.example/a", "Changed a.py")
 

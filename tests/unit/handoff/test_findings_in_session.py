@@ -25,7 +25,7 @@ def test_work_a_person_had_reverted_is_a_failed_experiment(session: ClaudeSessio
     session.agent("Wrote a reader for ignore files in kite/ignore.py.")
     session.person("Revert your file. We already built that.")
     session.bash("rm kite/ignore.py")
-    (finding,) = session.found(findings.detect_failed_experiments)
+    (finding,) = session.detect(findings.detect_failed_experiments)
     assert "We already built that" in finding.text and "Wrote a reader for ignore files" in finding.text
     assert (finding.target, finding.evidence[0].quote) == ("learning", "Revert your file.")
 
@@ -35,7 +35,7 @@ def test_edits_that_the_agent_throws_away_with_a_reason_are_a_failed_experiment(
     session.edit("kite/string.py")
     session.agent("The string snaps either way. Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {ROOT}/kite/string.py")
-    (finding,) = session.found(findings.detect_failed_experiments)
+    (finding,) = session.detect(findings.detect_failed_experiments)
     assert "`git restore kite/string.py`" in finding.text and "was a mistake" in finding.text
 
 
@@ -53,7 +53,7 @@ def test_tidying_up_is_no_failed_experiment(session: ClaudeSession, words: str, 
     session.edit("kite/string.py")
     session.agent(words)
     session.bash(command)
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: ClaudeSession) -> None:
@@ -61,7 +61,7 @@ def test_a_scratch_file_that_is_removed_is_no_failed_experiment(session: ClaudeS
     session.edit("kite/repro_test.py")
     session.agent("The repro is no longer needed.")
     session.bash("rm kite/repro_test.py")
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 @pytest.mark.parametrize("root", ["/home/dev/playground/shop", "/home/dev/demo", "/tmp/kite"])
@@ -71,7 +71,7 @@ def test_a_project_whose_own_path_sounds_like_scratch_has_failed_experiments(tmp
     session.edit("kite/string.py")
     session.agent("Threading it twice was a mistake, so I take it out again.")
     session.bash(f"git restore {root}/kite/string.py")
-    assert len(session.found(findings.detect_failed_experiments)) == 1
+    assert len(session.detect(findings.detect_failed_experiments)) == 1
 
 
 def test_a_removal_that_failed_is_no_failed_experiment(session: ClaudeSession) -> None:
@@ -79,7 +79,7 @@ def test_a_removal_that_failed_is_no_failed_experiment(session: ClaudeSession) -
     session.edit("kite/string.py")
     session.agent("That was a mistake.")
     session.bash("rm kite/string.py", "rm: cannot remove: Permission denied", failed=True)
-    assert session.found(findings.detect_failed_experiments) == []
+    assert session.detect(findings.detect_failed_experiments) == []
 
 
 @pytest.mark.parametrize("reply", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
@@ -88,7 +88,7 @@ def test_a_choice_accepted_in_a_word_is_an_implicit_decision(session: ClaudeSess
     session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
     session.person(reply)
     session.edit("kite/store.py")
-    (finding,) = session.found(findings.detect_implicit_decisions)
+    (finding,) = session.detect(findings.detect_implicit_decisions)
     assert "I'd recommend SQLite" in finding.text and finding.target == "adr"
     assert [evidence_item.quote for evidence_item in finding.evidence][1] == reply
 
@@ -101,7 +101,7 @@ def test_an_answer_that_adds_something_is_no_implicit_decision(session: ClaudeSe
     session.agent("I'd recommend SQLite, because the wind fits into one file.")
     session.person(answer)
     session.edit("kite/store.py")
-    assert session.found(findings.detect_implicit_decisions) == []
+    assert session.detect(findings.detect_implicit_decisions) == []
 
 
 def test_a_yes_without_a_choice_or_an_edit_decides_nothing(session: ClaudeSession) -> None:
@@ -113,7 +113,7 @@ def test_a_yes_without_a_choice_or_an_edit_decides_nothing(session: ClaudeSessio
     session.agent("The test passes now.")
     session.person("ok")
     session.edit("kite/store.py")
-    assert session.found(findings.detect_implicit_decisions) == []
+    assert session.detect(findings.detect_implicit_decisions) == []
 
 
 def test_work_a_person_postponed_is_reported(session: ClaudeSession) -> None:
@@ -121,7 +121,7 @@ def test_work_a_person_postponed_is_reported(session: ClaudeSession) -> None:
     session.agent("They could.")
     session.person("let's leave the tail for a later PR")
     session.edit("kite/string.py")
-    postponed = session.found(findings.detect_postponed_work)
+    postponed = session.detect(findings.detect_postponed_work)
     assert [finding.text.partition(":")[0] for finding in postponed] == ["Put off by the person"] * 2
 
 
@@ -130,26 +130,26 @@ def test_a_private_turn_is_left_out_of_the_story(session: ClaudeSession) -> None
     session.agent("I assume the customer is right about that.")
     session.person("build the kite")
     session.agent("Built.")
-    story = session.story()
+    story = session.read_story()
     assert [step.text for step in story.steps] == ["build the kite", "Built."]
 
 
 def test_a_private_part_of_a_long_text_stays_private(session: ClaudeSession) -> None:
     session.person("read the log")
     session.bash("cat log", f"<{TAG_NAMES[0]}>{'wind ' * 9_000}</{TAG_NAMES[0]}> calm")
-    assert session.story().steps[-1].text.strip() == "calm"
+    assert session.read_story().steps[-1].text.strip() == "calm"
 
 
 def test_a_quote_never_shows_a_secret(session: ClaudeSession) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
     session.person(f"let's leave the {secret} in the log out of scope, we'll handle it later")
-    (finding,) = session.found(findings.detect_postponed_work)
+    (finding,) = session.detect(findings.detect_postponed_work)
     assert secret not in finding.text and secret not in finding.evidence[0].quote
 
 
 def test_a_quote_must_be_on_its_line(session: ClaudeSession) -> None:
     session.person("build the kite")
-    story = session.story()
+    story = session.read_story()
     assert is_quote_in_source(Evidence(story.path, 1, "build  the\nkite"))
     assert not is_quote_in_source(Evidence(story.path, 1, "build the boat"))
     assert not is_quote_in_source(Evidence(story.path, 7, "build the kite"))
@@ -163,7 +163,7 @@ def test_a_story_is_split_into_turns(session: ClaudeSession) -> None:
     session.bash("make test", "Exit code 2\nerror: no wind", failed=True)
     session.agent("It fails without wind.")
     session.person("thanks")
-    story = session.story()
+    story = session.read_story()
     first, last = transcript_story.build_turns(story)
     assert (first.prompt, first.final_message, [call.outcome for call in first.calls]) == (
         "build the kite",
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_transcript_is_rejected(tmp_path: pathlib.Path) -> Non
 
 
 def test_menu_names_are_unique_and_an_empty_session_has_no_findings(session: ClaudeSession) -> None:
-    names, story = [item.name for item in findings.MENU], session.story()
+    names, story = [item.name for item in findings.MENU], session.read_story()
     assert len(names) == len(set(names))
     assert [item for item in findings.MENU if item.detect and list(item.detect(story, EMPTY_CONTEXT))] == []
 
@@ -213,7 +213,7 @@ def test_findings_are_sorted_by_score_and_name_a_target(session: ClaudeSession) 
     session.edit("kite/string.py")
     session.agent("Done.")
     session.person("and paint it red")
-    detected = findings.detect_findings(session.story(), EMPTY_CONTEXT)
+    detected = findings.detect_findings(session.read_story(), EMPTY_CONTEXT)
     assert [finding.score for finding in detected] == sorted((finding.score for finding in detected), reverse=True)
     assert {finding.item for finding in detected} >= {"implicit decisions", "not done"}
     assert all(

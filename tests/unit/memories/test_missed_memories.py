@@ -33,7 +33,7 @@ def add_prompts(session: ClaudeSession, *prompts: str) -> ClaudeSession:
     ],
 )
 def test_a_missed_wish_is_found(session: ClaudeSession, words: str) -> None:
-    (finding,) = add_prompts(session, words).found(findings.detect_missed_memories)
+    (finding,) = add_prompts(session, words).detect(findings.detect_missed_memories)
     assert (finding.target, finding.memory) == ("memory", "") and finding.text.startswith("Asked to be kept")
 
 
@@ -49,12 +49,12 @@ def test_a_missed_wish_is_found(session: ClaudeSession, words: str) -> None:
     ],
 )
 def test_statements_found_at_once_and_questions_were_not_missed(session: ClaudeSession, words: str) -> None:
-    assert add_prompts(session, words).found(findings.detect_missed_memories) == []
+    assert add_prompts(session, words).detect(findings.detect_missed_memories) == []
 
 
 def test_a_wish_that_is_a_memory_was_not_missed(session: ClaudeSession) -> None:
     context = ReflectionContext(memories=(("project", "The west field is closed"),))
     assert (
-        add_prompts(session, "note to self: the west field is closed").found(findings.detect_missed_memories, context)
+        add_prompts(session, "note to self: the west field is closed").detect(findings.detect_missed_memories, context)
         == []
     )
