@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon import clock
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.shell import failures
 from hardwon.store import candidates, db, jobs, observations, reports, runs, sessions, transcripts
@@ -77,8 +78,9 @@ DOCKER: dict[str, Any] = {
 def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> None:
     """Sessions, what was found in them, lessons and their deliveries; with hostile text wherever text can be."""
     connection = db.connect(home)
-    stash = add_lesson(home, connection, STASH, COMMAND_LINE)
-    docker = add_lesson(home, connection, DOCKER, COMMAND_LINE)
+    decider = open_decider(home, connection, COMMAND_LINE)
+    stash = add_lesson(decider, STASH)
+    docker = add_lesson(decider, DOCKER)
     if hostile:
         hurt = {
             **DOCKER,
@@ -88,7 +90,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             "solution": HOSTILE + " two",
             "triggers": {"toolNames": ["Bash"], "commandPatterns": ["<script>"]},
         }
-        add_lesson(home, connection, hurt, COMMAND_LINE)
+        add_lesson(decider, hurt)
     for number in range(count):
         _session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
         lesson = stash if number % 2 else docker

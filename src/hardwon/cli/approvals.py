@@ -17,7 +17,7 @@ from hardwon.actions.approvals import (
 )
 from hardwon.actions.decisions import undo_approval
 from hardwon.cli import CommandGroup
-from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
+from hardwon.cli.context import confirm, json_option, open_decider, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
@@ -25,7 +25,7 @@ from hardwon.lessons.lessons_file import get_trusted_path, is_single_lesson, par
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import describe_replay, replay_lesson
 from hardwon.lessons.validation import find_lesson_faults
-from hardwon.store.approvals import read_live_approvals
+from hardwon.store.approvals import TRUSTED, read_live_approvals
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count
 from hardwon.types import Lesson, replace
@@ -82,8 +82,8 @@ def undo(number: int) -> None:
     An edited lesson returns to the version approved before; what was approved once is retired.
     """
     require_person("undoing an approval")
-    with open_store() as connection:
-        echo_text(undo_approval(paths.get_home(), connection, number))
+    with open_decider() as decider:
+        echo_text(undo_approval(decider, number))
 
 
 @click.command()
@@ -98,15 +98,15 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     Shows what agents will be told and is not trusted yet, then asks. Once a file changes, it is not used until it is
     trusted again.
     """
-    home, now = paths.get_home(), clock.now()
+    home = paths.get_home()
     if only_list:
         _print_trusted(home, as_json)
         return
     require_person("trusting")
     project = projects.find_project_path(os.path.abspath(folder))
     if revoke:
-        with open_store() as connection:
-            revoke_trust(home, connection, project, now)
+        with open_decider() as decider:
+            revoke_trust(decider, project)
         click.echo(f"no longer trusted: {project}")
         return
     subjects = lessons_file.list_trust_subjects(project)
@@ -125,18 +125,18 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     if not contents:
         click.echo(f"nothing new: {format_count(len(subjects), 'file')} of {project} trusted already")
         return
-    with open_store() as connection:
+    with open_decider() as decider:
         lesson_count = 0
         for subject, content in contents.items():
             parsed_file = parse_content(get_trusted_path(subject), content)
             lesson_count += len(parsed_file.lessons)
             for lesson in parsed_file.lessons:
-                _show_lesson(connection, replace(lesson, project=project))
+                _show_lesson(decider.connection, replace(lesson, project=project))
             for fault in parsed_file.faults:
                 echo_text(fault, err=True)
         if not confirm(yes, "Trust these lessons, in this project only?"):
             return
-        trust_files(home, connection, contents, now)
+        trust_files(replace(decider, path=TRUSTED), contents)
     echo_text(f"trusted: {project} ({format_count(lesson_count, 'lesson')}, in this project only)")
 
 

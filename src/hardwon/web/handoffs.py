@@ -26,7 +26,6 @@ from hardwon.handoff.handoffs import (
 )
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import views
-from hardwon.store.approvals import VIEWER
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
@@ -107,9 +106,7 @@ def ratify(request: PageRequest) -> PageContent | Redirect:
     changes, _ = plan_ratification(request, reflection)
     if not is_agreed(request, reflection, changes):
         return _build_ratify_confirmation(request, reflection)
-    result = ratify_handoff(
-        request.connection, request.home, reflection, VIEWER, request.now, should_commit=_should_commit(request)
-    )
+    result = ratify_handoff(request.open_decider(), reflection, should_commit=_should_commit(request))
     refresh_brief(request, reflection.project)
     return Redirect(f"/handoffs/{reflection.id}", "\n".join(ratification.describe_result(result)))
 
@@ -172,7 +169,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
     paths.write_document(request.home, reflection.draft, new_text)
     page = read_page(reflection)
     if page and page.is_edited:
-        ratify_handoff(request.connection, request.home, reflection, VIEWER, request.now)
+        ratify_handoff(request.open_decider(), reflection)
     refresh_brief(request, reflection.project)
     is_ratified = reflection.status == RATIFIED
     return Redirect(location, "Changed and in use." if is_ratified else "Changed. The draft still needs review.")
