@@ -435,16 +435,16 @@ def test_undoing_an_edit_puts_the_version_before_in_force(home: Home) -> None:
     assert "--all" in home.in_force()[slug]
     states = [one["state"] for one in json.loads(home.run("approvals", "--json"))]
     assert states == ["in force", "replaced"]
-    assert slug in home.run("approvals", "undo", "2")
+    assert slug in home.run("undo", "2")
     assert "-u" in home.in_force()[slug] and home.statuses() == ["active"]
-    home.run("approvals", "undo", "1")
+    home.run("undo", "1")
     assert home.in_force() == {} and home.statuses() == ["retired"]
-    assert "undone already" in home.refused("approvals", "undo", "1")
+    assert "undone already" in home.refused("undo", "1")
 
 
 def test_an_agent_undoes_nothing(home: Home) -> None:
     slug = home.add(GIT_STASH)
-    assert "for a person" in home.refused("approvals", "undo", "1", env=AGENT)
+    assert "for a person" in home.refused("undo", "1", env=AGENT)
     assert list(home.in_force()) == [slug]
 
 
@@ -507,7 +507,7 @@ def test_an_edited_adopted_and_retired_memory_has_its_approvals(home: Home, repo
     home.run("memory", "approve", "project_mast.md")
     assert home.approved() == [("memory", "command-line")] * 3
     home.run("memory", "retire", "1")
-    home.run("approvals", "undo", "3")
+    home.run("undo", "3")
     assert home.approved() == []
 
 
@@ -527,7 +527,7 @@ def test_a_ratified_handoff_and_its_memories_are_approved(
     home.run("handoff", "ratify", "1")
     assert home.approved() == [("handoff", "command-line"), ("memory", "command-line")]
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is not None
-    home.run("approvals", "undo", "1")
+    home.run("undo", "1")
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is None
     home.run("handoff", "ratify", "1")
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is not None

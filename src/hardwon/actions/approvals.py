@@ -160,7 +160,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
     if approvals.is_upgraded(connection):
         return 0
     try:
-        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+        lessons = lessons_file.read_own(home).lessons
         trusted = read_trusted_hashes(home)
     except UserError:
         return 0  # the person must fix the broken file first; until then the last good manifest stays in force
@@ -270,7 +270,7 @@ def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int
 
 
 def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
-    undo_command = f"hardwon approvals undo {approval.id}"
+    undo_command = f"hardwon undo {approval.id}"
     if approval.kind == LESSON:
         lesson = approved_lessons.parse_approval_body(approval.body)
         if lesson is None:

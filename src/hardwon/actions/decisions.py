@@ -80,7 +80,7 @@ def _find_lesson(decider: Decider, slug: str) -> Lesson | None:
     candidate = review_queue.find_in_queue(decider.home, decider.connection, slug)
     if candidate is not None and candidate.status != "active":
         return None
-    file = lessons_file.read(lessons_file.get_lessons_path(decider.home))
+    file = lessons_file.read_own(decider.home)
     lesson_id = candidate.lesson if candidate is not None else ""
     return next((lesson for lesson in file.lessons if lesson.slug == slug or lesson.id == lesson_id), None)
 
@@ -126,9 +126,9 @@ def take_back_decision(decider: Decider, name: str = "") -> str:
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
             raise UserError("there is nothing to undo", "")
-        return undo_approval(decider, newest.id)
+        return _undo_approval(decider, newest.id)
     if name.isascii() and name.isdigit():
-        return undo_approval(decider, int(name))
+        return _undo_approval(decider, int(name))
     kind, bare_name = _parse_proposal_name(name)
     if kind == LESSON:
         candidate = review_queue.find_in_queue(home, connection, bare_name)
@@ -144,18 +144,16 @@ def take_back_decision(decider: Decider, name: str = "") -> str:
     approval = find_live(connection, kind, subject)
     if approval is None:
         raise UserError(f"{name} is not in force, so there is nothing to undo", "hardwon approvals")
-    return undo_approval(decider, approval.id)
+    return _undo_approval(decider, approval.id)
 
 
-def undo_approval(decider: Decider, number: int) -> str:
+def _undo_approval(decider: Decider, number: int) -> str:
     """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
     approval = approvals.find_approval(decider.connection, number)
     newest = find_live(decider.connection, approval.kind, approval.subject)
     # Undoing an older wording would change nothing that is in force.
     if newest is not None and newest.id != approval.id:
-        raise UserError(
-            f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
-        )
+        raise UserError(f"approval {number} was replaced by approval {newest.id}", f"hardwon undo {newest.id}")
     if approval.kind == LESSON:
         return lessons.undo_lesson_approval(decider, approval)
     if approval.kind == MEMORY:

@@ -121,7 +121,7 @@ def _find_written(home: str, connection: Connection, lesson_id: str, record: dic
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    file = lessons_file.read_own(home)
     written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
     if written is None or find_live(connection, LESSON, lesson_id):
         return written
@@ -197,7 +197,7 @@ def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: i
 
 def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
     """Return the lessons that agents reported with a tag and that are valid as they are and unlike every other."""
-    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    lessons = lessons_file.read_own(home).lessons
     sound = []
     for candidate in candidates.list_candidates(connection):
         if candidate.tier != 1 or review_queue.is_proposed_by_agent(candidate):
@@ -345,7 +345,7 @@ def undo_lesson_approval(decider: Decider, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(decider, approval)
     earlier_lesson = approved_lessons.parse_approval_body(earlier.body) if earlier else None
-    file = lessons_file.read(lessons_file.get_lessons_path(decider.home))
+    file = lessons_file.read_own(decider.home)
     written = next((lesson for lesson in file.lessons if lesson.id == approval.subject), None)
     if earlier_lesson is not None:
         with lessons_file.open_for_edit(decider.home) as file:

@@ -478,7 +478,7 @@ def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
 
 def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
     lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
-    file = lessons_file.read(lessons_file.get_lessons_path(team.home))
+    file = lessons_file.read_own(team.home)
     return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 

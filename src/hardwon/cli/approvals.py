@@ -1,4 +1,4 @@
-"""approvals, approvals undo; trust"""
+"""approvals, trust"""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from hardwon.actions.approvals import (
     revoke_trust,
     trust_files,
 )
-from hardwon.actions.decisions import undo_approval
-from hardwon.cli import CommandGroup
 from hardwon.cli.context import confirm, json_option, open_decider, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
@@ -33,14 +31,11 @@ from hardwon.types import Lesson, replace
 _SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
-@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.command()
 @click.option("--limit", default=50, show_default=True, help="how many, the newest")
 @json_option
-@click.pass_context
-def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
+def approvals(limit: int, as_json: bool) -> None:
     """List what was put in force, how and when, newest first."""
-    if ctx.invoked_subcommand:
-        return
     with open_store() as connection:
         ensure_upgraded(paths.get_home(), connection, clock.now())
         entries = []
@@ -72,18 +67,6 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
         return
     echo_table(["no", "when", "path", "state", "what"], rows)
     click.echo("undo      hardwon undo NO")
-
-
-@approvals.command(hidden=True)
-@click.argument("number", metavar="NO", type=int)
-def undo(number: int) -> None:
-    """Undo an approval.
-
-    An edited lesson returns to the version approved before; what was approved once is retired.
-    """
-    require_person("undoing an approval")
-    with open_decider() as decider:
-        echo_text(undo_approval(decider, number))
 
 
 @click.command()

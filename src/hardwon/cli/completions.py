@@ -60,7 +60,7 @@ def _list_sessions() -> Rows:
 def _list_lessons() -> Rows:
     from hardwon.lessons import lessons_file
 
-    file = lessons_file.read(lessons_file.get_lessons_path(paths.get_home()))
+    file = lessons_file.read_own(paths.get_home())
     return [(lesson.slug, lesson.summary) for lesson in file.lessons]
 
 

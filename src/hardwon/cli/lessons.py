@@ -32,7 +32,7 @@ from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text, 
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.lessons_file import get_lessons_path, read
+from hardwon.lessons.lessons_file import read_own
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
     WAITING,
@@ -44,7 +44,6 @@ from hardwon.lessons.lookup import (
     is_about,
 )
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
-from hardwon.store.db import parse_json_or_text
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 
@@ -248,7 +247,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
         _print_queue(tag, tool, as_json)
         return
     home = paths.get_home()
-    lessons_in_file = read(get_lessons_path(home)).lessons
+    lessons_in_file = read_own(home).lessons
     waiting = {change.id: change for change in approvals.find_changes_to_approve(home, clock.now())}
     # A lesson that was deleted by hand stays in force until that is approved, so it is listed as well.
     removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
@@ -324,13 +323,10 @@ def _print_outcomes(lesson: Lesson) -> None:
 
 
 def _format_call(call: dict[str, Any]) -> str:
-    from hardwon.agents.fields import get_text, get_tool_path
+    from hardwon.efficacy.blame import describe_call
 
-    tool_input = parse_json_or_text(call["input"])
-    fields = tool_input if isinstance(tool_input, dict) else {}
-    subject = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
     outcome = "passed" if call["outcome"] == "fine" else call["outcome"]
-    return f"{to_printable_line(subject, 70)} ({outcome})"
+    return f"{to_printable_line(describe_call(call), 70)} ({outcome})"
 
 
 @lessons.command()
@@ -347,7 +343,7 @@ def check(as_json: bool) -> None:
         build_result = approvals.compile_manifest(home, clock.now())
         count, left_out = build_result.lesson_count, dict(build_result.left_out)
         faults.extend(build_result.faults)
-        for lesson in read(get_lessons_path(home)).lessons:
+        for lesson in read_own(home).lessons:
             if lesson.status == "active":
                 faults.extend(f"{lesson.slug}: {fault}" for fault in find_lesson_faults(lesson))
         unknown_keys = settings.find_unknown_keys(settings.read_config(home))

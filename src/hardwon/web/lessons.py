@@ -135,12 +135,9 @@ def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
     name = request.path_params["slug"]
     for lesson in manifest.gather_lessons(request.home)[0]:
         if name in (lesson.slug, lesson.id):
-            return lesson, any(own_lesson.id == lesson.id for own_lesson in _read_own_lessons(request))
+            own_lessons = lessons_file.read_own(request.home).lessons
+            return lesson, any(own_lesson.id == lesson.id for own_lesson in own_lessons)
     raise PageNotFound
-
-
-def _read_own_lessons(request: PageRequest) -> tuple[Lesson, ...]:
-    return tuple(lessons_file.read(lessons_file.get_lessons_path(request.home)).lessons)
 
 
 def _find_own_lesson(request: PageRequest) -> Lesson:
