@@ -21,6 +21,7 @@ from statistics import median
 import staleness
 
 from hardwon import settings
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson, measure_lesson
 from hardwon.agents.transcript_steps import load_transcript_module
 from hardwon.efficacy.proof import PROVEN, LessonProof
@@ -91,14 +92,15 @@ def simulate(user: User, runs: int, firings: int, seed: int) -> list[Run]:
 
 def simulate_home(home: str, user: User, count: int, firings: int, chance: random.Random) -> list[Run]:
     with closing(db.connect(home)) as connection:
-        lessons = [add_lesson(home, connection, build_record(number), COMMAND_LINE) for number in range(count)]
+        decider = open_decider(home, connection, COMMAND_LINE)
+        lessons = [add_lesson(decider, build_record(number)) for number in range(count)]
         if user.is_measured:
             for lesson in lessons[1:]:
                 with transaction(connection):
                     efficacy.add_change(
                         connection, lesson.id, lesson.slug, MEASURED, reason="", path=COMMAND_LINE, now=START
                     )
-            measure_lesson(home, connection, lessons[0], COMMAND_LINE)  # builds the manifest, which takes long, once
+            measure_lesson(decider, lessons[0])  # builds the manifest, which takes long, once
         secret = chance.randbytes(32).hex()  # so that every run of the benchmark draws the same arms
         runs = {lesson.id: Run(user) for lesson in lessons}
         now = START
@@ -205,7 +207,7 @@ def store_firing(
 def count_lies_found(count: int) -> tuple[int, int]:
     """Run denied calls all the same; return how many alarms came up, and how many for calls that were not run."""
     with tempfile.TemporaryDirectory() as home, closing(db.connect(home)) as connection:
-        add_lesson(home, connection, build_record(1), COMMAND_LINE)
+        add_lesson(open_decider(home, connection, COMMAND_LINE), build_record(1))
         responder = HookResponder(home, connection)
         for number in range(count):
             payload = {
@@ -249,7 +251,7 @@ def count_corpus_alarms() -> tuple[int, int, int] | None:
         for number, word in enumerate(("git", "npm", "python", "ls", "grep", "cd")):
             record = {**build_record(number), "summary": f"a hold on the word {word} for a benchmark"}
             record["triggers"] = {"toolNames": ["Bash"], "commandPatterns": [rf"\b{word}\b"]}
-            add_lesson(home, connection, record, COMMAND_LINE)
+            add_lesson(open_decider(home, connection, COMMAND_LINE), record)
         responder = HookResponder(home, connection)
         calls = denied_calls = 0
         for session, command in iter_commands(paths[:: 50 if QUICK else 10]):

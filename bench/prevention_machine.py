@@ -24,6 +24,7 @@ from typing import Any
 
 from prevention_traps import Trap, build_lesson_file, build_lesson_record, choose_placebo
 
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import approve_waiting_changes
 from hardwon.lessons import manifest
 from hardwon.store import db
@@ -172,7 +173,7 @@ class Machine:
         (home / "lessons.json").write_text(json.dumps({"version": 1, "lessons": records}, indent=1))
         with closing(db.connect(str(home))) as connection:
             _, faults, waiting = manifest.gather_lessons(str(home))
-            result = approve_waiting_changes(str(home), connection, waiting, COMMAND_LINE)
+            result = approve_waiting_changes(open_decider(str(home), connection, COMMAND_LINE), waiting)
         if faults or len(waiting) != len(records):
             raise RuntimeError(f"{len(records)} lessons were written, {len(waiting)} read: {faults} {result}")
         self.run_hardwon("start")

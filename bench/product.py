@@ -16,6 +16,7 @@ from typing import Any
 
 from hardwon import projects, settings
 from hardwon.actions import lessons as lesson_actions
+from hardwon.actions.approvals import Decider, open_decider
 from hardwon.agents import transcript_files
 from hardwon.agents.transcript_files import PrivateTurnTracker
 from hardwon.agents.transcript_steps import load_transcript_module
@@ -194,16 +195,19 @@ class Workshop:
             changes["delivery"] = delivery
         try:
             lesson = lesson_actions.accept_candidate(
-                self._home, self._connection, self._proposals[proposal.id], changes, "benchmark", confirm=lambda _: True
+                self._open_decider(), self._proposals[proposal.id], changes, confirm=lambda _: True
             )
         except UserError as refusal:
             return "", " ".join(refusal.say.split())
         return lesson.id, ""
 
+    def _open_decider(self) -> Decider:
+        return open_decider(self._home, self._connection, "benchmark")
+
     def retire(self, lesson_id: str) -> None:
         """Take an accepted lesson out of force."""
         lesson = next(lesson for lesson in self._read_lessons() if lesson.id == lesson_id)
-        lesson_actions.retire_lesson(self._home, self._connection, lesson)
+        lesson_actions.retire_lesson(self._open_decider(), lesson)
 
     def open_guard(self) -> Guard:
         """Return the matcher with the lessons that are in force now."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.store import db
 from hardwon.store.approvals import COMMAND_LINE
@@ -263,7 +264,7 @@ def run_cases() -> Iterator[tuple[str, str, str]]:
         commit_all(root)
         with closing(db.connect(home)) as connection:
             for number, source in enumerate(SOURCES):
-                add_lesson(home, connection, build_record(number, source, root), COMMAND_LINE)
+                add_lesson(open_decider(home, connection, COMMAND_LINE), build_record(number, source, root))
             responder = HookResponder(home, connection)
             for name, (change, expected) in CHANGES.items():
                 for number, source in enumerate(SOURCES):

@@ -28,6 +28,7 @@ import httpx
 from playwright.sync_api import Page, sync_playwright
 from search import COLUMNS, generate_texts
 
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.search import indexing
 from hardwon.store import db, memories, reflections, reports
@@ -77,7 +78,7 @@ def fill_home(home: str) -> list[str]:
     Return some questions.
     """
     connection, dice, now = db.connect(home), random.Random(3), time.time()
-    lesson = add_lesson(home, connection, LESSON, COMMAND_LINE)
+    lesson = add_lesson(open_decider(home, connection, COMMAND_LINE), LESSON)
     source = generate_texts(dice)
     with db.transaction(connection):
         insert_rows(

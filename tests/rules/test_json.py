@@ -10,7 +10,7 @@ from tests.rules.test_documents import iter_command_paths, load_root_command
 ACTS = frozenset(
     {
         *("up", "demo", "install", "uninstall", "accept", "reject", "undo", "view", "mcp", "pause", "unpause"),
-        *("data export", "data export notes", "approvals undo", "completion", "config set", "scan promote"),
+        *("data export", "data export notes", "completion", "config set", "scan promote"),
         *(
             "worker start",
             "worker stop",

@@ -446,16 +446,16 @@ def test_undoing_an_edit_puts_the_version_before_in_force(home: Home) -> None:
     assert "--all" in home.in_force()[slug]
     states = [approval["state"] for approval in json.loads(home.run("approvals", "--json"))]
     assert states == ["in force", "replaced"]
-    assert slug in home.run("approvals", "undo", "2")
+    assert slug in home.run("undo", "2")
     assert "-u" in home.in_force()[slug] and home.list_statuses() == ["active"]
-    home.run("approvals", "undo", "1")
+    home.run("undo", "1")
     assert home.in_force() == {} and home.list_statuses() == ["retired"]
-    assert "undone already" in home.run_refused("approvals", "undo", "1")
+    assert "undone already" in home.run_refused("undo", "1")
 
 
 def test_an_agent_undoes_nothing(home: Home) -> None:
     slug = home.add(GIT_STASH)
-    assert "for a person" in home.run_refused("approvals", "undo", "1", env=AGENT)
+    assert "for a person" in home.run_refused("undo", "1", env=AGENT)
     assert list(home.in_force()) == [slug]
 
 
@@ -518,7 +518,7 @@ def test_an_edited_adopted_and_retired_memory_has_its_approvals(home: Home, repo
     home.run("memory", "approve", "project_mast.md")
     assert home.list_approvals() == [("memory", "command-line")] * 3
     home.run("memory", "retire", "1")
-    home.run("approvals", "undo", "3")
+    home.run("undo", "3")
     assert home.list_approvals() == []
 
 
@@ -540,7 +540,7 @@ def test_a_ratified_handoff_and_its_memories_are_approved(
     home.run("handoff", "ratify", "1")
     assert home.list_approvals() == [("handoff", "command-line"), ("memory", "command-line")]
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is not None
-    home.run("approvals", "undo", "1")
+    home.run("undo", "1")
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is None
     home.run("handoff", "ratify", "1")
     assert handoffs.find_latest_page(connection, home.path, str(repository)) is not None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hardwon import clock
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson
 from hardwon.shell import failures
 from hardwon.store import candidates, db, jobs, observations, reports, runs, sessions, transcripts
@@ -77,8 +78,9 @@ DOCKER: dict[str, Any] = {
 def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> None:
     """Store sessions, candidates, lessons and deliveries; if `hostile`, with hostile text in every text field."""
     connection = db.connect(home)
-    stash = add_lesson(home, connection, STASH, COMMAND_LINE)
-    docker = add_lesson(home, connection, DOCKER, COMMAND_LINE)
+    decider = open_decider(home, connection, COMMAND_LINE)
+    stash = add_lesson(decider, STASH)
+    docker = add_lesson(decider, DOCKER)
     if hostile:
         hostile_lesson = {
             **DOCKER,
@@ -88,7 +90,7 @@ def fill(home: str, now: float, *, count: int = 12, hostile: bool = False) -> No
             "solution": HOSTILE + " two",
             "triggers": {"toolNames": ["Bash"], "commandPatterns": ["<script>"]},
         }
-        add_lesson(home, connection, hostile_lesson, COMMAND_LINE)
+        add_lesson(decider, hostile_lesson)
     for number in range(count):
         _store_session(connection, number, now - (count - 1 - number) * DAY / 3 - 600, hostile)
         lesson = stash if number % 2 else docker

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hardwon import paths
+from hardwon import clock, paths
 from hardwon.efficacy import staleness
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs
@@ -32,6 +32,23 @@ _TITLE_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
+class Decider:
+    """Somebody who decides: about which home, over which path (as approvals name it), and when."""
+
+    home: str
+    connection: Connection
+    path: str
+    now: float
+
+
+def open_decider(home: str, connection: Connection, path: str) -> Decider:
+    """Return somebody who decides now; what was in force before approvals were recorded is approved first."""
+    now = clock.now()
+    ensure_upgraded(home, connection, now)
+    return Decider(home, connection, path, now)
+
+
+@dataclass(frozen=True, slots=True)
 class ListedApproval:
     """An approval as people see it: a title, and the command that undoes it."""
 
@@ -40,88 +57,80 @@ class ListedApproval:
     undo_command: str
 
 
-def record_lessons(connection: Connection, lessons: Sequence[Lesson], path: str, now: float) -> None:
+def record_lessons(decider: Decider, lessons: Sequence[Lesson]) -> None:
     """Approve lessons as they are written; one that does not claim to be in force loses its approval."""
-    with transaction(connection):
+    with transaction(decider.connection):
         for lesson in lessons:
-            _record_lesson(connection, lesson, path, now)
+            _record_lesson(decider, lesson)
     for lesson in lessons:
-        staleness.save_lesson_anchors(connection, lesson, now)
+        staleness.save_lesson_anchors(decider.connection, lesson, decider.now)
 
 
-def _record_lesson(connection: Connection, lesson: Lesson, path: str, now: float) -> None:
+def _record_lesson(decider: Decider, lesson: Lesson) -> None:
     # A candidate or a retired lesson may be written by the same paths.
     if not approved_lessons.is_marked_active(lesson):
-        approvals.undo_subject(connection, LESSON, lesson.id, now)
+        approvals.undo_subject(decider.connection, LESSON, lesson.id, decider.now)
         return
-    body = approved_lessons.to_approval_body(lesson)
-    approvals.insert(connection, LESSON, lesson.id, hash_authored_fields(lesson), body, path, now)
-    efficacy.forget_step_down(connection, lesson.id, now)  # false alarms of what it was before do not count
+    _insert(decider, LESSON, lesson.id, hash_authored_fields(lesson), approved_lessons.to_approval_body(lesson))
+    # False alarms of what it was before do not count.
+    efficacy.forget_step_down(decider.connection, lesson.id, decider.now)
 
 
-def record_memory(connection: Connection, number: int, path: str, now: float) -> None:
+def _insert(decider: Decider, kind: str, subject: str, content_hash: str, body: str = "") -> None:
+    approvals.insert(decider.connection, kind, subject, content_hash, body, decider.path, decider.now)
+
+
+def record_memory(decider: Decider, number: int) -> None:
     """Approve a memory in the words that its row has; a row that is not active loses its approval."""
-    memory = memories.get_memory(connection, number)
-    with transaction(connection):
+    subject = str(number)
+    memory = memories.get_memory(decider.connection, number)
+    with transaction(decider.connection):
         if memory is None or memory.status != "active":
-            approvals.undo_subject(connection, MEMORY, str(number), now)
+            approvals.undo_subject(decider.connection, MEMORY, subject, decider.now)
         else:
-            content_hash = compute_approval_hash(memory.type, memory.text)
-            approvals.insert(connection, MEMORY, str(number), content_hash, memory.text, path, now)
+            _insert(decider, MEMORY, subject, compute_approval_hash(memory.type, memory.text), memory.text)
     if memory is not None:
-        staleness.save_anchors(connection, MEMORY, str(number), memory.text, memory.project, now)
+        staleness.save_anchors(decider.connection, MEMORY, subject, memory.text, memory.project, decider.now)
 
 
-def record_handoff(connection: Connection, number: int, path: str, now: float) -> None:
+def record_handoff(decider: Decider, number: int) -> None:
     """Approve a handoff as its file is now; one that is not ratified loses its approval."""
-    reflection = reflections.get(connection, number)
-    with transaction(connection):
+    subject = str(number)
+    reflection = reflections.get(decider.connection, number)
+    with transaction(decider.connection):
         if reflection is None or reflection.status != reflections.RATIFIED:
-            approvals.undo_subject(connection, HANDOFF, str(number), now)
+            approvals.undo_subject(decider.connection, HANDOFF, subject, decider.now)
         else:
-            approvals.insert(
-                connection, HANDOFF, str(number), handoffs.fingerprint_file(reflection.draft), "", path, now
-            )
+            _insert(decider, HANDOFF, subject, handoffs.fingerprint_file(reflection.draft))
     if reflection is not None and (page := handoffs.read_page(reflection)):
         text = "\n".join(handoffs.get_resume_lines(page))
-        staleness.save_anchors(connection, HANDOFF, str(number), text, reflection.project, now)
+        staleness.save_anchors(decider.connection, HANDOFF, subject, text, reflection.project, decider.now)
 
 
-def record_imported(
-    connection: Connection, memory_keys: Sequence[str], reflection_keys: Sequence[str], path: str, now: float
-) -> None:
+def record_imported(decider: Decider, memory_keys: Sequence[str], reflection_keys: Sequence[str]) -> None:
     """Approve the memories and handoffs that a person imported as active."""
-    for memory in memories.list_memories(connection, "active"):
+    for memory in memories.list_memories(decider.connection, "active"):
         if memory.key in memory_keys:
-            record_memory(connection, memory.id, path, now)
-    for reflection in reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
+            record_memory(decider, memory.id)
+    for reflection in reflections.list_reflections(decider.connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
         if reflection.key in reflection_keys:
-            record_handoff(connection, reflection.id, path, now)
+            record_handoff(decider, reflection.id)
 
 
-def record_trust(connection: Connection, subject: str, content_hash: str, now: float) -> None:
-    with transaction(connection):
-        approvals.insert(connection, TRUST, subject, content_hash, "", approvals.TRUSTED, now)
-
-
-def withdraw(connection: Connection, kind: str, subject: str, now: float) -> None:
+def withdraw(decider: Decider, kind: str, subject: str) -> None:
     """Undo every approval of a subject, including earlier versions."""
-    with transaction(connection):
-        approvals.undo_subject(connection, kind, subject, now)
+    with transaction(decider.connection):
+        approvals.undo_subject(decider.connection, kind, subject, decider.now)
 
 
-def withdraw_undone_reflection(connection: Connection, reflection: int, now: float) -> None:
+def withdraw_undone_reflection(decider: Decider, reflection: int) -> None:
     """Undo the approvals of a reflection that was undone, and of the memories that were retired with it."""
+    withdraw(decider, HANDOFF, str(reflection))
     # Whatever is not active any more needs no approval, so this reflection's memories need not be told apart.
-    inactive = [
-        subject
-        for subject in approvals.read_live_hashes(connection, MEMORY)
-        if (memory := memories.get_memory(connection, int(subject))) is None or memory.status != "active"
-    ]
-    with transaction(connection):
-        approvals.undo_subject(connection, HANDOFF, str(reflection), now)
-        for subject in inactive:
-            approvals.undo_subject(connection, MEMORY, subject, now)
+    for subject in approvals.read_live_hashes(decider.connection, MEMORY):
+        memory = memories.get_memory(decider.connection, int(subject))
+        if memory is None or memory.status != "active":
+            withdraw(decider, MEMORY, subject)
 
 
 def compile_manifest(home: str, now: float) -> manifest.BuildResult:
@@ -151,59 +160,56 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
     if approvals.is_upgraded(connection):
         return 0
     try:
-        lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+        lessons = lessons_file.read_own(home).lessons
         trusted = read_trusted_hashes(home)
     except UserError:
         return 0  # the person must fix the broken file first; until then the last good manifest stays in force
-    active_ids = {lesson.id for lesson in lessons} if is_restored else approved_lessons.find_ids_in_force(home)
-    in_force = [
-        file_lesson
-        for file_lesson in lessons
-        if file_lesson.id in active_ids and approved_lessons.is_marked_active(file_lesson)
-    ]
+    if not is_restored:
+        active_ids = approved_lessons.find_ids_in_force(home)
+        lessons = tuple(lesson for lesson in lessons if lesson.id in active_ids)
+    in_force = [lesson for lesson in lessons if approved_lessons.is_marked_active(lesson)]
     active = memories.list_memories(connection, "active")
     ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
+    decider = Decider(home, connection, UPGRADE, now)
     with transaction(connection):
         # The check before was outside the transaction.
         if approvals.is_upgraded(connection):  # another process was quicker
             return 0
         for lesson in in_force:
-            _record_lesson(connection, lesson, UPGRADE, now)
+            _record_lesson(decider, lesson)
         for memory in active:
-            _upgrade_memory(home, connection, memory, now)
+            _upgrade_memory(decider, memory)
         for reflection in ratified:
-            _upgrade_handoff(home, connection, reflection, now)
+            _upgrade_handoff(decider, reflection)
         for project, content_hash in trusted.items():
-            approvals.insert(connection, TRUST, project, content_hash, "", UPGRADE, now)
+            _insert(decider, TRUST, project, content_hash)
         approvals.mark_upgraded(connection, now)
     return len(in_force) + len(active) + len(ratified) + len(trusted)
 
 
-def _upgrade_memory(home: str, connection: Connection, memory: Memory, now: float) -> None:
+def _upgrade_memory(decider: Decider, memory: Memory) -> None:
     """Approve a memory as it counted before: a file in the home as edited, one in a repository only as approved."""
-    page = read_page(home, memory)
+    page = read_page(decider.home, memory)
     text = memory.text
     # Anybody with access to a repository can edit a file there, so only a file in the home counts as edited by the
     # person.
-    if page and page.is_edited and paths.is_inside(home, page.path):
+    if page and page.is_edited and paths.is_inside(decider.home, page.path):
         text = page.text
-        memories.update_memory_text(connection, memory.id, text)
-    content_hash = compute_approval_hash(memory.type, text)
-    approvals.insert(connection, MEMORY, str(memory.id), content_hash, text, UPGRADE, now)
+        memories.update_memory_text(decider.connection, memory.id, text)
+    _insert(decider, MEMORY, str(memory.id), compute_approval_hash(memory.type, text), text)
 
 
-def _upgrade_handoff(home: str, connection: Connection, reflection: reflections.Reflection, now: float) -> None:
+def _upgrade_handoff(decider: Decider, reflection: reflections.Reflection) -> None:
     """Approve a handoff that was ratified before approvals were recorded.
 
     A file in a repository counts as it was ratified. One in the home could be changed by nobody else, so it counts as
     it is now, and its fingerprint is recorded.
     """
-    ratified_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
-    content_hash = ratified_hash
-    if paths.is_inside(home, reflection.draft):
+    content_hash = next((file.after for file in reversed(reflection.files) if file.path == reflection.draft), "")
+    if paths.is_inside(decider.home, reflection.draft):
         content_hash = handoffs.fingerprint_file(reflection.draft)
-        record_fingerprint(connection, reflection)
-    approvals.insert(connection, HANDOFF, str(reflection.id), content_hash, "", UPGRADE, now)
+        record_fingerprint(decider.connection, reflection)
+    _insert(decider, HANDOFF, str(reflection.id), content_hash)
 
 
 def describe_approvals(connection: Connection, limit: int) -> list[ListedApproval]:
@@ -264,7 +270,7 @@ def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int
 
 
 def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
-    undo_command = f"hardwon approvals undo {approval.id}"
+    undo_command = f"hardwon undo {approval.id}"
     if approval.kind == LESSON:
         lesson = approved_lessons.parse_approval_body(approval.body)
         if lesson is None:
@@ -298,33 +304,32 @@ def find_approval(connection: Connection, number: int) -> Approval:
     return approval
 
 
-def revert_to_earlier(connection: Connection, approval: Approval, now: float) -> Approval | None:
+def revert_to_earlier(decider: Decider, approval: Approval) -> Approval | None:
     """Undo one approval; return the earlier one of the same subject that counts from now on."""
-    with transaction(connection):
-        approvals.undo(connection, approval.id, now)
-    return approvals.find_live(connection, approval.kind, approval.subject)
+    with transaction(decider.connection):
+        approvals.undo(decider.connection, approval.id, decider.now)
+    return approvals.find_live(decider.connection, approval.kind, approval.subject)
 
 
-def trust_files(home: str, connection: Connection, contents: Mapping[str, bytes], now: float) -> None:
+def trust_files(decider: Decider, contents: Mapping[str, bytes]) -> None:
     """Use a repository's lessons as they were shown; a change to a file waits until it is trusted again."""
-    ensure_upgraded(home, connection, now)
-    trusted_hashes = lessons_file.read_trusted_hashes(home)
-    for subject, content in contents.items():
-        trusted_hashes[subject] = lessons_file.hash_bytes(content)
-        record_trust(connection, subject, trusted_hashes[subject], now)
-    lessons_file.write_trusted_hashes(home, trusted_hashes)
-    manifest.build(home, now)
+    trusted_hashes = read_trusted_hashes(decider.home)
+    with transaction(decider.connection):
+        for subject, content in contents.items():
+            trusted_hashes[subject] = lessons_file.hash_bytes(content)
+            _insert(decider, TRUST, subject, trusted_hashes[subject])
+    lessons_file.write_trusted_hashes(decider.home, trusted_hashes)
+    manifest.build(decider.home, decider.now)
 
 
-def revoke_trust(home: str, connection: Connection, name: str, now: float) -> None:
+def revoke_trust(decider: Decider, name: str) -> None:
     """Trust a file no longer, or every file of a project."""
-    ensure_upgraded(home, connection, now)
-    trusted_hashes = lessons_file.read_trusted_hashes(home)
+    trusted_hashes = read_trusted_hashes(decider.home)
     subjects = [subject for subject in trusted_hashes if name in (subject, lessons_file.get_trusted_project(subject))]
     if not subjects:
         raise UserError(f"{name} is not trusted", "hardwon trust --list")
     for subject in subjects:
         del trusted_hashes[subject]
-        withdraw(connection, TRUST, subject, now)
-    lessons_file.write_trusted_hashes(home, trusted_hashes)
-    manifest.build(home, now)
+        withdraw(decider, TRUST, subject)
+    lessons_file.write_trusted_hashes(decider.home, trusted_hashes)
+    manifest.build(decider.home, decider.now)

@@ -9,6 +9,7 @@ from typing import Any
 
 from hardwon import clock, paths, projects
 from hardwon.actions import approvals
+from hardwon.actions.approvals import Decider
 from hardwon.actions.lessons import import_exported_lessons
 from hardwon.agents.settings_files import read_text_file
 from hardwon.data import backups, imports
@@ -82,23 +83,19 @@ def import_transcripts(
 
 
 def import_records(
-    home: str,
-    connection: Connection,
+    decider: Decider,
     numbered_records: Iterable[NumberedRecord],
     faults: list[tuple[int, str]],
-    path: str,
     *,
     is_person: bool,
     restore_deleted: bool,
 ) -> ImportReport:
     """Import exported records; what a person imports as active is approved, what an agent imports is proposed."""
-    now = clock.now()
-    approvals.ensure_upgraded(home, connection, now)
     outcome = imports.import_records(
-        connection, numbered_records, faults, is_approved=is_person, restore_deleted=restore_deleted
+        decider.connection, numbered_records, faults, is_approved=is_person, restore_deleted=restore_deleted
     )
-    approvals.record_imported(connection, outcome.new_memory_keys, outcome.new_reflection_keys, path, now)
-    lesson_count, refused = import_exported_lessons(home, connection, outcome.lesson_records, path, is_person=is_person)
+    approvals.record_imported(decider, outcome.new_memory_keys, outcome.new_reflection_keys)
+    lesson_count, refused = import_exported_lessons(decider, outcome.lesson_records, is_person=is_person)
     counts = {kind: count for kind, count in outcome.imported_counts.items() if count}
     if lesson_count:
         counts["lesson"] = lesson_count

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon import clock, settings
+from hardwon import settings
 from hardwon.actions import approvals, lessons
+from hardwon.actions.approvals import Decider
 from hardwon.actions.handoffs import ratify_handoff
+from hardwon.actions.lessons import Confirm
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
@@ -18,7 +20,6 @@ from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.memories import memories
 from hardwon.search import brief
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, find_live, list_approvals
-from hardwon.store.db import Connection
 from hardwon.store.memories import get_memory
 from hardwon.store.reflections import DRAFT
 from hardwon.text.characters import to_printable_line
@@ -44,100 +45,97 @@ def _parse_proposal_name(name: str) -> tuple[str, str]:
 
 
 def accept_proposal(
-    home: str,
-    connection: Connection,
+    decider: Decider,
     name: str,
-    path: str,
     *,
     changes: Mapping[str, Any] | None = None,
-    confirm: Callable[[str], bool] = lessons.refuse_to_confirm,
+    confirm: Confirm = lessons.refuse_to_confirm,
 ) -> Acceptance:
     """Put a proposal in force; `changes` are to a lesson's fields."""
+    home, connection = decider.home, decider.connection
     kind, bare_name = _parse_proposal_name(name)
-    now = clock.now()
     if changes and kind != LESSON:
         raise UserError(f"{name} is not a lesson, and has none of these fields", f"hardwon accept {name}")
     if kind == MEMORY:
-        memory, file_path = approve_memory(connection, home, memories.find_memory(connection, bare_name), path, now)
-        _renew_brief(home, connection, memory.project)
+        memory, file_path = approve_memory(decider, memories.find_memory(connection, bare_name))
+        _renew_brief(decider, memory.project)
         return Acceptance((f"approved as memory {memory.id}: {file_path}",))
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         should_commit = bool(settings.load_settings(home)["handoffCommit"])
-        result = ratify_handoff(connection, home, handoff, path, now, should_commit=should_commit)
-        _renew_brief(home, connection, handoff.project)
+        result = ratify_handoff(decider, handoff, should_commit=should_commit)
+        _renew_brief(decider, handoff.project)
         return Acceptance(tuple(ratification.describe_result(result)))
-    lesson = _find_lesson(home, connection, bare_name)
+    lesson = _find_lesson(decider, bare_name)
     if lesson is not None and not changes and not approved_lessons.is_marked_active(lesson):
-        lesson = lessons.restore_lesson(home, connection, lesson, path, confirm=confirm)
+        lesson = lessons.restore_lesson(decider, lesson, confirm=confirm)
     else:
         candidate = lessons.find_candidate(home, connection, bare_name)
-        lesson = lessons.accept_candidate(home, connection, candidate, changes or {}, path, confirm=confirm)
+        lesson = lessons.accept_candidate(decider, candidate, changes or {}, confirm=confirm)
     return Acceptance((f"in force as a {lesson.delivery}: {lesson.summary} [{lesson.slug}]",), lesson)
 
 
-def _find_lesson(home: str, connection: Connection, slug: str) -> Lesson | None:
+def _find_lesson(decider: Decider, slug: str) -> Lesson | None:
     """Return the lesson of this name if it was accepted before or never waited in the queue, such as a retired one."""
-    candidate = review_queue.find_in_queue(home, connection, slug)
+    candidate = review_queue.find_in_queue(decider.home, decider.connection, slug)
     if candidate is not None and candidate.status != "active":
         return None
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    file = lessons_file.read_own(decider.home)
     lesson_id = candidate.lesson if candidate is not None else ""
     return next((lesson for lesson in file.lessons if lesson.slug == slug or lesson.id == lesson_id), None)
 
 
-def _renew_brief(home: str, connection: Connection, project: str) -> None:
+def _renew_brief(decider: Decider, project: str) -> None:
     """Compile the brief of a project whose memories or handoffs changed; the other projects' briefs follow later."""
     # A memory of a person counts in every project, so every compiled brief is out of date.
-    compiled_brief.delete_all(home)
-    brief.compile_or_reuse(connection, home, project, settings.load_settings(home))
+    compiled_brief.delete_all(decider.home)
+    brief.compile_or_reuse(decider.connection, decider.home, project, settings.load_settings(decider.home))
 
 
-def reject_proposal(home: str, connection: Connection, name: str) -> str:
+def reject_proposal(decider: Decider, name: str) -> str:
     """Reject a proposal, or retire what is in force; return what became of it."""
     kind, bare_name = _parse_proposal_name(name)
-    now = clock.now()
     if kind == MEMORY:
-        memory = memories.find_memory(connection, bare_name)
+        memory = memories.find_memory(decider.connection, bare_name)
         if memory.status not in ("candidate", "active"):
             raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
-        changed = reject_or_retire_memory(connection, home, memory, now)
-        _renew_brief(home, connection, memory.project)
+        changed = reject_or_retire_memory(decider, memory)
+        _renew_brief(decider, memory.project)
         return f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
     if kind == HANDOFF:
-        handoff = handoffs.find_handoff(connection, bare_name)
+        handoff = handoffs.find_handoff(decider.connection, bare_name)
         if handoff.status != DRAFT:
             raise UserError(f"handoff {handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
-        ratification.discard(connection, handoff, now)
-        _renew_brief(home, connection, handoff.project)
+        ratification.discard(decider.connection, handoff, decider.now)
+        _renew_brief(decider, handoff.project)
         return f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"
     # A number means the proposal: one that was accepted meanwhile is not retired by a late no.
-    lesson = None if bare_name.isdigit() else _find_lesson(home, connection, bare_name)
+    lesson = None if bare_name.isdigit() else _find_lesson(decider, bare_name)
     if lesson is not None:
-        lessons.retire_lesson(home, connection, lesson)
+        lessons.retire_lesson(decider, lesson)
         return f"retired: {lesson.slug}"
-    candidate = lessons.find_candidate(home, connection, bare_name)
-    lessons.reject_candidate(home, connection, candidate)
+    candidate = lessons.find_candidate(decider.home, decider.connection, bare_name)
+    lessons.reject_candidate(decider, candidate)
     return f"rejected: {candidate.record['summary']} [{candidate.slug}]"
 
 
-def take_back_decision(home: str, connection: Connection, name: str = "") -> str:
+def take_back_decision(decider: Decider, name: str = "") -> str:
     """Undo the newest approval, or the decision about the named proposal; a bare number is an approval's."""
-    approvals.ensure_upgraded(home, connection, clock.now())
+    home, connection = decider.home, decider.connection
     if not name:
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
             raise UserError("there is nothing to undo", "")
-        return undo_approval(home, connection, newest.id)
+        return _undo_approval(decider, newest.id)
     if name.isascii() and name.isdigit():
-        return undo_approval(home, connection, int(name))
+        return _undo_approval(decider, int(name))
     kind, bare_name = _parse_proposal_name(name)
     if kind == LESSON:
         candidate = review_queue.find_in_queue(home, connection, bare_name)
         if candidate is not None and candidate.status in ("active", "rejected"):
-            lessons.undo_decision(home, connection, candidate.id)
+            lessons.undo_decision(decider, candidate.id)
             return f"proposed again: L{candidate.number}, {candidate.record['summary']}"
-        lesson = _find_lesson(home, connection, bare_name)
+        lesson = _find_lesson(decider, bare_name)
         subject = lesson.id if lesson else ""
     elif kind == MEMORY:
         subject = str(memories.find_memory(connection, bare_name).id)
@@ -146,36 +144,34 @@ def take_back_decision(home: str, connection: Connection, name: str = "") -> str
     approval = find_live(connection, kind, subject)
     if approval is None:
         raise UserError(f"{name} is not in force, so there is nothing to undo", "hardwon approvals")
-    return undo_approval(home, connection, approval.id)
+    return _undo_approval(decider, approval.id)
 
 
-def undo_approval(home: str, connection: Connection, number: int) -> str:
+def _undo_approval(decider: Decider, number: int) -> str:
     """Undo an approval and return what became of its subject; UserError if there is nothing to undo."""
-    approvals.ensure_upgraded(home, connection, clock.now())
-    approval = approvals.find_approval(connection, number)
-    newest = find_live(connection, approval.kind, approval.subject)
+    approval = approvals.find_approval(decider.connection, number)
+    newest = find_live(decider.connection, approval.kind, approval.subject)
     # Undoing an older wording would change nothing that is in force.
     if newest is not None and newest.id != approval.id:
-        raise UserError(
-            f"approval {number} was replaced by approval {newest.id}", f"hardwon approvals undo {newest.id}"
-        )
+        raise UserError(f"approval {number} was replaced by approval {newest.id}", f"hardwon undo {newest.id}")
     if approval.kind == LESSON:
-        return lessons.undo_lesson_approval(home, connection, approval)
+        return lessons.undo_lesson_approval(decider, approval)
     if approval.kind == MEMORY:
-        memory = get_memory(connection, int(approval.subject))
+        message = f"retired: memory {approval.subject}"
+        memory = get_memory(decider.connection, int(approval.subject))
         if memory is not None and memory.status == "active":
-            reject_or_retire_memory(connection, home, memory, clock.now())
-        file_note = f"; its file stays: {memory.file}" if memory is not None and memory.file else ""
-        message = f"retired: memory {approval.subject}{file_note}"
+            reject_or_retire_memory(decider, memory)
+        if memory is not None and memory.file:
+            message += f"; its file stays: {memory.file}"
     elif approval.kind == TRUST:
         # The file of trusted hashes may have been edited by hand since.
-        if approval.subject in read_trusted_hashes(home):
-            approvals.revoke_trust(home, connection, approval.subject, clock.now())
+        if approval.subject in read_trusted_hashes(decider.home):
+            approvals.revoke_trust(decider, approval.subject)
         message = f"no longer trusted: {get_trusted_path(approval.subject)}"
     else:
         undo_command = f"hardwon reflect --undo {approval.subject}"
         message = f"no longer told: handoff {approval.subject}; its file stays ({undo_command})"
     # The subject itself may be gone, in which case nothing above has withdrawn its approval.
-    approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
-    compiled_brief.delete_all(home)
+    approvals.withdraw(decider, approval.kind, approval.subject)
+    compiled_brief.delete_all(decider.home)
     return message

@@ -10,6 +10,7 @@ from typing import Any
 
 from hardwon import claims, pauses, projects
 from hardwon.actions import approvals
+from hardwon.actions.approvals import Decider
 from hardwon.errors import UserError
 from hardwon.handoff import ratification, written_handoffs
 from hardwon.handoff.claim_check import build_session_record
@@ -29,29 +30,27 @@ ACTIVE_SECONDS = 900.0  # a session with an event this recently may be the one t
 
 
 def ratify_handoff(
-    connection: Connection,
-    home: str,
-    reflection: Reflection,
-    path: str,
-    now: float,
-    *,
-    should_commit: bool = False,
-    is_read: bool = True,
+    decider: Decider, reflection: Reflection, *, should_commit: bool = False, is_read: bool = True
 ) -> RatificationResult:
     """Let a handoff count as its draft says it now, with the memories that it names."""
-    approvals.ensure_upgraded(home, connection, now)
-    result = ratification.ratify(connection, home, reflection, now, should_commit=should_commit, is_read=is_read)
-    approvals.record_handoff(connection, reflection.id, path, now)
+    result = ratification.ratify(
+        decider.connection, decider.home, reflection, decider.now, should_commit=should_commit, is_read=is_read
+    )
+    approvals.record_handoff(decider, reflection.id)
     for memory, _ in result.memories:
-        approvals.record_memory(connection, memory.id, path, now)
+        approvals.record_memory(decider, memory.id)
     return result
+
+
+def _list_session_ids(environment: Mapping[str, str]) -> list[str]:
+    return [environment[name] for name in SESSION_VARIABLES if environment.get(name)]
 
 
 def find_own_session(
     connection: Connection, environment: Mapping[str, str], project: str, now: float
 ) -> dict[str, Any] | None:
     """Return the session whose agent runs this command; None if none is recorded, UserError if several may be meant."""
-    ids = [environment[name] for name in SESSION_VARIABLES if environment.get(name)]
+    ids = _list_session_ids(environment)
     named = [row for session_id in ids for row in sessions.find_by_session_id(connection, session_id)]
     if named:
         # An agent that runs inside another's shell inherits the outer id: the inner session is the latest.
@@ -68,13 +67,10 @@ def find_own_session(
 
 
 def write_handoff(
-    connection: Connection,
-    home: str,
+    decider: Decider,
     text: str,
     cwd: str,
-    path: str,
     *,
-    now: float,
     environment: Mapping[str, str],
     values: Mapping[str, Any],
     is_agent: bool,
@@ -86,6 +82,7 @@ def write_handoff(
 
     A person's handoff counts at once, an agent's is a draft.
     """
+    home, connection, now = decider.home, decider.connection, decider.now
     handoff = written_handoffs.parse_handoff(text) if is_json else None
     project = projects.find_project_path(cwd)
     row = find_session(connection, name) if name else find_own_session(connection, environment, project, now)
@@ -98,16 +95,16 @@ def write_handoff(
         checked = written_handoffs.build_checked_body(handoff, record)
         text, topic, contradictions = checked.body, handoff.topic, checked.contradictions
         fields = {"workstream": handoff.workstream, "confidence": handoff.confidence, "made": AGENT_KIND}
-    if not is_agent:
-        approvals.ensure_upgraded(home, connection, now)
+    if row is None:  # the session is not recorded, but its agent may have named it
+        row = {"session": next(iter(_list_session_ids(environment)), ""), "host": "", "first_prompt": ""}
     written = written_handoffs.save_handoff(
         connection,
         home,
         text,
-        session=row["session"] if row else next(iter(filter(None, map(environment.get, SESSION_VARIABLES))), ""),
-        agent=row["host"] if row else "",
-        project=(row["project_path"] if row else "") or project,
-        topic=topic or to_printable_line(row["first_prompt"] if row else "", 90),
+        session=row["session"],
+        agent=row["host"],
+        project=row.get("project_path") or project,
+        topic=topic or to_printable_line(row["first_prompt"], 90),
         folder="" if is_agent else projects.find_sessions_folder(cwd),
         now=now,
         is_ratified=not is_agent,
@@ -116,7 +113,7 @@ def write_handoff(
         fields=fields,
     )
     if not is_agent:
-        approvals.record_handoff(connection, written.id, path, now)
+        approvals.record_handoff(decider, written.id)
     return written, contradictions
 
 
@@ -140,12 +137,12 @@ def ratify_overdue(
 
     A draft that the record contradicts waits for a person however old it is.
     """
+    approvals.ensure_upgraded(home, connection, now)
+    decider = Decider(home, connection, RATIFY_AFTER_DAYS, now)
     should_commit = bool(values.get("handoffCommit", False))
     for draft in ratification.find_overdue_drafts(connection, values, now):
         try:
-            yield ratify_handoff(
-                connection, home, draft, RATIFY_AFTER_DAYS, now, should_commit=should_commit, is_read=False
-            )
+            yield ratify_handoff(decider, draft, should_commit=should_commit, is_read=False)
         except UserError as error:
             # It stays a draft; the time of this decision keeps it from being tried again.
             reflections.set_status(connection, draft.id, reflections.DRAFT, now)
@@ -154,16 +151,17 @@ def ratify_overdue(
             yield error
 
 
-def undo_reflection(connection: Connection, home: str, number: int, now: float) -> tuple[Reflection, list[str]]:
+def undo_reflection(decider: Decider, number: int) -> tuple[Reflection, list[str]]:
     """Restore every file that a reflection wrote; return the reflection and the files that were committed.
 
     Git history is the person's, so a commit stays.
     """
     from hardwon.handoff import reflection  # imported here because it loads every distiller
 
+    home, connection, now = decider.home, decider.connection, decider.now
     existing = reflections.get(connection, number)
     committed_files = ratification.list_committed_files(existing) if existing else []
     undone = reflection.undo(connection, home, number, now)
     ratification.retire_undone_memories(connection, home, undone, now)
-    approvals.withdraw_undone_reflection(connection, undone.id, now)
+    approvals.withdraw_undone_reflection(decider, undone.id)
     return undone, committed_files

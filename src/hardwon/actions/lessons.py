@@ -11,6 +11,7 @@ from typing import Any
 
 from hardwon import clock, settings
 from hardwon.actions import approvals
+from hardwon.actions.approvals import Decider
 from hardwon.efficacy.refresh import refresh_ledger
 from hardwon.errors import UserError
 from hardwon.lessons import adding, approved_lessons, lessons_file, manifest, review_queue
@@ -52,11 +53,10 @@ def refuse_to_confirm(say: str) -> bool:
     return False
 
 
-def add_lesson(home: str, connection: Connection, record: dict[str, Any], path: str) -> Lesson:
+def add_lesson(decider: Decider, record: dict[str, Any]) -> Lesson:
     """Write a person's lesson and put it in force."""
-    approvals.ensure_upgraded(home, connection, clock.now())
-    lesson = adding.add_record(home, record, is_approved=True, source=adding.SOURCE_PERSON)
-    put_in_force(home, connection, [lesson], path)
+    lesson = adding.add_record(decider.home, record, is_approved=True, source=adding.SOURCE_PERSON)
+    put_in_force(decider, [lesson])
     return lesson
 
 
@@ -78,11 +78,9 @@ def find_candidate(home: str, connection: Connection, name: str) -> Candidate:
 
 
 def accept_candidate(
-    home: str,
-    connection: Connection,
+    decider: Decider,
     candidate: Candidate,
     changes: Mapping[str, Any],
-    path: str,
     *,
     confirm: Confirm = refuse_to_confirm,
     is_measured: bool = False,
@@ -93,7 +91,7 @@ def accept_candidate(
     """
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
-    approvals.ensure_upgraded(home, connection, clock.now())
+    home, connection = decider.home, decider.connection
     record = adding.apply_changes(build_accepted_record(candidate), changes)
     lesson = _find_written(home, connection, candidate.id, record)
     if lesson is None:
@@ -103,12 +101,12 @@ def accept_candidate(
             connection, adding.parse_valid_lesson(record), confirm, f"{command} hold", f"{command} block --confirm"
         )
         lesson = review_queue.write_accepted_lesson(home, candidate, record)
-    candidates.record_decision(connection, candidate.id, "active", clock.now(), lesson.id)
-    put_in_force(home, connection, [lesson], path)
+    candidates.record_decision(connection, candidate.id, "active", decider.now, lesson.id)
+    put_in_force(decider, [lesson])
     is_default = settings.load_settings(home)["measureNewLessons"]
     can_be_silent = lesson.delivery in ("note", "hold") and DATA_LOSS_TAG not in lesson.tags
     if is_measured or (is_default and can_be_silent):
-        measure_lesson(home, connection, lesson, path)
+        measure_lesson(decider, lesson)
     return lesson
 
 
@@ -123,7 +121,7 @@ def _find_written(home: str, connection: Connection, lesson_id: str, record: dic
 
     Anybody may have written another record under the same id into lessons.json.
     """
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    file = lessons_file.read_own(home)
     written = next((lesson for lesson in file.lessons if lesson.id == lesson_id and lesson.status == "active"), None)
     if written is None or find_live(connection, LESSON, lesson_id):
         return written
@@ -165,25 +163,26 @@ def refuse_unsafe_block(
         raise UserError(say, f"if you are: {confirm_command}")
 
 
-def reject_candidate(home: str, connection: Connection, candidate: Candidate) -> None:
+def reject_candidate(decider: Decider, candidate: Candidate) -> None:
     """Reject a candidate; it stays rejected, however often it is found again."""
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is a lesson by now", f"hardwon lessons retire {candidate.slug}")
-    review_queue.reject_record(home, candidate)
-    candidates.record_decision(connection, candidate.id, "rejected", clock.now())
+    review_queue.reject_record(decider.home, candidate)
+    candidates.record_decision(decider.connection, candidate.id, "rejected", decider.now)
 
 
-def undo_decision(home: str, connection: Connection, candidate_id: str) -> Candidate:
+def undo_decision(decider: Decider, candidate_id: str) -> Candidate:
     """Take back a decision: the candidate's lesson is removed from the file, or is proposed there as before."""
+    home, connection = decider.home, decider.connection
     candidate = find_candidate(home, connection, candidate_id)
     if candidate.lesson:
         # The approval goes first: cut off here, the lesson is out of force, which is the safe half.
-        approvals.withdraw(connection, LESSON, candidate.lesson, clock.now())
+        approvals.withdraw(decider, LESSON, candidate.lesson)
         with transaction(connection):
-            efficacy.undo_changes(connection, candidate.lesson, (MEASURED, UNMEASURED), clock.now())
+            efficacy.undo_changes(connection, candidate.lesson, (MEASURED, UNMEASURED), decider.now)
     review_queue.restore_record(home, candidate)
     candidates.record_decision(connection, candidate_id, "candidate", None)
-    _build_manifest(home)
+    _build_manifest(decider)
     return find_candidate(home, connection, candidate_id)
 
 
@@ -198,7 +197,7 @@ def replay_record(connection: Connection, record: Mapping[str, Any], *, limit: i
 
 def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
     """Return the lessons that agents reported with a tag and that are valid as they are and unlike every other."""
-    lessons = lessons_file.read(lessons_file.get_lessons_path(home)).lessons
+    lessons = lessons_file.read_own(home).lessons
     sound = []
     for candidate in candidates.list_candidates(connection):
         if candidate.tier != 1 or review_queue.is_proposed_by_agent(candidate):
@@ -213,67 +212,58 @@ def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
     return sound
 
 
-def edit_lesson(
-    home: str, connection: Connection, lesson: Lesson, changes: dict[str, Any], path: str, *, confirm: Confirm
-) -> Lesson:
+def edit_lesson(decider: Decider, lesson: Lesson, changes: dict[str, Any], *, confirm: Confirm) -> Lesson:
     """Change some fields of a lesson, or remove those that are None, and approve the result."""
-    approvals.ensure_upgraded(home, connection, clock.now())
     # Approving the edit would approve, unseen, what was changed by hand before.
-    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(home)):
+    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(decider.home)):
         say = f"{lesson.slug} was changed by hand in lessons.json, and that waits for approval"
         raise UserError(say, approved_lessons.APPROVE_COMMAND)
     old_record = to_lesson_record(lesson)
     # Faults are refused before the person is asked about a block.
-    edited = adding.read_or_refuse(home, adding.apply_changes(old_record, changes), "edit")
+    edited = adding.read_or_refuse(decider.home, adding.apply_changes(old_record, changes), "edit")
     new_record = to_lesson_record(edited)
     if any(old_record.get(name) != new_record.get(name) for name in _BLOCKING_FIELDS):
         command = f"hardwon lessons edit {lesson.slug} --delivery"
-        refuse_unsafe_block(connection, edited, confirm, f"{command} hold", f"{command} block --confirm")
-    changed = adding.edit_record(home, lesson.id, changes)
-    put_in_force(home, connection, [changed], path)
+        refuse_unsafe_block(decider.connection, edited, confirm, f"{command} hold", f"{command} block --confirm")
+    changed = adding.edit_record(decider.home, lesson.id, changes)
+    put_in_force(decider, [changed])
     return changed
 
 
-def retire_lesson(home: str, connection: Connection, lesson: Lesson) -> Lesson:
+def retire_lesson(decider: Decider, lesson: Lesson) -> None:
     """Take a lesson out of force; it stays in the file."""
-    approvals.ensure_upgraded(home, connection, clock.now())
     # The file first: an approval without an active record puts nothing in force.
-    retired = adding.set_lesson_status(home, lesson.id, "retired")
-    approvals.withdraw(connection, LESSON, lesson.id, clock.now())
-    _build_manifest(home)
-    return retired
+    adding.set_lesson_status(decider.home, lesson.id, "retired")
+    approvals.withdraw(decider, LESSON, lesson.id)
+    _build_manifest(decider)
 
 
-def restore_lesson(
-    home: str, connection: Connection, lesson: Lesson, path: str, *, confirm: Confirm = refuse_to_confirm
-) -> Lesson:
+def restore_lesson(decider: Decider, lesson: Lesson, *, confirm: Confirm = refuse_to_confirm) -> Lesson:
     """Put a retired, proposed or unreviewed lesson in force, as the file says it.
 
     A block that was only proposed passes the same check as one that is accepted in review.
     """
-    approvals.ensure_upgraded(home, connection, clock.now())
     if faults := find_lesson_faults(lesson):
         raise adding.build_refusal(faults)
     if lesson.status == "candidate":
         hold_command = f"hardwon lessons edit {lesson.slug} --delivery hold"
         confirm_command = f"hardwon lessons restore {lesson.slug} --confirm"
-        refuse_unsafe_block(connection, lesson, confirm, hold_command, confirm_command)
-    restored = adding.set_lesson_status(home, lesson.id, "active")
-    put_in_force(home, connection, [restored], path)
+        refuse_unsafe_block(decider.connection, lesson, confirm, hold_command, confirm_command)
+    restored = adding.set_lesson_status(decider.home, lesson.id, "active")
+    put_in_force(decider, [restored])
     return restored
 
 
 def import_foreign_lessons(
-    home: str, connection: Connection, imported_records: Iterable[dict[str, Any]], path: str, *, confirm: Confirm
+    decider: Decider, imported_records: Iterable[dict[str, Any]], *, confirm: Confirm
 ) -> tuple[list[Lesson], dict[str, str]]:
     """Import lessons of lessons-learned; return the imported ones, and the refused names with their reasons.
 
     A block that review would not let through comes in as a candidate, with the reason under `importFaults`.
     """
-    approvals.ensure_upgraded(home, connection, clock.now())
-    checked = [_hold_back_doubtful_block(connection, record, confirm) for record in imported_records]
-    added, refused = adding.add_imported_records(home, checked)
-    put_in_force(home, connection, added, path)
+    checked = [_hold_back_doubtful_block(decider.connection, record, confirm) for record in imported_records]
+    added, refused = adding.add_imported_records(decider.home, checked)
+    put_in_force(decider, added)
     return added, refused
 
 
@@ -293,12 +283,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
 
 
 def import_exported_lessons(
-    home: str,
-    connection: Connection,
-    numbered_records: Iterable[tuple[int, dict[str, Any]]],
-    path: str,
-    *,
-    is_person: bool,
+    decider: Decider, numbered_records: Iterable[tuple[int, dict[str, Any]]], *, is_person: bool
 ) -> tuple[int, list[tuple[int, str]]]:
     """Import exported lessons by line; return how many were added, and the refused lines with their reasons.
 
@@ -306,7 +291,7 @@ def import_exported_lessons(
     """
     added: list[Lesson] = []
     refused: list[tuple[int, str]] = []
-    with lessons_file.open_for_edit(home) as file:
+    with lessons_file.open_for_edit(decider.home) as file:
         ids = {entry.get("id") for entry in file.document["lessons"] if isinstance(entry, dict)}
         slugs = {entry.slug for entry in file.lessons}
         for number, record in numbered_records:
@@ -314,13 +299,13 @@ def import_exported_lessons(
                 continue
             if fault := _find_fault(record, slugs):
                 refused.append((number, fault))
-                adding.note_refused_lesson(home, adding.SOURCE_IMPORT, [fault])
+                adding.note_refused_lesson(decider.home, adding.SOURCE_IMPORT, [fault])
                 continue
             new_record = dict(record)
             if not is_person or new_record.get("source", adding.SOURCE_IMPORT) not in adding.SOURCES:
                 new_record["source"] = adding.SOURCE_IMPORT  # a person's own export keeps what hardwon wrote there
             if is_person:
-                new_record = _hold_back_doubtful_block(connection, new_record, refuse_to_confirm)
+                new_record = _hold_back_doubtful_block(decider.connection, new_record, refuse_to_confirm)
             else:
                 new_record["status"] = "candidate"
             file.document["lessons"].append(new_record)
@@ -330,7 +315,7 @@ def import_exported_lessons(
         if added:
             lessons_file.save(file)
     if added:
-        put_in_force(home, connection, added, path)
+        put_in_force(decider, added)
     return len(added), refused
 
 
@@ -346,37 +331,32 @@ def _find_fault(record: dict[str, Any], slugs: set[str]) -> str:
     return f"lesson: another has the slug {lesson.slug}" if lesson.slug in slugs else ""
 
 
-def approve_waiting_changes(
-    home: str, connection: Connection, waiting: Sequence[WaitingChange], path: str
-) -> manifest.BuildResult:
+def approve_waiting_changes(decider: Decider, waiting: Sequence[WaitingChange]) -> manifest.BuildResult:
     """Approve changes that a person made in lessons.json by hand, as they were shown."""
-    now = clock.now()
-    approvals.ensure_upgraded(home, connection, now)
     # What was shown is approved and not what the file says now: it may have been edited again meanwhile.
-    proposed = [change.proposed for change in waiting if change.proposed is not None]
-    approvals.record_lessons(connection, proposed, path, now)
+    approvals.record_lessons(decider, [change.proposed for change in waiting if change.proposed is not None])
     for change in waiting:
         if change.proposed is None:
-            approvals.withdraw(connection, LESSON, change.id, now)
-    return _build_manifest(home)
+            approvals.withdraw(decider, LESSON, change.id)
+    return _build_manifest(decider)
 
 
-def undo_lesson_approval(home: str, connection: Connection, approval: Approval) -> str:
+def undo_lesson_approval(decider: Decider, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
-    earlier = approvals.revert_to_earlier(connection, approval, clock.now())
+    earlier = approvals.revert_to_earlier(decider, approval)
     earlier_lesson = approved_lessons.parse_approval_body(earlier.body) if earlier else None
-    file = lessons_file.read(lessons_file.get_lessons_path(home))
+    file = lessons_file.read_own(decider.home)
     written = next((lesson for lesson in file.lessons if lesson.id == approval.subject), None)
     if earlier_lesson is not None:
-        with lessons_file.open_for_edit(home) as file:
+        with lessons_file.open_for_edit(decider.home) as file:
             lessons_file.put_lesson(file, _copy_file_fields(earlier_lesson, written))
             lessons_file.save(file)
         message = f"the version approved before is in force again: {earlier_lesson.slug}"
     else:
         if written is not None:
-            adding.set_lesson_status(home, written.id, "retired")
+            adding.set_lesson_status(decider.home, written.id, "retired")
         message = f"retired: {written.slug if written else approval.subject}"
-    _build_manifest(home)
+    _build_manifest(decider)
     return message
 
 
@@ -396,43 +376,42 @@ def _copy_file_fields(approved: Lesson, written: Lesson | None) -> Lesson:
     )
 
 
-def put_in_force(home: str, connection: Connection, lessons: Sequence[Lesson], path: str) -> None:
+def put_in_force(decider: Decider, lessons: Sequence[Lesson]) -> None:
     """Approve lessons as they are written, and compile the manifest."""
-    approvals.record_lessons(connection, lessons, path, clock.now())
-    _build_manifest(home)
+    approvals.record_lessons(decider, lessons)
+    _build_manifest(decider)
 
 
-def _build_manifest(home: str) -> manifest.BuildResult:
+def _build_manifest(decider: Decider) -> manifest.BuildResult:
     try:
-        return manifest.build(home, clock.now())
+        return manifest.build(decider.home, decider.now)
     except UserError as error:
         raise UserError(f"it is written, but not in force yet: {error.say}", error.fix) from None
 
 
-def measure_lesson(home: str, connection: Connection, lesson: Lesson, path: str) -> None:
+def measure_lesson(decider: Decider, lesson: Lesson) -> None:
     """Keep a lesson silent in some sessions from now on, to find out whether it helps."""
     if lesson.delivery == "start":
         reason = "it is told at session start and fires on no call"
         raise UserError(f"{lesson.slug} cannot be measured: {reason}", "measure a note or a hold")
-    _add_choice(home, connection, lesson, MEASURED, path)
+    _add_choice(decider, lesson, MEASURED)
 
 
-def stop_measuring(home: str, connection: Connection, lesson: Lesson, path: str) -> None:
+def stop_measuring(decider: Decider, lesson: Lesson) -> None:
     """Tell a lesson in every session again."""
-    _add_choice(home, connection, lesson, UNMEASURED, path)
+    _add_choice(decider, lesson, UNMEASURED)
 
 
-def _add_choice(home: str, connection: Connection, lesson: Lesson, choice: str, path: str) -> None:
-    now = clock.now()
+def _add_choice(decider: Decider, lesson: Lesson, choice: str) -> None:
+    connection, now = decider.connection, decider.now
     with transaction(connection):
-        efficacy.add_change(connection, lesson.id, lesson.slug, choice, reason="", path=path, now=now)
-    refresh_ledger(connection, home, now, is_changed=True)
+        efficacy.add_change(connection, lesson.id, lesson.slug, choice, reason="", path=decider.path, now=now)
+    refresh_ledger(connection, decider.home, now, is_changed=True)
 
 
-def undo_step_down(home: str, connection: Connection, lesson: Lesson) -> int:
+def undo_step_down(decider: Decider, lesson: Lesson) -> int:
     """Deliver a lesson as its record says again; return how many steps and proposals that takes back."""
-    now = clock.now()
-    with transaction(connection):
-        count = efficacy.undo_changes(connection, lesson.id, (NOTE, SILENT, RETIRE), now)
-    refresh_ledger(connection, home, now, is_changed=True)
+    with transaction(decider.connection):
+        count = efficacy.undo_changes(decider.connection, lesson.id, (NOTE, SILENT, RETIRE), decider.now)
+    refresh_ledger(decider.connection, decider.home, decider.now, is_changed=True)
     return count

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hardwon import clock, paths, settings
 from hardwon.actions import decisions
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson, propose_lesson
 from hardwon.actions.memories import approve_memory
 from hardwon.errors import UserError
@@ -74,13 +75,13 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
     values, project = settings.load_settings(home), find_project_path(cwd)
     if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
         return []
-    now = clock.now()
     try:
         with db.open(home) as connection:
+            decider = open_decider(home, connection, PROMPT)
             proposed = memories.propose(
-                connection, home, memory.type, memory.text, project=project, source="person", now=now
+                connection, home, memory.type, memory.text, project=project, source="person", now=decider.now
             )
-            approved, path = approve_memory(connection, home, proposed, PROMPT, now)
+            approved, path = approve_memory(decider, proposed)
             compiled_brief.delete_all(home)  # a memory of a person counts in every project
             brief.compile_or_reuse(connection, home, approved.project, values)
     except UserError as refusal:
@@ -115,12 +116,13 @@ def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
     full_name = letter + name.removeprefix(letter)
     try:
         with db.open(home) as connection:
+            decider = open_decider(home, connection, PROMPT)
             if decision.verb == "undo":
-                message = decisions.take_back_decision(home, connection, full_name)
+                message = decisions.take_back_decision(decider, full_name)
             elif decision.verb in ("reject", "retire", "discard"):
-                message = decisions.reject_proposal(home, connection, full_name)
+                message = decisions.reject_proposal(decider, full_name)
             else:
-                message = "; ".join(decisions.accept_proposal(home, connection, full_name, PROMPT).lines)
+                message = "; ".join(decisions.accept_proposal(decider, full_name).lines)
         return PromptAnswer(message, True)
     except UserError as refusal:
         return PromptAnswer(refusal.say, False)
@@ -137,7 +139,7 @@ def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_propos
             lesson = propose_lesson(home, record)
         else:
             with db.open(home) as connection:
-                lesson = add_lesson(home, connection, record, PROMPT)
+                lesson = add_lesson(open_decider(home, connection, PROMPT), record)
     except UserError as error:
         return PromptAnswer(error.say, False)
     if why_proposed:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hardwon import clock, projects
 from hardwon.actions import approvals, lessons
+from hardwon.actions.approvals import Decider, open_decider
 from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.efficacy.refresh import build_lesson_proof
@@ -143,14 +144,15 @@ class Team:
 
     def find_subject(self, name: str) -> Subject:
         """Return a subject by its name, its lesson's slug, or the start of either."""
+        matches, similar = [], []
+        for subject in self.state.subjects.values():
+            names = _list_names(subject)
+            if name in names:
+                matches.append(subject)
+            elif any(known_name.startswith(name) for known_name in names):
+                similar.append(subject)
         # An exact name wins, so that one subject can be named even if another begins with its name.
-        matches = [subject for subject in self.state.subjects.values() if name in _list_names(subject)]
-        if not matches:
-            matches = [
-                subject
-                for subject in self.state.subjects.values()
-                if any(known_name.startswith(name) for known_name in _list_names(subject))
-            ]
+        matches = matches or similar
         if len(matches) != 1:
             fact = "is not shared" if not matches else f"could be any of {len(matches)}"
             raise UserError(f"{name!r} {fact}", "hardwon team list")
@@ -354,12 +356,13 @@ def accept_arrival(team: Team, arrival: Arrival, path: str) -> str:
     content = arrival.version.content or {}
     if arrival.objection:
         raise UserError(f"{arrival.title}: {arrival.objection}", "hardwon team review")
+    decider = open_decider(team.home, team.connection, path)
     if sharing.get_lesson(content):
-        message = _put_lesson_in_force(team, arrival.subject.name, content, path)
+        message = _put_lesson_in_force(team, decider, arrival.subject.name, content)
     elif content.get("type") == sharing.MEMORY:
-        message = _take_over_memory(team, arrival.subject, content, path)
+        message = _take_over_memory(team, decider, arrival.subject, content)
     else:
-        message = _take_over_handoff(team, arrival, path)
+        message = _take_over_handoff(team, decider, arrival)
     _record_decision(team, arrival.subject.name, arrival.version.hash, ACCEPTED)
     return message
 
@@ -368,26 +371,21 @@ def reject_arrival(team: Team, arrival: Arrival) -> None:
     _record_decision(team, arrival.subject.name, arrival.version.hash, REJECTED)
 
 
-def _put_lesson_in_force(team: Team, subject: str, content: Mapping[str, Any], path: str) -> str:
-    project_paths = read_project_paths(team.connection)
-    record = sharing.build_lesson_record(content, project_paths)
-    existing_ids = {lesson.id for lesson in lessons_file.read(lessons_file.get_lessons_path(team.home)).lessons}
-    now = clock.now()
-    approvals.ensure_upgraded(team.home, team.connection, now)
-    if record["id"] in existing_ids:
+def _put_lesson_in_force(team: Team, decider: Decider, subject: str, content: Mapping[str, Any]) -> str:
+    record = sharing.build_lesson_record(content, read_project_paths(team.connection))
+    if _find_own_lesson(team, subject):
         # A colleague's record must not replace a lesson that this machine never shared or accepted.
         if subject not in team_log.read_decisions(team.connection, team.config.team):
             raise UserError(f"a lesson of yours has the same id: {record['id']}", "hardwon team mute SUBJECT")
         lesson = adding.replace_record(team.home, record["id"], {**record, "status": "active"})
     else:
         lesson = adding.add_record(team.home, record, is_approved=True, source=adding.SOURCE_TEAM)
-    lessons.put_in_force(team.home, team.connection, [lesson], path)
+    lessons.put_in_force(decider, [lesson])
     return f"in force: {lesson.summary} [{lesson.slug}]"
 
 
-def _take_over_memory(team: Team, subject: Subject, content: Mapping[str, Any], path: str) -> str:
+def _take_over_memory(team: Team, decider: Decider, subject: Subject, content: Mapping[str, Any]) -> str:
     _withdraw(team, subject)  # an earlier version of it
-    now = clock.now()
     memory = memories.propose(
         team.connection,
         team.home,
@@ -396,15 +394,15 @@ def _take_over_memory(team: Team, subject: Subject, content: Mapping[str, Any], 
         project=team.find_project(content),
         source="team",
         session=subject.name,  # by which it is found when the team retires it
-        now=now,
+        now=decider.now,
     )
-    approve_memory(team.connection, team.home, memory, path, now)
+    approve_memory(decider, memory)
     return f"in force: memory {memory.id}: {memory.text}"
 
 
-def _take_over_handoff(team: Team, arrival: Arrival, path: str) -> str:
+def _take_over_handoff(team: Team, decider: Decider, arrival: Arrival) -> str:
     _withdraw(team, arrival.subject)
-    content, now = arrival.version.content or {}, clock.now()
+    content = arrival.version.content or {}
     _, body = memory_files.split_front_matter(str(content.get("text", "")))  # its fields are about another machine
     handoff = written_handoffs.save_handoff(
         team.connection,
@@ -415,11 +413,11 @@ def _take_over_handoff(team: Team, arrival: Arrival, path: str) -> str:
         agent="",
         project=team.find_project(content),
         topic=str(content.get("topic", "")),
-        now=now,
+        now=decider.now,
         is_ratified=True,
         fields={"from": arrival.author},
     )
-    approvals.record_handoff(team.connection, handoff.id, path, now)
+    approvals.record_handoff(decider, handoff.id)
     return f"taken over: handoff {handoff.id}: {handoff.topic}"
 
 
@@ -466,22 +464,22 @@ def accept_everything(team: Team, folder: str, *, with_blocks: bool) -> list[str
 
 def _withdraw(team: Team, subject: Subject, *, is_erased: bool = False) -> None:
     """Take out of force here what was accepted of a subject; an erased lesson that came from the team goes for good."""
-    now = clock.now()
+    decider = open_decider(team.home, team.connection, TEAM)
     if lesson := _find_own_lesson(team, subject.name):
         if lesson.status == "active":
-            lessons.retire_lesson(team.home, team.connection, lesson)
+            lessons.retire_lesson(decider, lesson)
         if is_erased and lesson.extra.get("source") == adding.SOURCE_TEAM:
             adding.remove_record(team.home, lesson.id)
     for memory in list_memories(team.connection, "active"):
         if memory.session == subject.name:
-            reject_or_retire_memory(team.connection, team.home, memory, now)
+            reject_or_retire_memory(decider, memory)
     for handoff in reflections.list_reflections(team.connection, reflections.RATIFIED, session=subject.name):
-        undo_reflection(team.connection, team.home, handoff.id, now)
+        undo_reflection(decider, handoff.id)
 
 
 def _find_own_lesson(team: Team, subject: str) -> Lesson | None:
     lesson_id = subject.removeprefix(f"{sharing.LESSON}:")
-    file = lessons_file.read(lessons_file.get_lessons_path(team.home))
+    file = lessons_file.read_own(team.home)
     return next((lesson for lesson in file.lessons if lesson.id == lesson_id), None)
 
 

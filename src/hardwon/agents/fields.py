@@ -12,6 +12,9 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from typing import Any
 
+    Wire = dict[str, Any]  # an object as it came from another program
+else:
+    Wire = dict  # annotations are not evaluated, so a name to import is enough
 
 # The hooks of an agent that has all of our events, each with its timeout in seconds, after which the agent continues
 # without an answer.
@@ -35,7 +38,7 @@ PARAMETERS_MARK = "parameters:"
 _MAX_DEPTH = 20
 
 
-def load_payload(payload: bytes) -> dict[str, Any]:
+def load_payload(payload: bytes) -> Wire:
     """Return a hook's payload; ValueError if it is not one."""
     wire = loads(payload.decode("utf-8", "replace"))
     if not isinstance(wire, dict):
@@ -43,7 +46,7 @@ def load_payload(payload: bytes) -> dict[str, Any]:
     return wire
 
 
-def build_event(agent: str, kind: str, wire: dict[str, Any]) -> Event:
+def build_event(agent: str, kind: str, wire: Wire) -> Event:
     """Return the event of a payload that has Claude Code's field names, without what it says of a call."""
     source = get_text(wire, "source")
     return Event(
@@ -74,7 +77,7 @@ def get_first_text(wire: object, *keys: str) -> str:
     return ""
 
 
-def get_object(wire: object, key: str) -> dict[str, Any]:
+def get_object(wire: object, key: str) -> Wire:
     value = wire.get(key) if isinstance(wire, dict) else None
     return value if isinstance(value, dict) else {}
 
@@ -84,7 +87,7 @@ def get_list(wire: object, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def get_number(wire: dict[str, Any], key: str) -> float | None:
+def get_number(wire: Wire, key: str) -> float | None:
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -101,12 +104,12 @@ def resolve_call_cwd(folder: str, cwd: str) -> str:
     return normpath(join(cwd, folder)) if folder and cwd else cwd
 
 
-def get_tool_path(tool_input: dict[str, Any]) -> str:
+def get_tool_path(tool_input: Wire) -> str:
     """Return the file or folder that a call is about."""
     return get_first_text(tool_input, "file_path", "notebook_path", "path", "glob")
 
 
-def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
+def get_tool_content(tool: str, tool_input: Wire) -> str:
     """Return the text that a call would write, search or ask, on which content patterns are tried."""
     if tool == "MultiEdit":
         return "\n".join(get_text(change, "new_string") for change in get_list(tool_input, "edits"))
@@ -120,13 +123,13 @@ def get_tool_content(tool: str, tool_input: dict[str, Any]) -> str:
     return get_first_text(tool_input, "new_string", "content", "new_source", "pattern", "query", "url", "prompt")
 
 
-def _list_parameter_names(tool_input: dict[str, Any]) -> list[str]:
+def _list_parameter_names(tool_input: Wire) -> list[str]:
     """Return a line with the names of a call's parameters, since a call may fail for a name and not for its value."""
     names = [name for name in tool_input if name.isidentifier() and len(name) <= _MAX_NAME_LENGTH]
     return [f"{PARAMETERS_MARK} {' '.join(names)}"] if names else []
 
 
-def get_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:
+def get_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
     """Return the command, the path and the content of a call by Claude Code's names."""
     if tool == "Bash":  # a third of all calls, and it has neither path nor content
         return get_text(tool_input, "command"), "", ""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from hardwon.agents.fields import (
     STANDARD_TIMEOUTS,
+    Wire,
     build_event,
     get_call_fields,
     get_first_text,
@@ -26,16 +27,12 @@ from hardwon.agents.fields import (
 )
 from hardwon.text.fence import FENCE_OPEN
 from hardwon.text.light_json import dumps, loads
-from hardwon.types import Event, frozen, replace
+from hardwon.types import Event, HookReply, frozen, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Callable, Mapping
 
-    from hardwon.types import HookReply
-
-    Wire = dict[str, Any]
 
 CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 # Seen on Grok 1.0, Cline 3.0, Mistral Vibe 3.0 and in Cursor's documentation. The first match counts, and Grok writes
@@ -139,7 +136,6 @@ class HookContract:
     events: Mapping[str, str]  # our name of each event that hardwon takes, and the agent's
     tool_names: Mapping[str, str] = {}
     argument_names: Mapping[str, str] = {}
-    tool_argument_names: Mapping[str, Mapping[str, str]] = {}  # those of one tool, by our name of it
     fields: Mapping[str, tuple[str, ...]] = {}  # where a field of Claude Code's is: the first dotted path that has one
     ignored: Mapping[str, tuple[str, object]] = {}  # events to leave out: those in which a field has this value
     denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
@@ -215,11 +211,8 @@ class HookContract:
 
     def normalize_call(self, name: str, tool_input: Wire) -> tuple[str, Wire]:
         """Return a call by Claude Code's names."""
-        tool = self.tool_names.get(name, name)
-        if not self.argument_names and not self.tool_argument_names:
-            return tool, tool_input
-        names = {**self.argument_names, **self.tool_argument_names.get(tool, {})}
-        return tool, {names.get(key, key): value for key, value in tool_input.items()}
+        renamed = {self.argument_names.get(key, key): value for key, value in tool_input.items()}
+        return self.tool_names.get(name, name), renamed
 
     def render_reply(self, event: Event, reply: HookReply) -> bytes:
         answer: dict[str, object] = {}
@@ -248,16 +241,15 @@ def get_value_at(wire: object, path: str) -> object:
     return wire
 
 
-def find_open_call(
-    transcript: str, read_line: Callable[[Wire], Iterator[tuple[str, tuple[str, Wire] | None]]], call: tuple[str, Wire]
-) -> str:
+def find_open_call(event: Event, read_line: Callable[[Wire], list[tuple[str, tuple[str, Wire] | None]]]) -> str:
     """Return the id of the latest call like this one that has not ended; empty if the transcript does not have it yet.
 
-    `read_line` yields the id and the call for each that begins in a line, and None for each that ends. Equal calls of
-    one message cannot be told apart.
+    `read_line` returns the calls in a line by their ids: tool and input of one that begins, None for one that ends.
+    Equal calls of one message cannot be told apart.
     """
     ended_ids = set()
-    for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
+    lines = read_tail_lines(event.transcript, _TAIL_BYTES) if event.transcript else []
+    for line in reversed(lines):
         if b'"tool' not in line:
             continue
         try:
@@ -267,13 +259,11 @@ def find_open_call(
         for call_id, begun_call in read_line(wire):
             if begun_call is None:
                 ended_ids.add(call_id)
-            elif begun_call == call and call_id not in ended_ids:
+            elif begun_call == (event.tool, event.input) and call_id not in ended_ids:
                 return call_id
     return ""
 
 
-def read_blocks(message: object) -> Iterator[Wire]:
-    """Yield the content blocks of a message in Anthropic's form."""
-    for block in get_list(message, "content"):
-        if isinstance(block, dict):
-            yield block
+def read_blocks(message: object) -> list[Wire]:
+    """Return the content blocks of a message in Anthropic's form."""
+    return [block for block in get_list(message, "content") if isinstance(block, dict)]

@@ -1,4 +1,4 @@
-"""approvals, approvals undo; trust"""
+"""approvals, trust"""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from hardwon.actions.approvals import (
     revoke_trust,
     trust_files,
 )
-from hardwon.actions.decisions import undo_approval
-from hardwon.cli import CommandGroup
-from hardwon.cli.context import confirm, json_option, open_store, require_person, yes_option
+from hardwon.cli.context import confirm, json_option, open_decider, open_store, require_person, yes_option
 from hardwon.cli.output import echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
 from hardwon.lessons import lessons_file
@@ -25,7 +23,7 @@ from hardwon.lessons.lessons_file import get_trusted_path, is_single_lesson, par
 from hardwon.lessons.record import to_lesson_record
 from hardwon.lessons.replay import describe_replay, replay_lesson
 from hardwon.lessons.validation import find_lesson_faults
-from hardwon.store.approvals import read_live_approvals
+from hardwon.store.approvals import TRUSTED, read_live_approvals
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count
 from hardwon.types import Lesson, replace
@@ -33,14 +31,11 @@ from hardwon.types import Lesson, replace
 _SHOWN_FIELDS = ("unless", "status", "problem", "solution", "injection", "blockReason")
 
 
-@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.command()
 @click.option("--limit", default=50, show_default=True, help="how many, the newest")
 @json_option
-@click.pass_context
-def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
+def approvals(limit: int, as_json: bool) -> None:
     """List what was put in force, how and when, newest first."""
-    if ctx.invoked_subcommand:
-        return
     with open_store() as connection:
         ensure_upgraded(paths.get_home(), connection, clock.now())
         entries = []
@@ -74,18 +69,6 @@ def approvals(ctx: click.Context, limit: int, as_json: bool) -> None:
     click.echo("undo      hardwon undo NO")
 
 
-@approvals.command(hidden=True)
-@click.argument("number", metavar="NO", type=int)
-def undo(number: int) -> None:
-    """Undo an approval.
-
-    An edited lesson returns to the version approved before; what was approved once is retired.
-    """
-    require_person("undoing an approval")
-    with open_store() as connection:
-        echo_text(undo_approval(paths.get_home(), connection, number))
-
-
 @click.command()
 @click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False))
 @yes_option
@@ -98,15 +81,15 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     Shows what agents will be told and is not trusted yet, then asks. Once a file changes, it is not used until it is
     trusted again.
     """
-    home, now = paths.get_home(), clock.now()
+    home = paths.get_home()
     if only_list:
         _print_trusted(home, as_json)
         return
     require_person("trusting")
     project = projects.find_project_path(os.path.abspath(folder))
     if revoke:
-        with open_store() as connection:
-            revoke_trust(home, connection, project, now)
+        with open_decider() as decider:
+            revoke_trust(decider, project)
         click.echo(f"no longer trusted: {project}")
         return
     subjects = lessons_file.list_trust_subjects(project)
@@ -125,18 +108,18 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
     if not contents:
         click.echo(f"nothing new: {format_count(len(subjects), 'file')} of {project} trusted already")
         return
-    with open_store() as connection:
+    with open_decider() as decider:
         lesson_count = 0
         for subject, content in contents.items():
             parsed_file = parse_content(get_trusted_path(subject), content)
             lesson_count += len(parsed_file.lessons)
             for lesson in parsed_file.lessons:
-                _show_lesson(connection, replace(lesson, project=project))
+                _show_lesson(decider.connection, replace(lesson, project=project))
             for fault in parsed_file.faults:
                 echo_text(fault, err=True)
         if not confirm(yes, "Trust these lessons, in this project only?"):
             return
-        trust_files(home, connection, contents, now)
+        trust_files(replace(decider, path=TRUSTED), contents)
     echo_text(f"trusted: {project} ({format_count(lesson_count, 'lesson')}, in this project only)")
 
 

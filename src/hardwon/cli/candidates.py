@@ -10,7 +10,7 @@ import click
 
 from hardwon import paths
 from hardwon.actions.lessons import accept_candidate, build_accepted_record, find_candidate, replay_record
-from hardwon.cli.context import open_store, require_person
+from hardwon.cli.context import open_decider, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
 from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.record import to_lesson_record
@@ -31,7 +31,6 @@ from hardwon.lessons.review_queue import (
     group_evidence,
     is_proposed_by_agent,
 )
-from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count, to_printable_line
@@ -168,12 +167,11 @@ def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
 def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:
     """Accept the candidate of this name for a person."""
     require_person("accepting a lesson")
-    home = paths.get_home()
-    with open_store() as connection:
-        candidate = find_candidate(home, connection, name)
+    with open_decider() as decider:
+        candidate = find_candidate(decider.home, decider.connection, name)
         if should_ask and not changes:
             changes = _ask_for_fields(candidate)
-        lesson = accept_candidate(home, connection, candidate, changes, COMMAND_LINE, confirm=lambda message: confirmed)
+        lesson = accept_candidate(decider, candidate, changes, confirm=lambda message: confirmed)
     show_in_force(lesson)
 
 

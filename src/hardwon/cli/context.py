@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,8 +20,12 @@ from hardwon.cli.output import echo_styled
 from hardwon.errors import UserError
 from hardwon.self_protection.commands import find_agent_variable
 from hardwon.store import db
+from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text.characters import make_printable
 from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES
+
+if TYPE_CHECKING:
+    from hardwon.actions.approvals import Decider
 
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
@@ -159,17 +163,17 @@ def show_diff(path: str, old_text: str, new_text: str) -> None:
 
 
 @contextmanager
-def open_store_for_decision(*, drain: bool = False) -> Iterator[db.Connection]:
-    """Open the database for a decision about memories or handoffs, and update this project's brief afterwards."""
+def open_decider(*, drain: bool = False, refreshes_brief: bool = False) -> Iterator[Decider]:
+    """Open the database for a decision; one about memories or handoffs changes this project's brief, too."""
+    # Imported here because commands that only read need neither.
+    from hardwon.actions import approvals
+    from hardwon.search import brief
+
+    home = paths.get_home()
     with open_store(drain=drain) as connection:
-        yield connection
-        refresh_brief_here(connection)
-
-
-def refresh_brief_here(connection: db.Connection) -> None:
-    from hardwon.search import brief  # imported here because most commands do not need it
-
-    brief.refresh_brief(connection, paths.get_home(), find_project_here())
+        yield approvals.open_decider(home, connection, COMMAND_LINE)
+        if refreshes_brief:
+            brief.refresh_brief(connection, home, find_project_here())
 
 
 def add_lesson_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -26,6 +26,7 @@ from hardwon.cli.context import (
     find_agent,
     is_interactive,
     json_option,
+    open_decider,
     open_store,
     require_person,
     show_diff,
@@ -42,7 +43,6 @@ from hardwon.mining.scan_request import ScanRequest, find_transcripts
 from hardwon.search.query_scope import parse_time
 from hardwon.self_protection.commands import DEFAULT_BACKUP_COUNT
 from hardwon.store import db
-from hardwon.store.approvals import COMMAND_LINE
 from hardwon.text.characters import format_count
 from hardwon.types import MEMORY_TYPES
 from hardwon.worker.lifecycle import hold_worker_stopped
@@ -296,15 +296,9 @@ def _import_records(
     if restore_deleted:
         require_person("restoring what was deleted")
     agent_variable = find_agent()
-    with open_store(drain=True) as connection:
+    with open_decider(drain=True) as decider:
         report = import_records(
-            paths.get_home(),
-            connection,
-            numbered_records,
-            faults,
-            COMMAND_LINE,
-            is_person=not agent_variable,
-            restore_deleted=restore_deleted,
+            decider, numbered_records, faults, is_person=not agent_variable, restore_deleted=restore_deleted
         )
     if as_json:
         fault_rows = [{"line": number, "fault": fault} for number, fault in report.faults]

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hardwon import clock, paths, projects, settings
+from hardwon import paths, projects, settings
 from hardwon.actions.handoffs import undo_reflection
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_handoffs
@@ -18,8 +18,8 @@ from hardwon.cli.context import (
     find_project_here,
     is_interactive,
     json_option,
+    open_decider,
     open_store,
-    open_store_for_decision,
     require_person,
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
@@ -32,7 +32,6 @@ from hardwon.lessons import compiled_brief
 from hardwon.search.brief import refresh_brief
 from hardwon.sessions.lookup import find_transcript
 from hardwon.store import reflections
-from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.characters import to_printable_line
@@ -114,13 +113,12 @@ def ratify(names: tuple[str, ...], commits: bool | None) -> None:
     from hardwon.handoff import ratification
 
     require_person("ratifying a handoff")
-    home, now = paths.get_home(), clock.now()
     if commits is None:
-        commits = bool(settings.load_settings(home).get("handoffCommit"))
-    with open_store_for_decision() as connection:
+        commits = bool(settings.load_settings(paths.get_home()).get("handoffCommit"))
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            record = handoffs.find_handoff(connection, name)
-            result = ratify_handoff(connection, home, record, COMMAND_LINE, now, should_commit=commits)
+            record = handoffs.find_handoff(decider.connection, name)
+            result = ratify_handoff(decider, record, should_commit=commits)
             echo_text("\n".join(ratification.describe_result(result)))
 
 
@@ -130,9 +128,8 @@ def amend(name: str) -> None:
     """Open a handoff in your editor; a ratified one counts as you leave it."""
     from hardwon.actions.handoffs import ratify_handoff
 
-    home = paths.get_home()
-    with open_store_for_decision() as connection:
-        record = handoffs.find_handoff(connection, name)
+    with open_decider(refreshes_brief=True) as decider:
+        record = handoffs.find_handoff(decider.connection, name)
         if record.status == RATIFIED:
             require_person("amending what was ratified")
         if handoffs.read_page(record) is None:
@@ -143,7 +140,7 @@ def amend(name: str) -> None:
         # Agents do not get an edited page until it is approved again.
         page = handoffs.read_page(record)
         if page and page.is_edited:
-            ratify_handoff(connection, home, record, COMMAND_LINE, clock.now())
+            ratify_handoff(decider, record)
     next_hint = "" if record.status == RATIFIED else f"; next: hardwon accept H{record.id}"
     echo_text(f"amended: {record.draft}{next_hint}")
 
@@ -155,9 +152,9 @@ def discard(names: tuple[str, ...]) -> None:
     from hardwon.actions.decisions import reject_proposal
 
     require_person("discarding a handoff")
-    with open_store_for_decision() as connection:
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            echo_text(reject_proposal(paths.get_home(), connection, f"H:{name}"))
+            echo_text(reject_proposal(decider, f"H:{name}"))
 
 
 @handoff.command()
@@ -174,7 +171,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
     """
     from hardwon.actions.handoffs import write_handoff
 
-    home, agent_variable = paths.get_home(), find_agent()
+    agent_variable = find_agent()
     content = " ".join(text)
     if not content and is_interactive() and not is_json:
         content = click.edit(_TEMPLATE, extension=".md") or ""
@@ -182,16 +179,13 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
         content = sys.stdin.read()
     if not is_json and (not content.strip() or content == _TEMPLATE):
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
-    with open_store_for_decision(drain=True) as connection:
+    with open_decider(drain=True, refreshes_brief=True) as decider:
         record, contradictions = write_handoff(
-            connection,
-            home,
+            decider,
             content,
             os.getcwd(),
-            COMMAND_LINE,
-            now=clock.now(),
             environment=os.environ,
-            values=settings.load_settings(home),
+            values=settings.load_settings(decider.home),
             is_agent=bool(agent_variable),
             is_json=is_json,
             name=name,
@@ -247,13 +241,14 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
     Without a SESSION it is the latest in this folder. The draft is in
     ~/.hardwon/drafts and waits for you: hardwon handoff list.
     """
+    if undo is not None and not show_menu:
+        require_person("undoing a reflection")
+        _undo_reflection(undo)
+        return
     home = paths.get_home()
     with open_store() as connection:
         if show_menu:
             _print_menu(reflection.list_menu_items(connection), as_json)
-        elif undo is not None:
-            require_person("undoing a reflection")
-            _undo_reflection(connection, home, undo)
         elif idle:
             _reflect_on_idle(connection, home, plain, as_json)
         else:
@@ -266,10 +261,11 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
                 _print_result(result)
 
 
-def _undo_reflection(connection: Connection, home: str, number: int) -> None:
-    record, committed = undo_reflection(connection, home, number, clock.now())
-    compiled_brief.delete_all(home)
-    refresh_brief(connection, home, record.project)
+def _undo_reflection(number: int) -> None:
+    with open_decider() as decider:
+        record, committed = undo_reflection(decider, number)
+        compiled_brief.delete_all(decider.home)
+        refresh_brief(decider.connection, decider.home, record.project)
     echo_text(f"reflection {record.id} is undone: {', '.join(file.path for file in record.files)}")
     if committed:
         root = projects.find_git_root(os.path.dirname(committed[0]))

@@ -21,6 +21,7 @@ from hardwon.cli.context import (
     find_agent,
     is_interactive,
     json_option,
+    open_decider,
     open_store,
     parse_flags,
     parse_record,
@@ -31,7 +32,7 @@ from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text, 
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.lessons_file import get_lessons_path, read
+from hardwon.lessons.lessons_file import read_own
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
     WAITING,
@@ -43,8 +44,6 @@ from hardwon.lessons.lookup import (
     is_about,
 )
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
-from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.db import parse_json_or_text
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 
@@ -80,14 +79,14 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
     record = {**(parse_record(text) if text else {}), **changes}
     if is_interactive() and not text:
         _ask_for_missing(record)
-    home, agent_variable = paths.get_home(), find_agent()
+    agent_variable = find_agent()
     if agent_variable:
-        lesson = propose_lesson(home, record)
+        lesson = propose_lesson(paths.get_home(), record)
         click.echo(f"proposed as a candidate, since {agent_variable} says an agent runs this: {lesson.slug}")
         click.echo(f"a person puts it in force with: hardwon lessons restore {lesson.slug}")
         return
-    with open_store() as connection:
-        lesson = add_lesson(home, connection, record, COMMAND_LINE)
+    with open_decider() as decider:
+        lesson = add_lesson(decider, record)
     if lesson.needs_review:
         click.echo(f"added, but not in force: confidence {lesson.confidence:g} needs review: {lesson.slug}")
     else:
@@ -118,8 +117,7 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
     """Change the fields given; at a terminal, without any, open the record in $EDITOR."""
     from hardwon.actions.lessons import edit_lesson
 
-    home = paths.get_home()
-    lesson = find_lesson(home, slug)
+    lesson = find_lesson(paths.get_home(), slug)
     require_person("editing a lesson")
     changes = parse_flags(flags)
     if not changes and is_interactive():
@@ -128,8 +126,8 @@ def edit(slug: str, confirmed: bool, **flags: Any) -> None:
             changes.pop(fixed_field, None)
     if not changes:
         raise UserError("nothing to change was given", f"hardwon lessons edit {lesson.slug} --priority 8")
-    with open_store() as connection:
-        edit_lesson(home, connection, lesson, changes, COMMAND_LINE, confirm=lambda message: confirmed)
+    with open_decider() as decider:
+        edit_lesson(decider, lesson, changes, confirm=lambda message: confirmed)
     click.echo(f"changed: {lesson.slug}")
 
 
@@ -141,8 +139,8 @@ def retire(slug: str) -> None:
 
     lesson = find_lesson(paths.get_home(), slug)
     require_person("retiring a lesson")
-    with open_store() as connection:
-        retire_lesson(paths.get_home(), connection, lesson)
+    with open_decider() as decider:
+        retire_lesson(decider, lesson)
     click.echo(f"retired: {lesson.slug}; to undo: hardwon lessons restore {lesson.slug}")
 
 
@@ -155,8 +153,8 @@ def restore(slug: str, confirmed: bool) -> None:
 
     lesson = find_lesson(paths.get_home(), slug)
     require_person("approving a lesson")
-    with open_store() as connection:
-        restore_lesson(paths.get_home(), connection, lesson, COMMAND_LINE, confirm=lambda message: confirmed)
+    with open_decider() as decider:
+        restore_lesson(decider, lesson, confirm=lambda message: confirmed)
     click.echo(f"in force as a {lesson.delivery}: {lesson.slug}")
 
 
@@ -187,8 +185,8 @@ def build(yes: bool, no_approve: bool) -> None:
         if is_interactive() and not confirm(yes, "Approve this?", default=True):
             click.echo("nothing approved; what was approved before stays in force")
         else:
-            with open_store() as connection:
-                build_result = approve_waiting_changes(home, connection, changes, COMMAND_LINE)
+            with open_decider() as decider:
+                build_result = approve_waiting_changes(decider, changes)
             click.echo(f"approved {format_count(len(changes), 'change')}; to undo: hardwon approvals")
     waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
     in_force = format_count(build_result.lesson_count, "lesson")
@@ -219,10 +217,8 @@ def import_lessons(file: str, confirmed: bool, as_json: bool) -> None:
             converted = lessons_learned_import.convert_lessons(json.load(stream))
         except ValueError as error:
             raise UserError(f"{file}: {error}", "give it a lessons.json or lesson-manifest.json") from None
-    with open_store() as connection:
-        imported, refused = import_foreign_lessons(
-            paths.get_home(), connection, converted, COMMAND_LINE, confirm=lambda message: confirmed
-        )
+    with open_decider() as decider:
+        imported, refused = import_foreign_lessons(decider, converted, confirm=lambda message: confirmed)
     if as_json:
         echo_json({"imported": [lesson.slug for lesson in imported], "refused": refused})
         return
@@ -251,7 +247,7 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
         _print_queue(tag, tool, as_json)
         return
     home = paths.get_home()
-    lessons_in_file = read(get_lessons_path(home)).lessons
+    lessons_in_file = read_own(home).lessons
     waiting = {change.id: change for change in approvals.find_changes_to_approve(home, clock.now())}
     # A lesson that was deleted by hand stays in force until that is approved, so it is listed as well.
     removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
@@ -327,13 +323,10 @@ def _print_outcomes(lesson: Lesson) -> None:
 
 
 def _format_call(call: dict[str, Any]) -> str:
-    from hardwon.agents.fields import get_text, get_tool_path
+    from hardwon.efficacy.blame import describe_call
 
-    tool_input = parse_json_or_text(call["input"])
-    fields = tool_input if isinstance(tool_input, dict) else {}
-    subject = get_text(fields, "command") or get_tool_path(fields) or call["tool"]
     outcome = "passed" if call["outcome"] == "fine" else call["outcome"]
-    return f"{to_printable_line(subject, 70)} ({outcome})"
+    return f"{to_printable_line(describe_call(call), 70)} ({outcome})"
 
 
 @lessons.command()
@@ -350,7 +343,7 @@ def check(as_json: bool) -> None:
         build_result = approvals.compile_manifest(home, clock.now())
         count, left_out = build_result.lesson_count, dict(build_result.left_out)
         faults.extend(build_result.faults)
-        for lesson in read(get_lessons_path(home)).lessons:
+        for lesson in read_own(home).lessons:
             if lesson.status == "active":
                 faults.extend(f"{lesson.slug}: {fault}" for fault in find_lesson_faults(lesson))
         unknown_keys = settings.find_unknown_keys(settings.read_config(home))

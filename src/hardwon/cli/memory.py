@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +15,8 @@ from hardwon.cli.context import (
     find_project_here,
     is_interactive,
     json_option,
+    open_decider,
     open_store,
-    open_store_for_decision,
     require_person,
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text
@@ -24,11 +25,12 @@ from hardwon.lessons import compiled_brief
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MEMORY_SUFFIX, get_memory_path
 from hardwon.store import approvals
-from hardwon.store.approvals import COMMAND_LINE
-from hardwon.store.db import Connection
 from hardwon.store.memories import list_memories
 from hardwon.text.characters import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
+
+if TYPE_CHECKING:
+    from hardwon.actions.approvals import Decider
 
 MAX_LINE_CHARS = 200
 
@@ -114,13 +116,20 @@ def add(type_: str, text: tuple[str, ...]) -> None:
 
     A person's is approved at once and becomes a file; an agent's waits for a person.
     """
-    home, now, agent_variable = paths.get_home(), clock.now(), find_agent()
-    project = find_project_here()
+    agent_variable = find_agent()
     source = "agent" if agent_variable else "person"
-    with open_store_for_decision() as connection:
-        record = memories.propose(connection, home, type_, " ".join(text), project=project, source=source, now=now)
+    with open_decider(refreshes_brief=True) as decider:
+        record = memories.propose(
+            decider.connection,
+            decider.home,
+            type_,
+            " ".join(text),
+            project=find_project_here(),
+            source=source,
+            now=decider.now,
+        )
         if not agent_variable:
-            _approve_memory(connection, record)
+            _approve_memory(decider, record)
             return
     click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
     click.echo(f"a person approves it with: hardwon accept M{record.id}")
@@ -137,16 +146,15 @@ def edit(name: str, text: tuple[str, ...]) -> None:
     from hardwon.actions.memories import reword_memory
 
     require_person("editing a memory")
-    home = paths.get_home()
-    with open_store_for_decision() as connection:
-        record = memories.find_memory(connection, name)
+    with open_decider(refreshes_brief=True) as decider:
+        record = memories.find_memory(decider.connection, name)
         new_text = " ".join(text)
         if not new_text:
             if not is_interactive():
                 raise UserError("an editor needs a terminal", f"hardwon memory edit {record.id} TEXT")
-            old_text = memories.read_text(home, record)
+            old_text = memories.read_text(decider.home, record)
             new_text = click.edit(old_text) or old_text
-        reworded = reword_memory(connection, home, record, new_text, COMMAND_LINE, clock.now())
+        reworded = reword_memory(decider, record, new_text)
     click.echo(f"edited: memory {reworded.id}, {memories.STATE_NAMES.get(reworded.status, reworded.status)}")
 
 
@@ -175,29 +183,26 @@ def approve(names: tuple[str, ...]) -> None:
     from hardwon.actions.memories import adopt_memory_file
 
     require_person("approving a memory")
-    home, project = paths.get_home(), find_project_here()
-    with open_store_for_decision() as connection:
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
             if not name.endswith(MEMORY_SUFFIX):
-                _approve_memory(connection, memories.find_memory(connection, name))
+                _approve_memory(decider, memories.find_memory(decider.connection, name))
                 continue
-            pages = {
-                os.path.basename(page.path): page for page in memories.list_unapproved_pages(connection, home, project)
-            }
+            unapproved = memories.list_unapproved_pages(decider.connection, decider.home, find_project_here())
+            pages = {os.path.basename(page.path): page for page in unapproved}
             page = pages.get(os.path.basename(name))
             if page is None:
                 raise UserError(f"no unapproved memory file {name!r} here", "hardwon memory list")
-            record = adopt_memory_file(connection, home, page, COMMAND_LINE, clock.now())
+            record = adopt_memory_file(decider, page)
             echo_text(f"approved as memory {record.id}: {page.path}")
 
 
-def _approve_memory(connection: Connection, record: Memory) -> None:
+def _approve_memory(decider: Decider, record: Memory) -> None:
     from hardwon.actions.memories import approve_memory
 
-    home = paths.get_home()
-    approved, path = approve_memory(connection, home, record, COMMAND_LINE, clock.now())
+    approved, path = approve_memory(decider, record)
     echo_text(f"approved as memory {approved.id}: {path}")
-    for name, fault, fix in memories.find_memory_faults(connection, home, approved.project):
+    for name, fault, fix in memories.find_memory_faults(decider.connection, decider.home, approved.project):
         if name == f"M{approved.id}":
             echo_text(f"  but {fault}: {fix}")
 
@@ -221,15 +226,14 @@ def retire(names: tuple[str, ...]) -> None:
 def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
     from hardwon.actions.memories import reject_or_retire_memory
 
-    home = paths.get_home()
-    with open_store_for_decision() as connection:
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            record = memories.find_memory(connection, name)
+            record = memories.find_memory(decider.connection, name)
             if record.status != status:
                 fix = f"hardwon memory show {record.id}"
                 raise UserError(f"memory {record.id} is {record.status}, not {status}", fix)
-            updated = reject_or_retire_memory(connection, home, record, clock.now())
-            file_note = f"; its file stays: {get_memory_path(home, record)}" if record.file else ""
+            updated = reject_or_retire_memory(decider, record)
+            file_note = f"; its file stays: {get_memory_path(decider.home, record)}" if record.file else ""
             echo_text(f"{updated.status}: memory {record.id}{file_note}")
         # A memory may count in every project, so every compiled brief is out of date.
-        compiled_brief.delete_all(home)
+        compiled_brief.delete_all(decider.home)

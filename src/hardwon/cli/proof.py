@@ -10,7 +10,7 @@ import click
 from hardwon import clock, paths
 from hardwon.actions.lessons import measure_lesson, stop_measuring, undo_step_down
 from hardwon.cli.completions import complete_lessons
-from hardwon.cli.context import json_option, open_store, require_person
+from hardwon.cli.context import json_option, open_decider, open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
 from hardwon.efficacy.blame import describe_call, list_told_items
 from hardwon.efficacy.history import record_past_firings
@@ -37,7 +37,6 @@ from hardwon.efficacy.statistics import compute_pooled_share
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
 from hardwon.sessions.lookup import find_session
-from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.efficacy import BEFORE, find_call, read_calls
 from hardwon.text.characters import format_count, to_printable_line
@@ -67,20 +66,21 @@ def proof(slug: str | None, measure: bool, stop: bool, undo: bool, is_export: bo
     home = paths.get_home()
     if measure + stop + undo > 1 or ((measure or stop or undo) and not slug):
         raise UserError("choose one of --measure, --stop and --undo, with a lesson", "hardwon proof SLUG --measure")
-    with open_store(drain=True) as connection:
-        if slug and (measure or stop or undo):
-            require_person("deciding how a lesson is delivered")
+    if slug and (measure or stop or undo):
+        require_person("deciding how a lesson is delivered")
+        with open_decider(drain=True) as decider:
             lesson = find_lesson(home, slug)
             if measure:
-                measure_lesson(home, connection, lesson, COMMAND_LINE)
+                measure_lesson(decider, lesson)
                 echo_text(f"measured from now on: {lesson.slug} stays silent in half of the sessions at first")
             elif stop:
-                stop_measuring(home, connection, lesson, COMMAND_LINE)
+                stop_measuring(decider, lesson)
                 echo_text(f"no longer measured: {lesson.slug} is told in every session")
             else:
-                count = undo_step_down(home, connection, lesson)
+                count = undo_step_down(decider, lesson)
                 echo_text(f"undone: {lesson.slug} is a {lesson.delivery} again" if count else "nothing to undo")
-            return
+        return
+    with open_store(drain=True) as connection:
         _update_ledger(connection, home)
         proofs = build_proofs(connection, home)
         latest_lines = list[str]()

@@ -14,6 +14,8 @@ from typing import Any
 import click
 
 from hardwon import paths
+from hardwon.actions import approvals
+from hardwon.actions.approvals import Decider
 from hardwon.actions.decisions import accept_proposal, reject_proposal, take_back_decision
 from hardwon.actions.lessons import accept_candidate, reject_candidate, undo_decision
 from hardwon.cli.candidates import (
@@ -30,10 +32,9 @@ from hardwon.cli.context import (
     edit_as_json,
     find_agent,
     is_interactive,
+    open_decider,
     open_store,
-    open_store_for_decision,
     parse_flags,
-    refresh_brief_here,
     require_person,
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_text, get_width
@@ -192,18 +193,15 @@ class _Review:
         ]
         echo_styled(" ".join(["  ", *labels, "[q]uit [?]help"]), dim=True)
 
+    def _open_decider(self) -> Decider:
+        return approvals.open_decider(self.home, self.connection, COMMAND_LINE)
+
     def accept(self, candidate: Candidate, changes: dict[str, Any] | None = None, *, is_measured: bool = False) -> bool:
         def confirm_block(message: str) -> bool:
             return click.confirm(f"{to_printable_line(message)}. Block all the same?", default=False)
 
         lesson = accept_candidate(
-            self.home,
-            self.connection,
-            candidate,
-            changes or {},
-            COMMAND_LINE,
-            confirm=confirm_block,
-            is_measured=is_measured,
+            self._open_decider(), candidate, changes or {}, confirm=confirm_block, is_measured=is_measured
         )
         show_in_force(lesson, with_text=bool(changes))
         if is_measured:
@@ -227,7 +225,7 @@ class _Review:
         return self.accept(candidate, changes)
 
     def reject(self, candidate: Candidate) -> bool:
-        reject_candidate(self.home, self.connection, candidate)
+        reject_candidate(self._open_decider(), candidate)
         click.echo(f"rejected: {candidate.slug}")
         return True
 
@@ -240,7 +238,7 @@ class _Review:
             click.echo("nothing to undo")
             return False
         self.position, candidate_id = self.decisions.pop()
-        self.waiting[self.position] = undo_decision(self.home, self.connection, candidate_id)
+        self.waiting[self.position] = undo_decision(self._open_decider(), candidate_id)
         click.echo(f"undone: {self.waiting[self.position].slug}")
         return False
 
@@ -338,17 +336,13 @@ def accept(names: tuple[str, ...], confirmed: bool, **flags: Any) -> None:
     changes = parse_flags(flags)
     if changes and len(names) > 1:
         raise UserError("options change one lesson at a time", "hardwon accept L3 --delivery hold")
-    home = paths.get_home()
-    with open_store() as connection:
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            acceptance = accept_proposal(
-                home, connection, name, COMMAND_LINE, changes=changes, confirm=lambda message: confirmed
-            )
+            acceptance = accept_proposal(decider, name, changes=changes, confirm=lambda message: confirmed)
             if acceptance.lesson:
                 show_in_force(acceptance.lesson)
             else:
                 echo_text("\n".join(acceptance.lines))
-                refresh_brief_here(connection)
 
 
 @click.command()
@@ -359,9 +353,9 @@ def reject(names: tuple[str, ...]) -> None:
     What is rejected is not proposed again. A lesson or a memory that is in force already is retired.
     """
     require_person("rejecting a proposal")
-    with open_store_for_decision() as connection:
+    with open_decider(refreshes_brief=True) as decider:
         for name in names:
-            echo_text(reject_proposal(paths.get_home(), connection, name))
+            echo_text(reject_proposal(decider, name))
 
 
 @click.command()
@@ -372,5 +366,5 @@ def undo(name: str) -> None:
     NO is a number that `hardwon approvals` lists. An edited lesson returns to the version approved before.
     """
     require_person("undoing a decision")
-    with open_store_for_decision() as connection:
-        echo_text(take_back_decision(paths.get_home(), connection, name))
+    with open_decider(refreshes_brief=True) as decider:
+        echo_text(take_back_decision(decider, name))

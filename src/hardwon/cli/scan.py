@@ -175,6 +175,7 @@ def describe_read_size(outcome: ScanResult) -> str:
 
 def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent: bool) -> None:
     """Show each sound lesson that agents reported with a tag and ask about it; the others are left for review."""
+    from hardwon.actions.approvals import open_decider
     from hardwon.actions.lessons import accept_candidate, list_sound_reports, reject_candidate
     from hardwon.cli.candidates import show_in_force, show_preview
 
@@ -192,11 +193,12 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
         if not yes:
             question = f"Put it in force? ({number} of {len(sound)}) [y]es [n]o, reject it [l]ater"
             answer = click.prompt(question, default="l", show_default=False).strip().lower()[:1]
+        decider = open_decider(home, connection, COMMAND_LINE)
         if answer == "n":
-            reject_candidate(home, connection, candidate)
+            reject_candidate(decider, candidate)
         elif answer == "y":
             try:
-                lesson = accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
+                lesson = accept_candidate(decider, candidate, {})
                 show_in_force(lesson, with_text=False, err=silent)
             except UserError as error:
                 click.echo(f"not accepted: {to_printable_line(error.say)}; it stays in review", err=silent)

@@ -10,7 +10,7 @@ import sys
 import click
 
 from hardwon import __version__, clock, paths, pauses, settings
-from hardwon.actions.approvals import compile_manifest
+from hardwon.actions.approvals import Decider, compile_manifest, open_decider
 from hardwon.actions.lessons import accept_candidate, reject_candidate
 from hardwon.agents import AGENT_NAMES
 from hardwon.agents.hook_settings import load_settings, write_discovery_files
@@ -112,7 +112,7 @@ def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> 
     can_decide = is_interactive() and not find_agent()
     for candidate in proven[:MAX_SHOWN_MISTAKES]:
         _show_mistake(candidate)
-        if can_decide and not _ask_about(home, connection, candidate):
+        if can_decide and not _ask_about(open_decider(home, connection, COMMAND_LINE), candidate):
             break
     if not can_decide:
         names = " ".join(f"L{candidate.number}" for candidate in proven[:MAX_SHOWN_MISTAKES])
@@ -129,16 +129,16 @@ def _show_mistake(candidate: Candidate) -> None:
     echo_styled(f"          {format_count(candidate.occurrences, 'call')} lost in {sessions}", dim=True)
 
 
-def _ask_about(home: str, connection: Connection, candidate: Candidate) -> bool:
+def _ask_about(decider: Decider, candidate: Candidate) -> bool:
     """Ask whether to stop a mistake, do it, and return whether to go on to the next."""
     question = "          Stop it from now on? [Y]es [n]o [l]ater [q]uit"
     answer = click.prompt(question, default="", show_default=False).strip().lower()[:1]
     try:
         if answer in ("", "y"):
-            lesson = accept_candidate(home, connection, candidate, {}, COMMAND_LINE)
+            lesson = accept_candidate(decider, candidate, {})
             click.echo(f"          in force as a {lesson.delivery} (undo: hardwon undo L{candidate.number})")
         elif answer == "n":
-            reject_candidate(home, connection, candidate)
+            reject_candidate(decider, candidate)
             click.echo("          rejected; it is not proposed again")
     except UserError as error:
         click.echo(f"          not accepted: {to_printable_line(error.say)}; it stays in review")

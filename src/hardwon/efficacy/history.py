@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hardwon.efficacy.outcomes import build_trigger
+from hardwon.efficacy.outcomes import build_trigger, parse_candidate
 from hardwon.lessons import manifest
 from hardwon.lessons.manifest import find_lesson_tools
-from hardwon.lessons.record import BadRecord, compute_version, parse_lesson
+from hardwon.lessons.record import compute_version
 from hardwon.store import approvals, candidates, efficacy
 from hardwon.store.db import Connection, transaction
 from hardwon.types import Lesson
@@ -27,11 +27,8 @@ def record_past_firings(connection: Connection, home: str) -> int:
     in_use = ("active", "candidate")
     lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status in in_use}
     for candidate in candidates.list_candidates(connection):
-        try:
-            proposed = parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug})
-        except BadRecord:
-            continue
-        lessons.setdefault(candidate.id, proposed)
+        if proposed := parse_candidate(candidate):
+            lessons.setdefault(candidate.id, proposed)
     return sum(_replay_lesson(connection, lesson) for lesson in lessons.values())
 
 

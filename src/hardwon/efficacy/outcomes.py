@@ -24,6 +24,7 @@ from hardwon.lessons.record import BadRecord, parse_lesson
 from hardwon.lessons.replay import build_prefilter
 from hardwon.shell.failures import compute_signature
 from hardwon.store import approvals, candidates, efficacy
+from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.efficacy import Firing, FiringContext, StoredCall, is_firing_call
 from hardwon.types import Event, Lesson, ManifestEntry
@@ -88,8 +89,13 @@ def find_former_lesson(connection: Connection, lesson_id: str) -> Lesson | None:
     if former and (lesson := parse_approval_body(former[-1].body)):
         return lesson
     candidate = candidates.find_by_name(connection, lesson_id)
+    return parse_candidate(candidate) if candidate else None
+
+
+def parse_candidate(candidate: Candidate) -> Lesson | None:
+    """Return a candidate as the lesson that it would become; None if its record has faults."""
     try:
-        return parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug}) if candidate else None
+        return parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug})
     except BadRecord:
         return None
 

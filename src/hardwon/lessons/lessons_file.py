@@ -47,6 +47,11 @@ def read(path: str) -> LessonsFile:
     return parse_content(path, content)
 
 
+def read_own(home: str) -> LessonsFile:
+    """Read the person's own lessons."""
+    return read(get_lessons_path(home))
+
+
 def read_plain_file(path: str) -> bytes:
     """Return a file's content; FileNotFoundError if missing, UserError if unreadable or too large."""
     try:

@@ -52,7 +52,6 @@ _DECIDING_VERBS = {
     "purge": (),
     "restore": (),
     "view": (),
-    "approvals": ("undo",),
     "proof": ("--measure", "--stop", "--undo"),
     "memory": ("approve", "reject", "retire", "edit"),
     "handoff": ("ratify", "discard"),

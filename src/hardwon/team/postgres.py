@@ -201,182 +201,178 @@ def add_setup_code(connection: Connection[Any], code_hash: str) -> None:
     connection.execute("insert into setup_codes (code_hash) values (%s) on conflict do nothing", (code_hash,))
 
 
-def use_setup_code(connection: Connection[Any], code_hash: str, team: str) -> bool:
-    """Use up a code for founding a team; False if there is no such code or it was used before."""
-    connection.execute("select set_config('hardwon.setup_code', %s, true)", (code_hash,))
-    if not _fetch_value(connection, "select 1 from setup_codes where code_hash = %s", code_hash):
-        return False
-    cursor = connection.execute(
-        "insert into used_setup_codes (code_hash, team) values (%s, %s) on conflict do nothing", (code_hash, team)
-    )
-    return cursor.rowcount == 1
-
-
-def insert_records(connection: Connection[Any], records: Sequence[Record]) -> int:
-    """Add records; return how many were new. Fewer than given means that another request was faster."""
-    if not records:
-        return 0
-    rows = [(*record[:6], orjson.dumps(record.parents).decode(), *record[7:]) for record in records]
-    # Lists travel in binary (%b), because psycopg escapes each text of a list in Python otherwise.
-    cursor = connection.execute(
-        f"""
-        insert into team_records ({_COLUMNS})
-        select * from unnest(%b::text[], %b::text[], %b::bigint[], %b::text[], %b::integer[], %b::text[], %b::text[],
-                    %b::text[], %b::text[], %b::text[])
-             as arriving ({_COLUMNS})
-        on conflict do nothing
-        """,
-        list(map(list, zip(*rows, strict=True))),
-    )
-    return cursor.rowcount
-
-
-def insert_bodies(connection: Connection[Any], team: str, bodies: Mapping[str, str]) -> None:
-    if bodies:
-        connection.execute(
-            """
-            insert into team_bodies (team, hash, body)
-            select %s, hash, body from unnest(%b::text[], %b::text[]) as arriving (hash, body)
-            on conflict do nothing
-            """,
-            (team, list(bodies), list(bodies.values())),
-        )
-
-
-def delete_bodies(connection: Connection[Any], team: str, hashes: Sequence[str]) -> None:
-    connection.execute("delete from team_bodies where team = %s and hash = any(%s)", (team, list(hashes)))
-
-
-def read_bodies(connection: Connection[Any], team: str, hashes: Iterable[str]) -> dict[str, str]:
-    rows = connection.execute(
-        "select hash, body from team_bodies where team = %s and hash = any(%s)", (team, list(hashes))
-    )
-    return dict(rows.fetchall())
-
-
-def read_vector(connection: Connection[Any], team: str) -> dict[str, tuple[int, str]]:
-    """Return the number and hash of every machine's last record, with one look into the index per machine."""
-    rows = connection.execute(
-        """
-        with recursive machines as (
-            (select writer from team_records where team = %(team)s order by writer limit 1)
-            union all
-            select (select writer from team_records where team = %(team)s and writer > machines.writer
-                    order by writer limit 1)
-            from machines where machines.writer is not null
-        )
-        select machines.writer, last.sequence, last.hash
-        from machines cross join lateral (
-            select sequence, hash from team_records
-            where team = %(team)s and writer = machines.writer order by sequence desc limit 1
-        ) as last
-        """,
-        {"team": team},
-    )
-    return {writer: (sequence, record_hash) for writer, sequence, record_hash in rows.fetchall()}
-
-
-def list_records_after(connection: Connection[Any], team: str, starts: Mapping[str, int], limit: int) -> list[Record]:
-    """Return records of several machines, each after its number, at most `limit` in all."""
-    rows = connection.execute(
-        f"""
-        select {", ".join(f"following.{name.strip()}" for name in _COLUMNS.split(","))}
-        from unnest(%s::text[], %s::bigint[]) as start (writer, sequence)
-        cross join lateral (
-            select * from team_records
-            where team = %s and writer = start.writer and sequence > start.sequence order by sequence limit %s
-        ) as following
-        limit %s
-        """,
-        (list(starts), list(starts.values()), team, limit, limit),
-    )
-    return [_parse_row(row) for row in rows.fetchall()]
-
-
-def list_records_of_subjects(connection: Connection[Any], team: str, subjects: Iterable[str]) -> list[Record]:
-    rows = connection.execute(
-        f"select {_COLUMNS} from team_records where team = %s and subject = any(%s)", (team, list(subjects))
-    )
-    return [_parse_row(row) for row in rows.fetchall()]
-
-
-def find_records_at(connection: Connection[Any], team: str, positions: Sequence[tuple[str, int]]) -> list[Record]:
-    """Return the records at these positions: machines and numbers."""
-    rows = connection.execute(
-        f"""
-        select {", ".join(f"team_records.{name.strip()}" for name in _COLUMNS.split(","))}
-        from unnest(%s::text[], %s::bigint[]) as position (writer, sequence)
-        join team_records on team_records.team = %s and team_records.writer = position.writer
-            and team_records.sequence = position.sequence
-        """,
-        ([writer for writer, _ in positions], [sequence for _, sequence in positions], team),
-    )
-    return [_parse_row(row) for row in rows.fetchall()]
-
-
 def _parse_row(row: Sequence[Any]) -> Record:
     values = [*row]
     values[6] = tuple(orjson.loads(values[6]))
     return Record(*values)
 
 
-def find_erased_subjects(connection: Connection[Any], team: str, subjects: Iterable[str]) -> list[str]:
-    """Return those of the subjects that somebody wrote an erasure about."""
-    rows = connection.execute(
-        "select distinct subject from team_records where team = %s and subject = any(%s) and kind = %s",
-        (team, list(subjects), ERASE),
-    )
-    return [subject for (subject,) in rows.fetchall()]
+class TeamTables:
+    """The rows of one team, within the transaction of a connection."""
 
+    def __init__(self, connection: Connection[Any], team: str) -> None:
+        enter_team(connection, team)
+        self._connection, self.team = connection, team
 
-def count_member_records(connection: Connection[Any], team: str) -> int:
-    """Return a number that grows with every decision about members."""
-    query = "select count(*) from team_records where team = %s and subject = %s"
-    return int(_fetch_value(connection, query, team, MEMBERS))
+    def use_setup_code(self, code_hash: str) -> bool:
+        """Use up a code for founding this team; False if there is no such code or it was used before."""
+        self._connection.execute("select set_config('hardwon.setup_code', %s, true)", (code_hash,))
+        if not _fetch_value(self._connection, "select 1 from setup_codes where code_hash = %s", code_hash):
+            return False
+        cursor = self._connection.execute(
+            "insert into used_setup_codes (code_hash, team) values (%s, %s) on conflict do nothing",
+            (code_hash, self.team),
+        )
+        return cursor.rowcount == 1
 
+    def insert_records(self, records: Sequence[Record]) -> int:
+        """Add records; return how many were new. Fewer than given means that another request was faster."""
+        if not records:
+            return 0
+        rows = [(*record[:6], orjson.dumps(record.parents).decode(), *record[7:]) for record in records]
+        # Lists travel in binary (%b), because psycopg escapes each text of a list in Python otherwise.
+        cursor = self._connection.execute(
+            f"""
+            insert into team_records ({_COLUMNS})
+            select * from unnest(%b::text[], %b::text[], %b::bigint[], %b::text[], %b::integer[], %b::text[],
+                        %b::text[], %b::text[], %b::text[], %b::text[])
+                 as arriving ({_COLUMNS})
+            on conflict do nothing
+            """,
+            list(map(list, zip(*rows, strict=True))),
+        )
+        return cursor.rowcount
 
-def insert_fork(connection: Connection[Any], team: str, writer: str, sequence: int, evidence: str) -> None:
-    connection.execute(
-        "insert into team_forks (team, writer, sequence, evidence) values (%s, %s, %s, %s) on conflict do nothing",
-        (team, writer, sequence, evidence),
-    )
+    def insert_bodies(self, bodies: Mapping[str, str]) -> None:
+        if bodies:
+            self._connection.execute(
+                """
+                insert into team_bodies (team, hash, body)
+                select %s, hash, body from unnest(%b::text[], %b::text[]) as arriving (hash, body)
+                on conflict do nothing
+                """,
+                (self.team, list(bodies), list(bodies.values())),
+            )
 
+    def delete_bodies(self, hashes: Sequence[str]) -> None:
+        self._connection.execute(
+            "delete from team_bodies where team = %s and hash = any(%s)", (self.team, list(hashes))
+        )
 
-def read_forks(connection: Connection[Any], team: str) -> dict[str, tuple[int, str]]:
-    """Return for each quarantined machine the first number that it used twice, and the second record as JSON."""
-    rows = connection.execute(
-        "select writer, sequence, evidence from team_forks where team = %s order by writer, sequence desc", (team,)
-    )
-    return {writer: (sequence, evidence) for writer, sequence, evidence in rows.fetchall()}
+    def read_bodies(self, hashes: Iterable[str]) -> dict[str, str]:
+        rows = self._connection.execute(
+            "select hash, body from team_bodies where team = %s and hash = any(%s)", (self.team, list(hashes))
+        )
+        return dict(rows.fetchall())
 
+    def read_vector(self) -> dict[str, tuple[int, str]]:
+        """Return the number and hash of every machine's last record, with one look into the index per machine."""
+        rows = self._connection.execute(
+            """
+            with recursive machines as (
+                (select writer from team_records where team = %(team)s order by writer limit 1)
+                union all
+                select (select writer from team_records where team = %(team)s and writer > machines.writer
+                        order by writer limit 1)
+                from machines where machines.writer is not null
+            )
+            select machines.writer, last.sequence, last.hash
+            from machines cross join lateral (
+                select sequence, hash from team_records
+                where team = %(team)s and writer = machines.writer order by sequence desc limit 1
+            ) as last
+            """,
+            {"team": self.team},
+        )
+        return {writer: (sequence, record_hash) for writer, sequence, record_hash in rows.fetchall()}
 
-def insert_token(connection: Connection[Any], team: str, token_hash: str, machine: str, name: str) -> None:
-    connection.execute(
-        "insert into team_tokens (team, token_hash, machine, name) values (%s, %s, %s, %s) on conflict do nothing",
-        (team, token_hash, machine, name),
-    )
+    def list_records_after(self, starts: Mapping[str, int], limit: int) -> list[Record]:
+        """Return records of several machines, each after its number, at most `limit` in all."""
+        rows = self._connection.execute(
+            f"""
+            select {", ".join(f"following.{name.strip()}" for name in _COLUMNS.split(","))}
+            from unnest(%s::text[], %s::bigint[]) as start (writer, sequence)
+            cross join lateral (
+                select * from team_records
+                where team = %s and writer = start.writer and sequence > start.sequence order by sequence limit %s
+            ) as following
+            limit %s
+            """,
+            (list(starts), list(starts.values()), self.team, limit, limit),
+        )
+        return [_parse_row(row) for row in rows.fetchall()]
 
+    def list_records_of_subjects(self, subjects: Iterable[str]) -> list[Record]:
+        rows = self._connection.execute(
+            f"select {_COLUMNS} from team_records where team = %s and subject = any(%s)", (self.team, list(subjects))
+        )
+        return [_parse_row(row) for row in rows.fetchall()]
 
-def find_token(connection: Connection[Any], team: str, token_hash: str) -> Token | None:
-    """Return whose token this is; None if it is unknown or was revoked."""
-    row = connection.execute(
-        """
-        select machine, name from team_tokens where team = %(team)s and token_hash = %(hash)s and not exists
-        (select 1 from team_token_revocations where team = %(team)s and token_hash = %(hash)s)
-        """,
-        {"team": team, "hash": token_hash},
-    ).fetchone()
-    return Token(*row) if row else None
+    def find_records_at(self, positions: Sequence[tuple[str, int]]) -> list[Record]:
+        """Return the records at these positions: machines and numbers."""
+        rows = self._connection.execute(
+            f"""
+            select {", ".join(f"team_records.{name.strip()}" for name in _COLUMNS.split(","))}
+            from unnest(%s::text[], %s::bigint[]) as position (writer, sequence)
+            join team_records on team_records.team = %s and team_records.writer = position.writer
+                and team_records.sequence = position.sequence
+            """,
+            ([writer for writer, _ in positions], [sequence for _, sequence in positions], self.team),
+        )
+        return [_parse_row(row) for row in rows.fetchall()]
 
+    def find_erased_subjects(self, subjects: Iterable[str]) -> list[str]:
+        """Return those of the subjects that somebody wrote an erasure about."""
+        rows = self._connection.execute(
+            "select distinct subject from team_records where team = %s and subject = any(%s) and kind = %s",
+            (self.team, list(subjects), ERASE),
+        )
+        return [subject for (subject,) in rows.fetchall()]
 
-def revoke_tokens_named(connection: Connection[Any], team: str, name: str) -> int:
-    """Revoke the read-only tokens with this name; return how many there were."""
-    cursor = connection.execute(
-        """
-        insert into team_token_revocations (team, token_hash)
-        select team, token_hash from team_tokens where team = %s and name = %s and machine = ''
-        on conflict do nothing
-        """,
-        (team, name),
-    )
-    return cursor.rowcount
+    def count_member_records(self) -> int:
+        """Return a number that grows with every decision about members."""
+        query = "select count(*) from team_records where team = %s and subject = %s"
+        return int(_fetch_value(self._connection, query, self.team, MEMBERS))
+
+    def insert_fork(self, writer: str, sequence: int, evidence: str) -> None:
+        self._connection.execute(
+            "insert into team_forks (team, writer, sequence, evidence) values (%s, %s, %s, %s) on conflict do nothing",
+            (self.team, writer, sequence, evidence),
+        )
+
+    def read_forks(self) -> dict[str, tuple[int, str]]:
+        """Return for each quarantined machine the first number that it used twice, and the second record as JSON."""
+        rows = self._connection.execute(
+            "select writer, sequence, evidence from team_forks where team = %s order by writer, sequence desc",
+            (self.team,),
+        )
+        return {writer: (sequence, evidence) for writer, sequence, evidence in rows.fetchall()}
+
+    def insert_token(self, token_hash: str, machine: str, name: str) -> None:
+        self._connection.execute(
+            "insert into team_tokens (team, token_hash, machine, name) values (%s, %s, %s, %s) on conflict do nothing",
+            (self.team, token_hash, machine, name),
+        )
+
+    def find_token(self, token_hash: str) -> Token | None:
+        """Return whose token this is; None if it is unknown or was revoked."""
+        row = self._connection.execute(
+            """
+            select machine, name from team_tokens where team = %(team)s and token_hash = %(hash)s and not exists
+            (select 1 from team_token_revocations where team = %(team)s and token_hash = %(hash)s)
+            """,
+            {"team": self.team, "hash": token_hash},
+        ).fetchone()
+        return Token(*row) if row else None
+
+    def revoke_tokens_named(self, name: str) -> int:
+        """Revoke the read-only tokens with this name; return how many there were."""
+        cursor = self._connection.execute(
+            """
+            insert into team_token_revocations (team, token_hash)
+            select team, token_hash from team_tokens where team = %s and name = %s and machine = ''
+            on conflict do nothing
+            """,
+            (self.team, name),
+        )
+        return cursor.rowcount

@@ -25,7 +25,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hardwon import __version__
-from hardwon.team import postgres
 from hardwon.team.chains import (
     CheckedBatch,
     KnownChains,
@@ -36,6 +35,7 @@ from hardwon.team.chains import (
     select_bodies,
     shorten_vector,
 )
+from hardwon.team.postgres import ConnectionPool, TeamTables
 from hardwon.team.record import (
     ERASE,
     FOUND,
@@ -104,7 +104,7 @@ class RateLimiter:
 class TeamServer:
     """Carries out requests; each runs in a thread with a connection and a transaction of its own."""
 
-    def __init__(self, pool: postgres.ConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._caches: dict[str, _TeamCache] = {}
         self._cache_lock = threading.Lock()
@@ -123,19 +123,19 @@ class TeamServer:
         if len(records) != 1 or records[0].kind != FOUND:
             raise Refused(400, "a team is founded with one record")
         team = records[0].team
-        with self._open_team(team) as connection:
-            if not postgres.use_setup_code(connection, hash_code(str(payload.get("code", ""))), team):
+        with self._open_team(team) as tables:
+            if not tables.use_setup_code(hash_code(str(payload.get("code", "")))):
                 raise self._refuse_code(caller)
-            self._store(connection, team, records, bodies)
-            return {"team": team, "token": _issue_token(connection, team, records[0].writer, "")}
+            self._store(tables, records, bodies)
+            return {"team": team, "token": _issue_token(tables, records[0].writer, "")}
 
     def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
         self._strangers.spend(caller, 0)
         code = str(payload.get("code", ""))
         team, _, _ = code.partition(".")
-        with self._open_team(team) as connection:
-            state = self._read_members(connection, team)
+        with self._open_team(team) as tables:
+            state = self._read_members(tables)
             if hash_code(code) not in state.open_invites:
                 raise self._refuse_code(caller)
             return {"team": team, "parents": state.member_heads}
@@ -150,19 +150,19 @@ class TeamServer:
         if len(records) != 1 or records[0].kind != JOIN:
             raise Refused(400, "a machine joins with one record")
         team, token, signature = records[0].team, str(payload.get("token", "")), str(payload.get("signature", ""))
-        with self._open_team(team) as connection:
-            state = self._read_members(connection, team)
-            batch = self._store(connection, team, records, bodies)
+        with self._open_team(team) as tables:
+            state = self._read_members(tables)
+            batch = self._store(tables, records, bodies)
             new_state = state
             if batch.new_records:
                 content = parse_body(bodies.get(records[0].body_hash, ""))
-                new_state = admit_machine(state, records[0], content) or _read_state(connection, team, [MEMBERS])
+                new_state = admit_machine(state, records[0], content) or _read_state(tables, [MEMBERS])
             machine = new_state.machines.get(records[0].writer)
             if machine is None or machine.is_revoked:
                 raise self._refuse_code(caller)
             if not token.startswith(f"{team}.") or not is_token_of(token, signature, machine.public_key):
                 raise Refused(403, "this token is not signed by the machine")
-            postgres.insert_token(connection, team, _hash_token(token), machine.id, "")
+            tables.insert_token(_hash_token(token), machine.id, "")
         self._extend_cache(team, batch.new_records)
         cache = self._get_cache(team)
         with cache.lock:
@@ -172,12 +172,11 @@ class TeamServer:
         return {"team": team}
 
     @contextmanager
-    def _open_team(self, team: str) -> Iterator[psycopg.Connection[Any]]:
+    def _open_team(self, team: str) -> Iterator[TeamTables]:
         """Open a transaction that sees one team; if it fails, what was cached of its records is forgotten."""
         try:
             with self._pool.open_transaction() as connection:
-                postgres.enter_team(connection, team)
-                yield connection
+                yield TeamTables(connection, team)
         except Exception as error:
             with self._cache_lock:
                 cache = self._caches.get(team)
@@ -194,16 +193,16 @@ class TeamServer:
     def create_reader_token(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Create a token that can only read, for machines that live as long as a job."""
         team, _, _ = token.partition(".")
-        with self._open_team(team) as connection:
-            machine = self._authenticate(connection, caller, team, token)
+        with self._open_team(team) as tables:
+            machine = self._authenticate(tables, caller, token)
             if machine is None or machine.role != ADMIN:
                 raise Refused(403, "only an admin creates tokens")
             name = str(payload.get("name", ""))[:80]
             if not name:
                 raise Refused(400, "a token needs a name, by which it can be revoked")
             if payload.get("revoke"):
-                return {"revoked": postgres.revoke_tokens_named(connection, team, name)}
-            return {"token": _issue_token(connection, team, "", name)}
+                return {"revoked": tables.revoke_tokens_named(name)}
+            return {"token": _issue_token(tables, "", name)}
 
     def sync(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Store the records of a request and answer with what the machine asked for.
@@ -215,65 +214,58 @@ class TeamServer:
         team, _, _ = token.partition(".")
         for _ in range(_TRIES):
             try:
-                with self._open_team(team) as connection:
-                    machine = self._authenticate(connection, caller, team, token)
+                with self._open_team(team) as tables:
+                    machine = self._authenticate(tables, caller, token)
                     if records and machine is None:
                         raise Refused(403, "this token can only read")
                     caller_id = machine.id if machine else f"{team} readers"
                     self._requests.spend(caller_id, 1)
                     self._records.spend(caller_id, len(records))
-                    batch = self._store(connection, team, records, bodies, caller_id)
-                    answer = self._answer_sync(connection, team, payload)
+                    batch = self._store(tables, records, bodies, caller_id)
+                    answer = self._answer_sync(tables, payload)
                 self._extend_cache(team, batch.new_records)
                 return {**answer, "refused": batch.refused} if batch.refused else answer
             except _LostRace:
                 continue
         raise _LostRace
 
-    def _authenticate(self, connection: psycopg.Connection[Any], caller: str, team: str, token: str) -> Machine | None:
+    def _authenticate(self, tables: TeamTables, caller: str, token: str) -> Machine | None:
         """Return the machine of a token; None for one that can only read."""
-        stored_token = postgres.find_token(connection, team, _hash_token(token))
+        stored_token = tables.find_token(_hash_token(token))
         if stored_token is None:
             self._strangers.spend(caller, 1)
             raise Refused(401, "this token is unknown or was revoked")
         if not stored_token.machine:
             return None
-        machine = self._read_members(connection, team).machines.get(stored_token.machine)
+        machine = self._read_members(tables).machines.get(stored_token.machine)
         if machine is None or machine.is_revoked:
             raise Refused(403, "this machine was revoked")
         return machine
 
-    def _answer_sync(
-        self, connection: psycopg.Connection[Any], team: str, payload: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        forks = postgres.read_forks(connection, team)
+    def _answer_sync(self, tables: TeamTables, payload: Mapping[str, Any]) -> dict[str, Any]:
+        forks = tables.read_forks()
         client_forks = set(map(str, payload.get("forks") or ()))
         starts = payload.get("after")
         if not isinstance(starts, dict):
-            vector = self._read_vector(connection, team)
+            vector = self._read_vector(tables)
             if client_forks == set(forks) and payload.get("digest") == compute_digest(vector, forks):
                 return {"in_sync": True}
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
         starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
-        records = (
-            postgres.list_records_after(connection, team, starts_by_writer, MAX_RECORDS_PER_ANSWER)
-            if starts_by_writer
-            else []
-        )
+        records = tables.list_records_after(starts_by_writer, MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
         # Both records under the number in question: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
         fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
         if fork_positions:
-            records += postgres.find_records_at(connection, team, fork_positions)
+            records += tables.find_records_at(fork_positions)
         second_records = [orjson.loads(forks[writer][1]) for writer in unseen_forks]
-        bodies = postgres.read_bodies(connection, team, [record.body_hash for record in records]) if records else {}
+        bodies = tables.read_bodies([record.body_hash for record in records]) if records else {}
         return {"records": [*map(to_wire, records), *second_records], "bodies": bodies}
 
     def _store(
         self,
-        connection: psycopg.Connection[Any],
-        team: str,
+        tables: TeamTables,
         records: Sequence[Record],
         bodies: Mapping[str, str],
         sender: str = "",
@@ -281,64 +273,64 @@ class TeamServer:
         """Check and store records in the caller's transaction."""
         if not records:
             return CheckedBatch()
-        vector = self._read_vector(connection, team)
-        state = self._read_members(connection, team)
+        vector = self._read_vector(tables)
+        state = self._read_members(tables)
         positions = find_known_positions(records, vector)
-        known_records = postgres.find_records_at(connection, team, sorted(positions)) if positions else []
+        known_records = tables.find_records_at(sorted(positions)) if positions else []
         if len(known_records) < len(positions):  # the database was restored since the vector was read
-            vector = self._read_vector(connection, team, max_age=0)
+            vector = self._read_vector(tables, max_age=0)
         members = {record.writer for record in records} & state.machines.keys()
         known_chains = KnownChains(
             vector,
             {(record.writer, record.sequence): record.hash for record in known_records},
             {writer: state.machines[writer].public_key for writer in members},
         )
-        batch = check_batch(team, records, bodies, known_chains, postgres.read_forks(connection, team), [sender])
+        batch = check_batch(tables.team, records, bodies, known_chains, tables.read_forks(), [sender])
         batch.new_records = _drop_revoked(batch, state)
-        if postgres.insert_records(connection, batch.new_records) < len(batch.new_records):
+        if tables.insert_records(batch.new_records) < len(batch.new_records):
             raise _LostRace
         for writer, record in batch.forks.items():
             evidence = orjson.dumps(to_wire(record)).decode()
-            postgres.insert_fork(connection, team, writer, record.sequence, evidence)
-            log.warning("machine %s of team %s wrote two records under number %d", writer, team, record.sequence)
+            tables.insert_fork(writer, record.sequence, evidence)
+            log.warning("machine %s of team %s wrote two records under number %d", writer, tables.team, record.sequence)
         # Records that came earlier may have come without their bodies.
         known_hashes = {record.hash for record in (*batch.new_records, *known_records)}
         stored_records = [record for record in records if record.hash in known_hashes]
         new_bodies = select_bodies(stored_records, bodies)
-        postgres.insert_bodies(connection, team, new_bodies)
+        tables.insert_bodies(new_bodies)
         if new_bodies or any(record.kind == ERASE for record in batch.new_records):
-            self._delete_erased_bodies(connection, team, {record.subject for record in stored_records})
+            self._delete_erased_bodies(tables, {record.subject for record in stored_records})
         return batch
 
-    def _delete_erased_bodies(self, connection: psycopg.Connection[Any], team: str, subjects: set[str]) -> None:
-        erased_subjects = postgres.find_erased_subjects(connection, team, subjects - {MEMBERS})
+    def _delete_erased_bodies(self, tables: TeamTables, subjects: set[str]) -> None:
+        erased_subjects = tables.find_erased_subjects(subjects - {MEMBERS})
         if not erased_subjects:
             return
-        state = _read_state(connection, team, [MEMBERS, *erased_subjects])
+        state = _read_state(tables, [MEMBERS, *erased_subjects])
         for subject in erased_subjects:
             if subject in state.subjects and state.subjects[subject].status == ERASED:
-                records = postgres.list_records_of_subjects(connection, team, [subject])
-                postgres.delete_bodies(connection, team, [record.body_hash for record in records])
+                records = tables.list_records_of_subjects([subject])
+                tables.delete_bodies([record.body_hash for record in records])
 
     def _get_cache(self, team: str) -> _TeamCache:
         with self._cache_lock:
             return self._caches.setdefault(team, _TeamCache())
 
-    def _read_members(self, connection: psycopg.Connection[Any], team: str) -> TeamState:
+    def _read_members(self, tables: TeamTables) -> TeamState:
         """Return who belongs to a team; evaluated again as soon as there is a new record about members."""
-        cache = self._get_cache(team)
-        member_count = postgres.count_member_records(connection, team)
+        cache = self._get_cache(tables.team)
+        member_count = tables.count_member_records()
         with cache.lock:
             if member_count != cache.member_count:
-                cache.state, cache.member_count = _read_state(connection, team, [MEMBERS]), member_count
+                cache.state, cache.member_count = _read_state(tables, [MEMBERS]), member_count
             return cache.state
 
-    def _read_vector(self, connection: psycopg.Connection[Any], team: str, max_age: float = VECTOR_SECONDS) -> Vector:
+    def _read_vector(self, tables: TeamTables, max_age: float = VECTOR_SECONDS) -> Vector:
         """Return every machine's last record; another server's records may be missing for `max_age` seconds."""
-        cache = self._get_cache(team)
+        cache = self._get_cache(tables.team)
         with cache.lock:
             if monotonic() - cache.read_at >= max_age:
-                cache.vector, cache.read_at = postgres.read_vector(connection, team), monotonic()
+                cache.vector, cache.read_at = tables.read_vector(), monotonic()
             return cache.vector
 
     def _extend_cache(self, team: str, new_records: Sequence[Record]) -> None:
@@ -366,11 +358,11 @@ def _drop_revoked(batch: CheckedBatch, state: TeamState) -> list[Record]:
     return kept_records
 
 
-def _read_state(connection: psycopg.Connection[Any], team: str, subjects: Sequence[str]) -> TeamState:
-    records = postgres.list_records_of_subjects(connection, team, subjects)
-    bodies = postgres.read_bodies(connection, team, [record.body_hash for record in records])
+def _read_state(tables: TeamTables, subjects: Sequence[str]) -> TeamState:
+    records = tables.list_records_of_subjects(subjects)
+    bodies = tables.read_bodies([record.body_hash for record in records])
     contents = {body_hash: parse_body(body) for body_hash, body in bodies.items()}
-    forks = {writer: sequence for writer, (sequence, _) in postgres.read_forks(connection, team).items()}
+    forks = {writer: sequence for writer, (sequence, _) in tables.read_forks().items()}
     return compute_state(records, contents, forks)
 
 
@@ -389,9 +381,9 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
         raise Refused(400, str(error)) from None
 
 
-def _issue_token(connection: psycopg.Connection[Any], team: str, machine: str, name: str) -> str:
-    token = f"{team}.{secrets.token_urlsafe(32)}"
-    postgres.insert_token(connection, team, _hash_token(token), machine, name)
+def _issue_token(tables: TeamTables, machine: str, name: str) -> str:
+    token = f"{tables.team}.{secrets.token_urlsafe(32)}"
+    tables.insert_token(_hash_token(token), machine, name)
     return token
 
 

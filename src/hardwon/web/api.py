@@ -452,7 +452,7 @@ def list_lessons(call: ApiCall) -> object:
         return {"lessons": _find_lessons_for_file(call.api.home, file)}
     waiting_ids = {change.id for change in approved_lessons.find_waiting_changes(call.api.home)}
     lesson_records = []
-    for lesson in lessons_file.read(lessons_file.get_lessons_path(call.api.home)).lessons:
+    for lesson in lessons_file.read_own(call.api.home).lessons:
         record = to_lesson_record(lesson)
         lesson_records.append({**record, "status": "waiting"} if lesson.id in waiting_ids else record)
     return {"lessons": lesson_records}

@@ -5,6 +5,7 @@ Every file change is shown before it is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -26,7 +27,6 @@ from hardwon.handoff.handoffs import (
 )
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import views
-from hardwon.store.approvals import VIEWER
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
@@ -40,16 +40,17 @@ def show_handoff_list(request: PageRequest) -> PageContent:
     """Show the handoffs of one status, newest first."""
     status = request.choose("status", (DRAFT, *STATUSES))
     project = request.query.get("project", "")
-    counts = views.count_handoffs(request.connection)
+    counts_by_project = views.count_handoffs(request.connection)
+    counts = Counter[str]()
+    for (row_status, _), count in counts_by_project.items():
+        counts[row_status] += count
     listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
     values = {
         "title": "Handoffs",
         "status": status,
-        "counts": {
-            name: sum(count for (row_status, _), count in counts.items() if row_status == name) for name in STATUSES
-        },
+        "counts": counts,
         "project": project,
-        "projects": sorted({path for _, path in counts if path}),
+        "projects": sorted({path for _, path in counts_by_project if path}),
         "handoffs": [_build_row(request, reflection, read_page(reflection)) for reflection in listed_handoffs],
         "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
     }
@@ -107,9 +108,7 @@ def ratify(request: PageRequest) -> PageContent | Redirect:
     changes, _ = plan_ratification(request, reflection)
     if not is_agreed(request, reflection, changes):
         return _build_ratify_confirmation(request, reflection)
-    result = ratify_handoff(
-        request.connection, request.home, reflection, VIEWER, request.now, should_commit=_should_commit(request)
-    )
+    result = ratify_handoff(request.open_decider(), reflection, should_commit=_should_commit(request))
     refresh_brief(request, reflection.project)
     return Redirect(f"/handoffs/{reflection.id}", "\n".join(ratification.describe_result(result)))
 
@@ -172,7 +171,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
     paths.write_document(request.home, reflection.draft, new_text)
     page = read_page(reflection)
     if page and page.is_edited:
-        ratify_handoff(request.connection, request.home, reflection, VIEWER, request.now)
+        ratify_handoff(request.open_decider(), reflection)
     refresh_brief(request, reflection.project)
     is_ratified = reflection.status == RATIFIED
     return Redirect(location, "Changed and in use." if is_ratified else "Changed. The draft still needs review.")

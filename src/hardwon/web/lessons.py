@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +27,6 @@ from hardwon.lessons import adding, lessons_file, manifest, review_queue, valida
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.record import to_lesson_record
 from hardwon.store import efficacy, views
-from hardwon.store.approvals import VIEWER
 from hardwon.store.candidates import Candidate, list_latest_judgements
 from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
 from hardwon.web.inbox import find_next_path, find_place
@@ -78,7 +78,7 @@ def show_lesson_list(request: PageRequest) -> PageContent:
     values = {
         "title": "Lessons",
         "status": status,
-        "counts": {name: sum(lesson.status == name for lesson in all_lessons) for name in STATUSES},
+        "counts": Counter(lesson.status for lesson in all_lessons),
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
         "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:MAX_LISTED]],
@@ -136,12 +136,9 @@ def _find_lesson(request: PageRequest) -> tuple[Lesson, bool]:
     name = request.path_params["slug"]
     for lesson in manifest.gather_lessons(request.home)[0]:
         if name in (lesson.slug, lesson.id):
-            return lesson, any(own_lesson.id == lesson.id for own_lesson in _read_own_lessons(request))
+            own_lessons = lessons_file.read_own(request.home).lessons
+            return lesson, any(own_lesson.id == lesson.id for own_lesson in own_lessons)
     raise PageNotFound
-
-
-def _read_own_lessons(request: PageRequest) -> tuple[Lesson, ...]:
-    return tuple(lessons_file.read(lessons_file.get_lessons_path(request.home)).lessons)
 
 
 def _find_own_lesson(request: PageRequest) -> Lesson:
@@ -208,7 +205,7 @@ def add_new_lesson(request: PageRequest) -> PageContent | Redirect:
     record = _build_new_record(request)
     try:
         typed_record = {**record, **find_changed_fields(record, request.form)}
-        lesson = add_lesson(request.home, request.connection, typed_record, VIEWER)
+        lesson = add_lesson(request.open_decider(), typed_record)
     except UserError as error:
         return _build_new_editor(request, error)
     return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
@@ -243,7 +240,7 @@ def save_lesson(request: PageRequest) -> PageContent | Redirect:
     try:
         changes = find_changed_fields(to_lesson_record(lesson), request.form)
         if changes:
-            edit_lesson(request.home, request.connection, lesson, changes, VIEWER, confirm=confirmation)
+            edit_lesson(request.open_decider(), lesson, changes, confirm=confirmation)
     except UserError as error:
         return _build_lesson_editor(request, lesson, error, is_asked=confirmation.is_asked)
     return Redirect(f"/lessons/{lesson.slug}", "Changed, and in force." if changes else "Nothing was changed.")
@@ -251,13 +248,13 @@ def save_lesson(request: PageRequest) -> PageContent | Redirect:
 
 def retire(request: PageRequest) -> Redirect:
     lesson = _require_seen_lesson(request)
-    retire_lesson(request.home, request.connection, lesson)
+    retire_lesson(request.open_decider(), lesson)
     return Redirect(f"/lessons/{lesson.slug}", "Retired. It stays in the file, and you can restore it.")
 
 
 def restore(request: PageRequest) -> Redirect:
     lesson = _require_seen_lesson(request)
-    restore_lesson(request.home, request.connection, lesson, VIEWER)
+    restore_lesson(request.open_decider(), lesson)
     return Redirect(f"/lessons/{lesson.slug}", f"In force as a {lesson.delivery}.")
 
 
@@ -295,7 +292,7 @@ def accept_with_edits(request: PageRequest) -> PageContent | Redirect:
 def reject(request: PageRequest) -> Redirect:
     candidate = _require_seen_candidate(request)
     next_location = find_next_path(request, f"/review/{candidate.number}")
-    reject_candidate(request.home, request.connection, candidate)
+    reject_candidate(request.open_decider(), candidate)
     # Undo is per browser: what somebody decided at a terminal meanwhile is not touched by it.
     request.browser_session.decided_ids.append(candidate.id)
     return Redirect(next_location, f"Rejected: {candidate.slug}. Later scans will not propose it again.")
@@ -305,7 +302,7 @@ def undo_last_decision(request: PageRequest) -> Redirect:
     """Undo the last decision that was made in this browser."""
     if not request.browser_session.decided_ids:
         raise UserError("nothing to undo", "")
-    candidate = undo_decision(request.home, request.connection, request.browser_session.decided_ids.pop())
+    candidate = undo_decision(request.open_decider(), request.browser_session.decided_ids.pop())
     return Redirect(f"/review/{candidate.number}", f"Undone: {candidate.slug}")
 
 
@@ -315,7 +312,7 @@ def _accept_candidate(
     next_location = find_next_path(request, f"/review/{candidate.number}")
     confirmation = Confirmation(request.form)
     try:
-        lesson = accept_candidate(request.home, request.connection, candidate, changes, VIEWER, confirm=confirmation)
+        lesson = accept_candidate(request.open_decider(), candidate, changes, confirm=confirmation)
     except UserError as error:
         build_page = _build_candidate_editor if is_edit else _build_candidate_page
         return build_page(request, candidate, error, is_asked=confirmation.is_asked)

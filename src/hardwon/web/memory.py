@@ -11,7 +11,6 @@ from hardwon.errors import UserError
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage
 from hardwon.store import views
-from hardwon.store.approvals import VIEWER
 from hardwon.store.memories import get_memory, list_memories
 from hardwon.text.characters import to_printable_line
 from hardwon.types import MEMORY_TYPES, STATUSES, Memory
@@ -133,7 +132,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
             fingerprint=_fingerprint_memory(request, memory),
         )
     try:
-        reword_memory(request.connection, request.home, memory, text, VIEWER, request.now)
+        reword_memory(request.open_decider(), memory, text)
     except UserError as error:
         return _build_editor(request, memory, error)
     refresh_brief(request, memory.project)
@@ -144,7 +143,7 @@ def approve(request: PageRequest) -> Redirect:
     """Approve a memory; its page showed what that writes."""
     memory = _require_seen_memory(request)
     location = _find_next_location(request, memory)  # before it leaves the queue
-    _, path = approve_memory(request.connection, request.home, memory, VIEWER, request.now)
+    _, path = approve_memory(request.open_decider(), memory)
     refresh_brief(request, memory.project)
     return Redirect(location, f"Approved as memory {memory.id}: {path}")
 
@@ -153,7 +152,7 @@ def reject_or_retire(request: PageRequest) -> Redirect:
     """Reject a proposal, or retire an approved memory."""
     memory = _require_seen_memory(request)
     location = _find_next_location(request, memory)
-    changed_memory = reject_or_retire_memory(request.connection, request.home, memory, request.now)
+    changed_memory = reject_or_retire_memory(request.open_decider(), memory)
     refresh_brief(request, memory.project)
     file_note = " Its file stays where it is." if memory.file else ""
     return Redirect(location, f"{changed_memory.status.capitalize()}: memory {memory.id}.{file_note}")
@@ -169,7 +168,7 @@ def show_file(request: PageRequest) -> PageContent:
 def approve_file(request: PageRequest) -> Redirect:
     page = _find_file(request)
     request.require_seen(fingerprint_values(page), "file")
-    memory = adopt_memory_file(request.connection, request.home, page, VIEWER, request.now)
+    memory = adopt_memory_file(request.open_decider(), page)
     refresh_brief(request, page.project)
     return Redirect(f"/memory/{memory.id}", f"Approved as memory {memory.id}, as its file says it.")
 

@@ -8,7 +8,10 @@ from datetime import date, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
+from hardwon.actions import approvals
+from hardwon.actions.approvals import Decider
 from hardwon.errors import UserError
+from hardwon.store.approvals import VIEWER
 from hardwon.store.db import Connection
 from hardwon.web.access_control import BrowserSession
 
@@ -26,6 +29,9 @@ class PageRequest:
     path_params: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, str]
+
+    def open_decider(self) -> Decider:
+        return approvals.open_decider(self.home, self.connection, VIEWER)
 
     def get_number(self) -> int:
         """Return the number in the path; PageNotFound if it is not one."""

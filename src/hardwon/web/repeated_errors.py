@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardwon.agents.tool_results import get_stored_result_text
-from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger
+from hardwon.efficacy.outcomes import build_entry_trigger, build_trigger, parse_candidate
 from hardwon.lessons import manifest, review_queue
-from hardwon.lessons.record import BadRecord, parse_lesson
 from hardwon.shell.failures import classify_failure, find_failure_line
 from hardwon.store import views
-from hardwon.store.candidates import Candidate
 from hardwon.types import SHELL_TOOL
 from hardwon.web.page_request import PageRequest
 from hardwon.web.render import describe_input
@@ -46,11 +44,11 @@ def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> l
     for number in range(len(index)):
         entry = index.read_entry(number)
         lesson_triggers.append((entry.slug, build_entry_trigger(entry)))
-    candidate_triggers = [
-        (candidate.number, trigger)
-        for candidate in review_queue.list_waiting(request.home, request.connection)
-        if (trigger := _build_candidate_trigger(candidate))
-    ]
+    candidate_triggers = []
+    for candidate in review_queue.list_waiting(request.home, request.connection):
+        proposed = parse_candidate(candidate)
+        if proposed and (trigger := build_trigger(proposed)):
+            candidate_triggers.append((candidate.number, trigger))
     repeated_errors = []
     for row in views.list_repeated_errors(request.connection, since, limit=limit):
         call = row["call"]
@@ -77,10 +75,3 @@ def describe_failure(call: dict[str, Any]) -> tuple[str, bool]:
     message = find_failure_line(text, is_shell=call["tool"] == SHELL_TOOL)
     command = describe_input(call["input"]) if call["tool"] == SHELL_TOOL else ""
     return message, classify_failure(text, message, command) not in _NO_LESSON_KINDS
-
-
-def _build_candidate_trigger(candidate: Candidate) -> Trigger | None:
-    try:
-        return build_trigger(parse_lesson({**candidate.record, "id": candidate.id, "slug": candidate.slug}))
-    except BadRecord:  # a proposal with faults fires on nothing
-        return None

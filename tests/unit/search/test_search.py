@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import approve_waiting_changes
 from hardwon.errors import UserError
 from hardwon.lessons.approved_lessons import find_waiting_changes
@@ -407,7 +408,8 @@ def test_a_session_that_turns_out_to_be_of_another_project_moves_there(library: 
 
 def approve_by_hand(library: Library) -> None:
     """Approve what was written into lessons.json, as `hardwon lessons build` does."""
-    approve_waiting_changes(library.home, library.connection, find_waiting_changes(library.home), COMMAND_LINE)
+    decider = open_decider(library.home, library.connection, COMMAND_LINE)
+    approve_waiting_changes(decider, find_waiting_changes(library.home))
 
 
 def test_lessons_are_found_and_read_again_when_the_file_is_edited(library: Library) -> None:

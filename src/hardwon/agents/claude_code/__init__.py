@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from hardwon.agents.fields import STANDARD_TIMEOUTS
 from hardwon.agents.hook_contract import HookContract
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from hardwon.types import Event, HookReply
+from hardwon.types import Event, HookReply
 
 TOOL_ALIASES = {"Agent": "Task"}
 CONTRACT = HookContract(

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import os
 
-from hardwon.agents.fields import collect_strings, get_object, get_text, load_payload
+from hardwon.agents.fields import Wire, collect_strings, get_object, get_text, load_payload
 from hardwon.agents.hook_contract import CALL_EVENTS, HookContract
 from hardwon.agents.patches import build_patch_parts, parse_patch_call
-from hardwon.types import replace
+from hardwon.types import Event, replace
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
-
-    from hardwon.types import Event
 
 TOOL_NAMES = {
     "run_commands": "Bash",
@@ -52,7 +49,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     return replace(event, parts=parts) if len(parts) > 1 else event
 
 
-def normalize_call(name: str, tool_input: object) -> tuple[str, dict[str, Any]]:
+def normalize_call(name: str, tool_input: object) -> tuple[str, Wire]:
     """Return a call by Claude Code's names; several commands are the lines of one."""
     if name == "run_commands" and not isinstance(tool_input, dict):
         tool_input = {"commands": tool_input}
@@ -62,7 +59,7 @@ def normalize_call(name: str, tool_input: object) -> tuple[str, dict[str, Any]]:
         patch = get_text(tool_input, "input")
         change = parse_patch_call(patch)
         return change.tool, {"file_path": change.path, "new_string": change.content, "patch": patch}
-    arguments: dict[str, Any] = tool_input
+    arguments: Wire = tool_input
     renamed = {_ARGUMENT_NAMES.get(key, key): value for key, value in arguments.items()}
     for list_name, text_name in _LIST_ARGUMENTS.items():
         if list_name in renamed:

@@ -8,6 +8,7 @@ not yet its end, the hook reports nothing; at the end of the turn the rollout is
 from __future__ import annotations
 
 from hardwon.agents.fields import (
+    Wire,
     build_event,
     get_first_text,
     get_object,
@@ -28,10 +29,6 @@ from hardwon.agents.patches import (
 )
 from hardwon.text.light_json import dumps, loads
 from hardwon.types import Event, replace
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
 
 NAME = "codex"
 TOOL_NAMES = {
@@ -93,7 +90,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     return _add_outcome(event, wire.get("tool_response"), rollout) if kind == "PostToolUse" else event
 
 
-def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
+def _add_call_fields(event: Event, wire: Wire) -> Event:
     name, tool_input = get_text(wire, "tool_name"), get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
     if TOOL_NAMES.get(name, name) == "Bash":
@@ -137,12 +134,12 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
     return replace(event, kind="PostToolUseFailure", failed=True, response=response)
 
 
-def _get_exit_code(item: dict[str, Any]) -> int:
+def _get_exit_code(item: Wire) -> int:
     code = item.get("exit_code")
     return code if isinstance(code, int) else int(item.get("status") == "failed")
 
 
-def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
+def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
     """Return a finished call from the rollout's tail; {} if only its start is there, None if neither is."""
     quoted_id = dumps(call_id).encode()
     call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if call_id and quoted_id in line]
@@ -158,7 +155,7 @@ def _find_completed_item(rollout: str, call_id: str) -> dict[str, Any] | None:
     return {} if call_lines else None
 
 
-def parse_call(name: str, tool_input: dict[str, Any], namespace: str = "") -> ToolCall:
+def parse_call(name: str, tool_input: Wire, namespace: str = "") -> ToolCall:
     if namespace.startswith("mcp__") or name.startswith("mcp__"):
         tool = name if name.startswith("mcp__") else f"{namespace}__{name.lstrip('_')}"
         return ToolCall(tool, content=get_tool_content(tool, tool_input))

@@ -14,6 +14,7 @@ import os
 
 from hardwon.agents.fields import (
     STANDARD_TIMEOUTS,
+    Wire,
     get_first_text,
     get_list,
     get_object,
@@ -22,13 +23,7 @@ from hardwon.agents.fields import (
 )
 from hardwon.agents.hook_contract import HookContract, find_open_call
 from hardwon.text.light_json import dumps
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from hardwon.types import Event, HookReply
+from hardwon.types import Event, HookReply
 
 NAME = "copilot"
 
@@ -95,7 +90,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     return CONTRACT.parse_wire(kind, {**wire, **claude_code_fields})
 
 
-def _read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     if event.kind == "PostToolUseFailure":
         return get_text(wire, "error"), True
     result = get_object(wire, "tool_result")
@@ -113,20 +108,17 @@ def find_transcript(session: str) -> str:
     return path if os.path.exists(path) else ""
 
 
-def _find_call_id(event: Event) -> str:
-    return event.tool_use_id or find_open_call(event.transcript, _read_call, (event.tool, event.input))
-
-
-def _read_call(wire: dict[str, Any]) -> Iterator[tuple[str, tuple[str, dict[str, Any]] | None]]:
+def _read_call(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
     kind, data = get_text(wire, "type"), get_object(wire, "data")
     call_id = get_text(data, "toolCallId")
     if kind == "tool.execution_complete":
-        yield call_id, None
-    elif kind == "tool.execution_start":
-        yield call_id, normalize_call(get_text(data, "toolName"), get_object(data, "arguments"))
+        return [(call_id, None)]
+    if kind == "tool.execution_start":
+        return [(call_id, normalize_call(get_text(data, "toolName"), get_object(data, "arguments")))]
+    return []
 
 
-def normalize_call(name: str, tool_input: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
     """Return a call by Claude Code's names."""
     tool = TOOL_NAMES.get(name, name)
     if name.startswith("mcp_") and not name.startswith("mcp__"):  # VS Code joins server and tool with one underscore
@@ -163,7 +155,7 @@ CONTRACT = HookContract(
     # What the other events are answered was never seen to reach the model.
     context_events=("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
     read_result=_read_result,
-    find_call_id=_find_call_id,
+    find_call_id=lambda event: event.tool_use_id or find_open_call(event, _read_call),
     render_denial=lambda kind, reason: _render_both(
         kind, {"permissionDecision": "deny", "permissionDecisionReason": reason}
     ),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from hardwon.agents.fields import get_first_text
+from hardwon.agents.fields import Wire, get_first_text
 from hardwon.agents.hook_contract import HookContract
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 EVENT_NAMES = {
     "SessionStart": "sessionStart",
@@ -22,7 +17,7 @@ EVENT_NAMES = {
 }
 
 
-def _read_result(event: Event, wire: dict[str, Any]) -> tuple[object, bool]:
+def _read_result(event: Event, wire: Wire) -> tuple[object, bool]:
     if event.kind == "PostToolUseFailure":
         return get_first_text(wire, "error_message", "error"), True
     return wire.get("tool_output", wire.get("tool_response")), False

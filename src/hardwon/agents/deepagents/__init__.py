@@ -5,19 +5,14 @@ Its transcript has neither the calls nor their times, and its hooks report every
 
 from __future__ import annotations
 
-from hardwon.agents.fields import get_text
+from hardwon.agents.fields import Wire, get_text
 from hardwon.agents.hook_contract import CALL_EVENTS, HookContract
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 _EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd")
 
 
-def _read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     if event.kind == "PostToolUseFailure":
         return get_text(wire, "error"), True
     text = get_text(wire.get("tool_response"), "content")

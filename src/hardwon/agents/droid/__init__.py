@@ -6,32 +6,25 @@ transcript, which also has the ids. A hook that exits with 3 ends the run, so ou
 
 from __future__ import annotations
 
-from hardwon.agents.fields import get_object, get_text
+from hardwon.agents.fields import Wire, get_object, get_text
 from hardwon.agents.hook_contract import HookContract, find_open_call, read_blocks
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
 
 
-def _find_call_id(event: Event) -> str:
-    return find_open_call(event.transcript, _read_calls, (event.tool, event.input))
-
-
-def _read_calls(wire: dict[str, Any]) -> Iterator[tuple[str, tuple[str, dict[str, Any]] | None]]:
+def _read_calls(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
+    calls: list[tuple[str, tuple[str, Wire] | None]] = []
     for block in read_blocks(get_object(wire, "message")):
         if block.get("type") == "tool_use":
-            yield get_text(block, "id"), CONTRACT.normalize_call(get_text(block, "name"), get_object(block, "input"))
+            call = CONTRACT.normalize_call(get_text(block, "name"), get_object(block, "input"))
+            calls.append((get_text(block, "id"), call))
         elif block.get("type") == "tool_result":
-            yield get_text(block, "tool_use_id"), None
+            calls.append((get_text(block, "tool_use_id"), None))
+    return calls
 
 
-def _read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     return strip_exit_line(get_text(wire, "tool_response")), False
 
 
@@ -48,7 +41,7 @@ CONTRACT = HookContract(
     argument_names={"old_str": "old_string", "new_str": "new_string", "change_all": "replace_all"},
     context_events=("SessionStart", "UserPromptSubmit", "PostToolUse"),
     read_result=_read_result,
-    find_call_id=_find_call_id,
+    find_call_id=lambda event: find_open_call(event, _read_calls),
 )
 EVENT_TIMEOUTS = CONTRACT.timeouts
 parse_payload = CONTRACT.parse_payload

@@ -13,6 +13,7 @@ from binascii import crc32
 
 from hardwon.agents.fields import (
     STANDARD_TIMEOUTS,
+    Wire,
     build_event,
     get_call_fields,
     get_list,
@@ -31,7 +32,6 @@ from hardwon.types import Event, replace
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 NAME = "gemini"
 
@@ -112,7 +112,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     return event
 
 
-def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
+def _add_call_fields(event: Event, wire: Wire) -> Event:
     name, mcp_context = get_text(wire, "tool_name"), get_object(wire, "mcp_context")
     server, mcp_tool = get_text(mcp_context, "server_name"), get_text(mcp_context, "tool_name")
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
@@ -135,7 +135,7 @@ def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event:
     return event if event.kind == "PreToolUse" else _add_outcome(event, name, get_object(wire, "tool_response"))
 
 
-def _add_outcome(event: Event, name: str, response: dict[str, Any]) -> Event:
+def _add_outcome(event: Event, name: str, response: Wire) -> Event:
     """Return the event with its call's outcome; a failed command shows only in the result's text, by its exit code."""
     error = get_object(response, "error")
     display = join_text_parts(response.get("llmContent")) or join_text_parts(response.get("returnDisplay"))
@@ -240,9 +240,7 @@ def _explain_brackets(context: str) -> str:
     return context.replace(FENCE_OPEN, f"{FENCE_OPEN}\n{_BRACKETS_NOTE}", 1)
 
 
-def normalize_call(
-    name: str, tool_input: dict[str, Any], server: str = "", mcp_tool: str = ""
-) -> tuple[str, dict[str, Any]]:
+def normalize_call(name: str, tool_input: Wire, server: str = "", mcp_tool: str = "") -> tuple[str, Wire]:
     """Return a call by Claude Code's names; its own name for an MCP tool only runs server and tool together."""
     if server or name.startswith(_MCP_PREFIX):
         first, _, rest = name.removeprefix(_MCP_PREFIX).partition("_")

@@ -6,25 +6,20 @@ silent, so a call is answered once. What it is told at the start or with a promp
 
 from __future__ import annotations
 
-from hardwon.agents.fields import collect_strings, get_object, get_text
+from hardwon.agents.fields import Wire, collect_strings, get_object, get_text
 from hardwon.agents.hook_contract import HookContract, render_nested_denial
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
 # An edit that failed has its message under one of these; what succeeded is under another name.
 _ERROR_FIELDS = ("NoMatchesFound", "MultipleMatchesFound", "Error", "FileNotFound")
 
 
-def read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     return parse_result(get_object(wire, "tool_response"))
 
 
-def parse_result(result: dict[str, Any]) -> tuple[str, bool]:
+def parse_result(result: Wire) -> tuple[str, bool]:
     """Return a tool's output, and whether it failed."""
     if "output_for_prompt" in result:
         head, _, output = get_text(result, "output_for_prompt").partition("\n")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from hardwon.agents.opencode import EVENT_TIMEOUTS, parse_plugin_payload, render_reply
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from hardwon.types import Event
+from hardwon.types import Event
 
 __all__ = ["EVENT_TIMEOUTS", "parse_payload", "render_reply"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hardwon.agents.fields import (
     STANDARD_TIMEOUTS,
+    Wire,
     get_call_fields,
     get_first_text,
     get_list,
@@ -22,13 +23,7 @@ from hardwon.agents.hook_contract import is_foreign
 from hardwon.agents.patches import build_patch_parts, parse_patch_call
 from hardwon.text.fence import FENCE_CLOSE, FENCE_OPEN, fence_text, remove_between
 from hardwon.text.light_json import dumps
-from hardwon.types import Event, replace
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import HookReply
+from hardwon.types import Event, HookReply, replace
 
 NAME = "opencode"
 
@@ -95,7 +90,7 @@ def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
     return _add_call_fields(event, wire) if is_call else event
 
 
-def _add_call_fields(event: Event, wire: dict[str, Any]) -> Event | None:
+def _add_call_fields(event: Event, wire: Wire) -> Event | None:
     """Return the event of a call; None if a person or hardwon refused it."""
     tool, tool_input = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
     error, exit_code = get_text(wire, "error"), wire.get("exit")
@@ -128,13 +123,13 @@ def is_failure_code(code: object) -> bool:
     return isinstance(code, int) and code != 0
 
 
-def _read_result_text(wire: dict[str, Any]) -> str:
+def _read_result_text(wire: Wire) -> str:
     """Return a tool's output, or the texts of an MCP server's, without what hardwon added for the model."""
     texts = [get_text(row, "text") for row in get_list(wire, "content")]
     return remove_between(get_text(wire, "output") or "\n".join(filter(None, texts)), FENCE_OPEN, FENCE_CLOSE)
 
 
-def normalize_call(name: str, tool_input: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def normalize_call(name: str, tool_input: Wire) -> tuple[str, Wire]:
     """Return a call by Claude Code's names. A patch counts as one, under its first file."""
     if name not in TOOL_NAMES and name not in _BUILTIN_TOOLS and "_" in name:
         return "mcp__{}__{}".format(*name.split("_", 1)), tool_input
@@ -146,7 +141,7 @@ def normalize_call(name: str, tool_input: dict[str, Any]) -> tuple[str, dict[str
     return TOOL_NAMES.get(name, name), renamed
 
 
-def extract_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str, str]:
+def extract_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
     """Return the command, the path and the content of a call by Claude Code's names."""
     if patch := get_text(tool_input, _PATCH_KEY):
         call = parse_patch_call(patch)
@@ -154,7 +149,7 @@ def extract_call_fields(tool: str, tool_input: dict[str, Any]) -> tuple[str, str
     return get_call_fields(tool, tool_input)
 
 
-def find_call_cwd(tool: str, tool_input: dict[str, Any], cwd: str) -> str:
+def find_call_cwd(tool: str, tool_input: Wire, cwd: str) -> str:
     return resolve_call_cwd(get_path_text(tool_input, "workdir"), cwd) if tool == "Bash" else cwd
 
 

@@ -6,21 +6,16 @@ before a call is ignored, so it comes with the result. Of a call's two ids the t
 
 from __future__ import annotations
 
-from hardwon.agents.fields import get_object, get_text
+from hardwon.agents.fields import Wire, get_object, get_text
 from hardwon.agents.gemini import ARGUMENT_NAMES, TOOL_NAMES, join_text_parts, parse_outcome
 from hardwon.agents.hook_contract import CALL_EVENTS, HookContract
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 # Those of sub-agents and compactions exist as well, but were never seen.
 _EVENTS = ("SessionStart", "UserPromptSubmit", *CALL_EVENTS, "Stop", "SessionEnd")
 
 
-def read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     result = get_object(wire, "tool_response")
     text = get_text(wire, "error") or join_text_parts(result.get("llmContent"))
     text, failed = parse_result(get_text(wire, "tool_name"), text)

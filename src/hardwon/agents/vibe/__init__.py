@@ -5,19 +5,14 @@ It drops Claude Code's form of a denial and runs the call. A note before a call 
 
 from __future__ import annotations
 
-from hardwon.agents.fields import get_first_text, get_object, get_text
+from hardwon.agents.fields import Wire, get_first_text, get_object, get_text
 from hardwon.agents.hook_contract import HookContract
-
-TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
-if TYPE_CHECKING:
-    from typing import Any
-
-    from hardwon.types import Event
+from hardwon.types import Event
 
 EVENT_NAMES = {"PreToolUse": "pre_tool", "PostToolUse": "post_tool", "Stop": "post_agent"}
 
 
-def _read_result(event: Event, wire: dict[str, Any]) -> tuple[str, bool]:
+def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
     output = get_object(wire, "tool_output")
     failed = get_text(wire, "tool_status") == "failure" or output.get("returncode") not in (0, None)
     streams = [get_text(output, "stdout"), get_text(output, "stderr")]
