@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import signal
@@ -50,9 +51,14 @@ def _reap_workers() -> None:
 
 
 def _serve_forks() -> None:
+    from hardwon.agents import hook_settings
     from hardwon.fallback import worker_start
     from hardwon.web import server  # noqa: F401 (loaded by every worker for its API)
     from hardwon.worker import hook_server
+
+    hook_settings.list_settings_files("")  # loads a module for each agent, which every worker does at its start
+    gc.collect()
+    gc.freeze()  # or each worker copies all these objects when it collects its garbage at its exit
 
     # Reaped by a handler, not by SIG_IGN: their CPU time then counts as this process's, and as the test run's.
     signal.signal(signal.SIGCHLD, lambda *_: _reap_workers())
