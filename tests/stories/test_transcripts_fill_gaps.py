@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -68,10 +69,13 @@ class Day:
 
     def stop(self, words: str = "All done.", **more: Any) -> None:
         """The turn ends, and its transcript is read."""
+        self.end_turn(words, **more)
+        wait_filled(self.house)
+
+    def end_turn(self, words: str = "All done.", **more: Any) -> None:
         self.told.agent(words)
         self.write()
         self.hear(happened("Stop", **more))
-        wait_filled(self.house)
 
     def events(self) -> list[tuple[str, str, str]]:
         found = [one for one in self.house.stored("events") if one["kind"] == "tool"]
@@ -169,17 +173,24 @@ def test_a_prompt_that_was_not_heard_is_numbered_where_it_belongs(day: Day) -> N
     assert (session["first_prompt"], session["prompts"]) == ("first", 2)
 
 
-@pytest.mark.parametrize("heard", [(True, True), (True, False), (False, True), (False, False)])
-@pytest.mark.parametrize("names", [("", ""), ("p1", "p2")])
-def test_the_same_words_twice_are_two_prompts_whoever_told_them(
-    day: Day, heard: tuple[bool, bool], names: tuple[str, str]
-) -> None:
-    for is_heard, name in zip(heard, names, strict=True):
-        day.prompt("go on", heard=is_heard, **({"prompt_id": name} if name else {}))
-        day.call("ls")
-    day.stop()
-    day.stop()
-    assert day.prompts() == ["go on", "go on"]
+def test_the_same_words_twice_are_two_prompts_whoever_told_them(house: House, own_home: str) -> None:
+    """In one house, because a process reads the transcripts of all sessions that ended together."""
+    house.ok("start")
+    days: dict[str, Day] = {}
+    for heard in itertools.product((True, False), repeat=2):
+        for names in (("", ""), ("p1", "p2")):
+            day = days[f"heard {heard}, prompt ids {names}"] = Day(house, own_home)
+            for is_heard, name in zip(heard, names, strict=True):
+                day.prompt("go on", heard=is_heard, **({"prompt_id": name} if name else {}))
+                day.call("ls")
+    for _ in range(2):
+        for day in days.values():
+            day.end_turn()
+        wait_filled(house)
+    session_ids = {session["id"]: session["session"] for session in rows(house, "sessions")}
+    prompts = [(session_ids[prompt["session"]], prompt["prompt"]) for prompt in rows(house, "prompts")]
+    for case, day in days.items():
+        assert [text for session, text in prompts if session == day.told.session] == ["go on", "go on"], case
 
 
 def test_nothing_of_a_private_turn_comes_in_by_the_transcript(day: Day) -> None:
