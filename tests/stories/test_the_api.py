@@ -24,7 +24,9 @@ from hardwon.web.live import LiveFeed
 from tests.support.distilled_store import DistilledStore
 from tests.support.house import GIT_STASH, House, bash, lesson, used, wait_for
 
-EXAMPLES_PER_OPERATION = 50 if os.environ.get("HARDWON_LONG") else 3  # read here: no test sees the variable
+IS_LONG_RUN = bool(os.environ.get("HARDWON_LONG"))  # read here: no test sees the variable
+EXAMPLES_PER_OPERATION = 50 if IS_LONG_RUN else 3
+PHASES = "examples,coverage,fuzzing" if IS_LONG_RUN else "examples,fuzzing"
 
 
 def wait_for_port(house: House) -> int:
@@ -583,7 +585,7 @@ def test_the_document_is_true(api: httpx.Client, house: House, tmp_path: Any) ->
         "--exclude-path",
         "/api/stream",
         "--phases",
-        "examples,coverage,fuzzing",
+        PHASES,
         "--generation-database",
         "none",
         "--seed",

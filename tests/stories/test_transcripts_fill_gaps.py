@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -71,10 +72,13 @@ class Day:
 
     def stop(self, words: str = "All done.", **more: Any) -> None:
         """End the turn, and wait until its transcript was imported."""
+        self.end_turn(words, **more)
+        wait_until_imported(self.house)
+
+    def end_turn(self, words: str = "All done.", **more: Any) -> None:
         self.transcript.agent(words)
         self.write()
         self.report_hook(happened("Stop", **more))
-        wait_until_imported(self.house)
 
     def list_events(self) -> list[tuple[str, str, str]]:
         tool_rows = [row for row in self.house.stored("events") if row["kind"] == "tool"]
@@ -172,17 +176,24 @@ def test_a_prompt_that_no_hook_reported_gets_the_number_of_its_place(day: Day) -
     assert (session["first_prompt"], session["prompts"]) == ("first", 2)
 
 
-@pytest.mark.parametrize("heard", [(True, True), (True, False), (False, True), (False, False)])
-@pytest.mark.parametrize("names", [("", ""), ("p1", "p2")])
-def test_the_same_words_twice_are_two_prompts_by_hook_or_transcript(
-    day: Day, heard: tuple[bool, bool], names: tuple[str, str]
-) -> None:
-    for is_heard, name in zip(heard, names, strict=True):
-        day.prompt("go on", heard=is_heard, **({"prompt_id": name} if name else {}))
-        day.call("ls")
-    day.stop()
-    day.stop()
-    assert day.list_prompts() == ["go on", "go on"]
+def test_the_same_words_twice_are_two_prompts_by_hook_or_transcript(house: House, own_home: str) -> None:
+    """In one house, because a process reads the transcripts of all sessions that ended together."""
+    house.ok("start")
+    days: dict[str, Day] = {}
+    for heard in itertools.product((True, False), repeat=2):
+        for names in (("", ""), ("p1", "p2")):
+            day = days[f"heard {heard}, prompt ids {names}"] = Day(house, own_home)
+            for is_heard, name in zip(heard, names, strict=True):
+                day.prompt("go on", heard=is_heard, **({"prompt_id": name} if name else {}))
+                day.call("ls")
+    for _ in range(2):
+        for day in days.values():
+            day.end_turn()
+        wait_until_imported(house)
+    session_ids = {session["id"]: session["session"] for session in read_rows(house, "sessions")}
+    prompts = [(session_ids[prompt["session"]], prompt["prompt"]) for prompt in read_rows(house, "prompts")]
+    for case, day in days.items():
+        assert [text for session, text in prompts if session == day.transcript.session] == ["go on", "go on"], case
 
 
 def test_nothing_of_a_private_turn_comes_in_by_the_transcript(day: Day) -> None:

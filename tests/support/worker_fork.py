@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import json
 import os
 import signal
@@ -41,28 +42,39 @@ def _end_fork_server(server: subprocess.Popen[str]) -> None:
     server.wait()
 
 
-def _reap_workers() -> None:
+def _reap_workers(running_pids: set[int]) -> None:
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            running_pids.discard(pid)
     except ChildProcessError:
         pass  # none is left
 
 
 def _serve_forks() -> None:
+    from hardwon.agents import hook_settings
     from hardwon.fallback import worker_start
     from hardwon.web import server  # noqa: F401 (loaded by every worker for its API)
     from hardwon.worker import hook_server
 
+    hook_settings.list_settings_files("")  # loads a module for each agent, which every worker does at its start
+    gc.collect()
+    gc.freeze()  # or each worker copies all these objects when it collects its garbage at its exit
+
     # Reaped by a handler, not by SIG_IGN: their CPU time then counts as this process's, and as the test run's.
-    signal.signal(signal.SIGCHLD, lambda *_: _reap_workers())
+    running_pids = set[int]()
+    signal.signal(signal.SIGCHLD, lambda *_: _reap_workers(running_pids))
     for line in sys.stdin:
         request = json.loads(line)
+        # Blocked, so that a worker that ends at once is noted before it is reaped.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         child = os.fork()
         if child:
+            running_pids.add(child)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             print(child, flush=True)
             continue
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.environ.clear()
         os.environ.update(request["environment"])
         environment = worker_start.build_environment(request["home"])
@@ -75,6 +87,10 @@ def _serve_forks() -> None:
             os.dup2(null, descriptor)
         # A normal exit, not os._exit(): it closes the connections that threads still hold.
         sys.exit(hook_server.main(request["home"]))
+    # The tests have ended. Where they were killed, nobody has stopped their workers.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for pid in running_pids:
+        os.kill(pid, signal.SIGTERM)
 
 
 if __name__ == "__main__":
