@@ -89,7 +89,7 @@ def test_of_many_requests_the_ends_and_those_with_most_work_are_kept() -> None:
     turns = [turn(f"Build part{number} of kite{number} from wood{number}", number=number) for number in range(60)]
     turns[30] = replace(turns[30], calls=tuple(edit(f"src/{place}.py", "a", "b") for place in range(5)))
     lines = summary_of(*turns).request.split("\n")
-    assert (lines[0], lines[-1], len(lines)) == (turns[0].prompt, turns[-1].prompt, 10)
+    assert (lines[0], lines[-1], len(lines)) == (turns[0].prompt, turns[-1].prompt, 20)
     assert turns[30].prompt in lines
 
 

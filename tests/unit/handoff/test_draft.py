@@ -82,7 +82,8 @@ def test_the_last_work_is_what_changed_something_and_not_a_question_after_it(tmp
     told.person("What does the wind do to a longer tail?")
     told.bash("cat docs/wind.md", "Wind pulls on the tail.")
     told.agent("The wind pulls on it and steadies the kite.")
-    assert "Last change: “Make the tail of the kite longer.”" in page(told, tmp_path)
+    body = page(told, tmp_path).partition("## Summary")[2]
+    assert "“Make the tail of the kite longer.” → " in body and "What does the wind" not in body
 
 
 def test_a_section_with_nothing_to_say_is_not_there(tmp_path: Path) -> None:

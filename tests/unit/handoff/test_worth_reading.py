@@ -31,7 +31,7 @@ def test_a_nod_or_a_choice_is_no_request(tmp_path: Path, little: str) -> None:
     told.agent("Done.")
     made = drafted(told, tmp_path)
     said = " ".join(one.text for one in (*made.summary, *made.resume))
-    assert f"“{little}”" not in said and "Last: “The launch test fails" in said
+    assert f"“{little}”" not in said and "“The launch test fails" in said
 
 
 def test_a_choice_that_was_under_way_is_told_by_what_the_agent_was_at(tmp_path: Path) -> None:
@@ -95,10 +95,15 @@ def test_a_finding_is_told_once_on_the_page(tmp_path: Path) -> None:
     told.agent("Fine.")
     made = drafted(told, tmp_path)
     text = next(finding.text for finding in made.findings if finding.item == "not done")
-    before, _, after = render_draft(made).partition("## Resume Prompt")
-    assert (
-        before.count(text) == 1 and "- **not done** → workstream: see Open ends (L" in after.partition("## Findings")[2]
-    )
+    page = render_draft(made)
+    assert page.count(text) == 1 and text in page.partition("## Open ends")[2] and "## Findings" not in page
+
+
+def test_nothing_is_told_twice_on_the_page(tmp_path: Path) -> None:
+    told = build_launch_session()
+    page = render_draft(drafted(told, tmp_path)).partition("\n# ")[2]
+    assert page.count("“The launch test fails") == 1
+    assert page.count("Change src/kite/landing.py") == 1 and "> First: Change src/kite/landing.py" in page
 
 
 def test_what_was_put_off_and_then_done_is_not_put_off(tmp_path: Path) -> None:
