@@ -376,7 +376,9 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     commits = [entry for entry in phrasing.list_commits(actions) if not _is_of_earlier_topic(facts, topic, entry[1])]
     if commits:
-        action, commit = commits[-1]
+        # Of several, the one that speaks of the request; else the last.
+        request_stems = _find_stems(topic.request)
+        action, commit = max(reversed(commits), key=lambda entry: len(_find_stems(entry[1].subject) & request_stems))
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if topic.last == len(facts.exchanges) - 1 and is_unfinished(facts):
@@ -550,7 +552,7 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
         for step in exchange.steps
         if step.kind == "agent" and phrasing.is_failure_cause(step.text)
         for line in phrasing.find_causes(step.text)
-        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line)
+        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line) and line.endswith((".", "!"))
         # What the agent thought on the way counts less than its answer.
         if step.text in turn.final_message
         or phrasing.is_root_cause(line, has_fault=_REPORTS_FAULT.search(turn.prompt) is not None)
