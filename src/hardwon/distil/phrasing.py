@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from hardwon.agents.fields import collect_strings, get_text
 from hardwon.distil import check_results
 from hardwon.distil.tool_actions import ToolAction
+from hardwon.distil.typed_lines import is_pasted_line, remove_pasted_lines, strip_severity
 from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
 
 _MAX_MESSAGE_CHARS = 8_000
@@ -25,12 +26,6 @@ _ACKNOWLEDGEMENT = re.compile(
     r"[^.!?]{0,30}[.!?:,;–—-]*\s*$"
     r"|\b(?:keep|bear|have) (?:that|this|it|these|those|them|your \w+|the \w+)(?: \w+){0,3} in mind\b"
     r"|\bI(?:'ll| will|'ve| have)(?: now)? (?:remember(?:ed)?|noted?|made a note|keep (?:you|an eye|a note|track))\b",
-    re.I,
-)
-# Shell prompts, tags and logs that people paste before their request.
-_PASTED_TEXT = re.compile(
-    r"^(?:[❯$%>✗✓×●⎿\[{<|]|[=-]{2,}|\S+@\S+|.* took \d|\d{4}-\d\d|[\w./-]{1,200}\.\w{1,9}:\d+|error\b|Traceback"
-    r"|(?![\w“‘])[^\x00-\x7f])",
     re.I,
 )
 _BARE_NAME = re.compile(r"^(?:/|~/|@|https?:)\S+$")
@@ -107,6 +102,13 @@ _PROVEN = re.compile(
     re.I,
 )
 _MIN_PROVEN_WORDS = 12
+# The end of a line that introduces a list, and words after which such a line is no sentence without the list.
+_LIST_LEAD = re.compile(r"(?:,? (?:covering|including|namely|as follows|with|which|that))?:$", re.I)
+_INCOMPLETE = re.compile(
+    r"(?:\b(?:to|that|which|now|with|by|as|and|or|of|for|in|on|from|where|the|it|both|is|are|was|were|now \w+|\w+ing)"
+    r"|\b(?:following|these|\w+) (?:things|changes|fixes|files|places|parts|steps|points|ways|items|tests))$",
+    re.I,
+)
 # The agent looked at something or tried it out: no result.
 _LOOKS = re.compile(r"^\W*I (?:also |then |just )?(?:ran|reran|checked|looked|read|reviewed|tested|tried)\b", re.I)
 _MIN_STEM_CHARS = 4
@@ -164,9 +166,11 @@ def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, check_
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
-    """Return the first typed sentence, with the next one while it is too short or refers to it."""
-    sentences = split_sentences(text[:4_000])
-    typed = [sentence for sentence in sentences if not _PASTED_TEXT.match(sentence)] or sentences
+    """Return the first typed sentence, with the next one while it is too short; empty if all was pasted."""
+    sentences = split_sentences(remove_pasted_lines(strip_severity(text[:4_000])))
+    typed = [sentence for sentence in sentences if not is_pasted_line(sentence)]
+    if not typed and text.startswith("/"):
+        typed = split_sentences(text)  # a slash command
     typed = typed[next((index for index, line in enumerate(typed) if not _BARE_NAME.match(line)), 0) :]
     excerpt = ""
     for sentence in typed[:4]:
@@ -181,7 +185,7 @@ def pick_first_sentence(text: str, max_chars: int) -> str:
 def is_telling_request(line: str) -> bool:
     """Return whether a request names its subject and is clear without context."""
     words = [word for word in re.findall(r"[^\W_]{2,}", line.lower()) if word not in _GENERIC_WORDS]
-    return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not _PASTED_TEXT.match(line)
+    return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not is_pasted_line(line)
 
 
 def strip_opener(text: str) -> str:
@@ -224,10 +228,10 @@ def is_root_cause(sentence: str, *, has_fault: bool) -> bool:
 
 
 def find_results(message: str) -> list[str]:
-    """Return the sentences that report finished work."""
+    """Return the sentences that report finished work; one that introduces a list, without its colon."""
     return [
         sentence
-        for sentence in _list_statements(message)
+        for sentence in _list_statements(message, with_list_leads=True)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
         and not _NOT_DONE.search(sentence)
         and not _LOOKS.match(sentence)
@@ -237,12 +241,15 @@ def find_results(message: str) -> list[str]:
     ]
 
 
-def _list_statements(message: str) -> list[str]:
+def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:
     """Return the factual statements of an answer, without questions, plans, headings and quotations."""
     spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
+    sentences = [line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken)]
+    if with_list_leads:
+        sentences = [_end_list_lead(sentence) if sentence.endswith(":") else sentence for sentence in sentences]
     return [
         sentence
-        for sentence in (line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken))
+        for sentence in sentences
         if is_informative(sentence)
         and len(sentence) <= _MAX_SENTENCE_CHARS
         and not sentence.endswith(",")
@@ -252,6 +259,12 @@ def _list_statements(message: str) -> list[str]:
         and not _TABLE_ARROW.search(sentence)
         and not is_acknowledgement(sentence)
     ]
+
+
+def _end_list_lead(sentence: str) -> str:
+    """Return the sentence that a list lead makes on its own; unchanged if it needs its list."""
+    complete = _LIST_LEAD.sub("", sentence)
+    return sentence if _INCOMPLETE.search(complete) else f"{complete}."
 
 
 def count_names(sentence: str, actions: Sequence[ToolAction]) -> int:

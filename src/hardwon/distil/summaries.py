@@ -23,12 +23,13 @@ MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that th
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 480, 1_600
-_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 10, 3, 5, 6, 10, 3
+_MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 5, 6, 10, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
+_MIN_SHARED_WORDS = 3
 _MIN_UNNAMED_WORDS = 8  # a shorter result without names, such as "All tests pass.", adds nothing to the checks
 _ACTING_KINDS = ("saved", "check", "ran", "changed")
-_WORKING_KINDS = ("saved", "ran", "changed")
+WORKING_KINDS = ("saved", "ran", "changed")
 _CHATTER = re.compile(
     r"^\W*(?:\w|yes|no|ok|okay|sure|thanks?|thank you|continue|go(?: ahead| on)?|proceed|do it|next|great|good|nice"
     r"|perfect|please|cool|done|clear|compact|exit|quit|\d+|(?:[\w,]+ ){0,4}(?:commit|push)(?: \w+){0,3}"
@@ -100,7 +101,7 @@ def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Too
         words = tokenize(line)
         if not phrasing.is_telling_request(line):
             vague_lines.append(line)
-        elif not any(len(words & earlier_words) >= _SAME_SHARE * len(words) for earlier_words in request_words):
+        elif not any(_is_repeated(words, earlier_words) for earlier_words in request_words):
             requests.append((_count_work(actions), line))
             request_words.append(words)
     if len(requests) > _MAX_REQUESTS:
@@ -109,6 +110,12 @@ def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Too
         requests = [requests[index] for index in shown_indexes]
     # A vague request is better than none.
     return [line for _, line in requests] or [line for line in vague_lines if line][:1]
+
+
+def _is_repeated(words: frozenset[str], earlier_words: frozenset[str]) -> bool:
+    """Return whether a request repeats an earlier one; two words that short requests share say little."""
+    shared_count = len(words & earlier_words)
+    return words <= earlier_words or shared_count >= max(_SAME_SHARE * len(words), _MIN_SHARED_WORDS)
 
 
 def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
@@ -148,7 +155,7 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     """Quote what the agent says it did, from the turns with most work and the last one."""
     results = list[tuple[int, str]]()
     # Where nothing was done, "it now handles X" tells of somebody else's work, such as a branch under review.
-    if not any(action.kind in _WORKING_KINDS and not action.failed for turn in actions_by_turn for action in turn):
+    if not any(action.kind in WORKING_KINDS and not action.failed for turn in actions_by_turn for action in turn):
         return []
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         work = _count_work(actions)

@@ -29,7 +29,6 @@ _COMPILER_ERROR = re.compile(
 )
 _PLACE = re.compile(r"^(?:\[[\w:-]+\] )?[\w./@+-]+[:(]\d+(?:[:,]\d+)?\)?:?\s+")
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
-_INLINE_SCRIPT = re.compile(r"\s-[ce] [\"']|<<")  # typed for the moment: its name is "…"
 _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
 
 
@@ -132,11 +131,6 @@ def find_opened_pull(action: ToolAction) -> str:
     command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
     title = _PULL_TITLE.search(command) if address else None
     return f"{address}: “{shorten_line(title[2], 90)}”" if title else address
-
-
-def is_inline_script(label: str) -> bool:
-    """Return whether a command is a script typed inline, which nobody runs again."""
-    return _INLINE_SCRIPT.search(label) is not None
 
 
 def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:

@@ -19,10 +19,10 @@ from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Stat
 from hardwon.handoff.handoffs import (
     CONTRADICTIONS_HEADING,
     FIRST_LEAD,
-    LAST_CHANGE_LEAD,
-    LAST_LEAD,
     NO_TOPIC,
+    OUTCOME_ARROW,
     SAID_LEAD,
+    THEN_LEAD,
 )
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
@@ -41,6 +41,7 @@ FAILED_EXPERIMENTS_ITEM, NOT_DONE_ITEM = "failed experiments", "not done"  # men
 MIN_CONTAINED_WORDS, MIN_CONTAINED_SHARE = 5, 0.9
 CONFIDENCE_NAMES = {"H": "high", "M": "middling", "L": "low"}
 _MIN_TOPIC_WORDS = 5  # a request with fewer topic words says little without its context
+_MIN_OUTCOME_CHARS = 40
 _SECOND_TOPIC_SHARE = 0.4  # name a second topic if it has at least this share of the main topic's weight
 # A file below one of these folders names its workstream: plans/billing/notes.md.
 _WORKSTREAM_PATH = re.compile(r"(?:^|/)(?:workstreams?|plans|phases)/([\w.-]{1,80})", re.I)
@@ -88,17 +89,11 @@ class Draft(NamedTuple):
 def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
     """Build the draft without a model."""
     facts = draft_statements.gather_facts(story)
-    described = draft_statements.describe_topics(facts)
-    topics = draft_statements.list_topics(described)
+    topics = draft_statements.list_topics(facts)
     results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
     open_ends = draft_statements.drop_near_duplicates(
         [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
     )[: draft_statements.MAX_OPEN_ENDS]
-    lessons = _suggest_lessons(story)
-    failed = [
-        *_drop_learned(draft_statements.list_failures(facts), lessons),
-        *_select_statements(findings, FAILED_EXPERIMENTS_ITEM),
-    ]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -108,14 +103,14 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
         summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
         decisions=tuple(_drop_remembered(draft_statements.list_decisions(facts), memories)),
-        failed=tuple(draft_statements.drop_near_duplicates(failed)),
+        failed=tuple(_select_statements(findings, FAILED_EXPERIMENTS_ITEM)),
         open_ends=tuple(open_ends),
-        resume=tuple(_build_resume(facts, described, open_ends)),
+        resume=tuple(_build_resume(facts, open_ends)),
         confidence=confidence,
         because=because,
         findings=tuple(select_findings(findings)),
         memories=tuple(memories),
-        lessons=tuple(lessons),
+        lessons=tuple(_suggest_lessons(story)),
     )
 
 
@@ -137,12 +132,6 @@ def _drop_remembered(decisions: Iterable[Statement], memories: Iterable[Suggeste
     ]
 
 
-def _drop_learned(failures: Iterable[Statement], lessons: Iterable[SuggestedLesson]) -> list[Statement]:
-    """Drop the failures from which a lesson is suggested."""
-    learned_lines = {source.line for lesson in lessons for source in lesson.evidence}
-    return [failure for failure in failures if not any(source.line in learned_lines for source in failure.evidence)]
-
-
 def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement]:
     return [Statement(finding.text, finding.evidence) for finding in findings if finding.item == item]
 
@@ -158,7 +147,14 @@ def _choose_topic(facts: SessionFacts) -> str:
     if not chosen:
         return next(iter(titles.values()), NO_TOPIC)
     room = MAX_TOPIC_CHARS // len(chosen)
-    return "; ".join(shorten_line(titles[topic].rstrip(".:; "), room) for topic in chosen)
+    return "; ".join(_shorten_title(titles[topic].rstrip(".:; "), room) for topic in chosen)
+
+
+def _shorten_title(title: str, room: int) -> str:
+    """Shorten a title; an outcome of which only a few words would fit is left out."""
+    request = title.partition(OUTCOME_ARROW)[0]
+    is_cut_short = len(title) > room and room - len(request) < _MIN_OUTCOME_CHARS
+    return shorten_line(request if is_cut_short else title, room)
 
 
 def _name_topic(facts: SessionFacts, topic: Topic) -> str:
@@ -170,7 +166,7 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
     if request and outcome and words:
-        return f"{request} → {outcome}"
+        return f"{request}{OUTCOME_ARROW}{outcome}"
     return outcome or ("" if draft_statements.is_trivial_request(topic.request) else topic.request)
 
 
@@ -199,27 +195,22 @@ def _get_area(path: str) -> str:
     return "/".join(folders[:2])
 
 
-def _build_resume(
-    facts: SessionFacts, described: draft_statements.DescribedTopics, open_ends: Sequence[Statement]
-) -> list[Statement]:
-    """Write the resume prompt: where the work stands, and the first step."""
-    last = draft_statements.describe_last_work(described)
+def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[Statement]:
+    """Write the resume prompt: where the work is saved, and the steps in their order.
+
+    What was done stands in the summary, and is not repeated here.
+    """
     statements = []
-    if last:
-        lead = LAST_LEAD if last is described[-1][1] else LAST_CHANGE_LEAD
-        statements.append(Statement(f"{lead}{last.text}", last.evidence))
     if last_commit := draft_statements.find_last_commit(facts):
-        action, (branch, commit_id, subject, _) = last_commit
-        is_told = last is not None and commit_id in last.text
-        text = f"The last commit is {commit_id} on {branch}" + ("" if is_told else f": {quote_text(subject, 90)}")
-        statements.append(Statement(text, draft_statements.cite_action(facts, action, commit_id)))
+        action, commit = last_commit
+        state = ", pushed" if draft_statements.is_pushed(facts, action) else ""
+        text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
+        statements.append(Statement(text, draft_statements.cite_action(facts, action, commit.short_hash)))
     lead = FIRST_LEAD
-    for statement in open_ends[:3]:
+    for statement in open_ends:
         if statement.is_next_step:
             statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
-            lead = "Then: "
-        else:
-            statements.append(Statement(f"Open: {statement.text}", statement.evidence))
+            lead = THEN_LEAD
     return statements
 
 
@@ -323,29 +314,20 @@ def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
 
 
 def render_draft(draft: Draft) -> str:
-    """Render the draft as Markdown; a finding that a section already tells is named but not repeated."""
-    section_by_text = {
-        entry.text: name
-        for name, statements in ((FAILED_HEADING, draft.failed), (OPEN_HEADING, draft.open_ends))
-        for entry in statements
-    }
-    finding_rows = [
-        (entry, f"see {section_by_text[entry.text]}" if entry.text in section_by_text else entry.text)
-        for entry in draft.findings
-    ]
+    """Render the draft as Markdown, each statement once: steps only in the resume prompt, findings in one section."""
+    told_texts = {statement.text for statement in (*draft.failed, *draft.open_ends)}
+    findings = [finding for finding in draft.findings if finding.text not in told_texts]
+    open_ends = [statement for statement in draft.open_ends if not statement.is_next_step]
     sections = (
         (CONTRADICTIONS_HEADING, [f"- {_escape_markup(line)}" for line in draft.contradictions]),
         ("Summary", _render_bullets(draft.summary)),
         ("Decisions", _render_bullets(draft.decisions)),
         (FAILED_HEADING, _render_bullets(draft.failed)),
-        (OPEN_HEADING, _render_bullets(draft.open_ends)),
+        (OPEN_HEADING, _render_bullets(open_ends)),
         ("Resume Prompt", _render_resume(draft)),
         (
             "Findings",
-            [
-                f"- **{entry.item}** → {entry.target}: {_cite_lines(text, entry.evidence)}"
-                for entry, text in finding_rows
-            ],
+            [f"- **{entry.item}** → {entry.target}: {_cite_lines(entry.text, entry.evidence)}" for entry in findings],
         ),
         (
             "Memories to approve",

@@ -10,25 +10,20 @@ import orjson
 from hardwon.agents.transcript_steps import Step
 from hardwon.distil import check_results, phrasing
 from hardwon.distil.failure_fixes import (
-    FailureFix,
     describe_failure,
     find_failure_fixes,
     find_standing_failures,
-    find_told_failure,
-    is_other_form,
     is_said_to_pass,
-    is_style_check,
 )
 from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
-from hardwon.distil.summaries import has_work
+from hardwon.distil.summaries import WORKING_KINDS, has_work
 from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.distil.turn_facts import is_inline_script
+from hardwon.distil.typed_lines import is_pasted_line, strip_severity
 from hardwon.handoff import transcript_story
+from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.transcript_story import Exchange, Story
-from hardwon.shell.failures import classify_line
 from hardwon.store.reflection_types import Evidence
 from hardwon.text.excerpts import (
-    format_times,
     is_informative,
     join_names,
     list_prose_lines,
@@ -44,7 +39,7 @@ POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
 _MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CAUSES = 8, 5, 8, 3
-_MAX_DECISIONS, _MAX_FAILURES, MAX_OPEN_ENDS = 5, 3, 6
+_MAX_DECISIONS, MAX_OPEN_ENDS = 5, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_THRESHOLD = 0.6
@@ -54,6 +49,7 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 # Matches a statement that only introduces a quotation, such as: Left out, says the agent: “The cache is missing.”
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
+_MAX_SENTENCES, _MIN_NAMED_WORDS = 6, 3  # the sentences of an answer that may tell the outcome, and what they name
 _MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
@@ -101,8 +97,6 @@ _REQUESTS = re.compile(
     r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find|submit)\b",
     re.I,
 )
-# The label of a pasted review finding: "1. High severity: …".
-_SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
@@ -131,7 +125,7 @@ _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
     r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
-    r"|great|perfect|(?:yes|yep|no)\W*$|short answer|analysis|[^.]*\b(?:pre-?existing|unrelated to)"
+    r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer|analysis|[^.]*\b(?:pre-?existing|unrelated to)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,
@@ -142,6 +136,7 @@ _TRANSITORY = re.compile(
 )  # holds only at that moment
 # Commands that make or move commits, so that the last reported hash may be outdated.
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
+_PUSHES = re.compile(r"\bgit\b[^|;&\n]*\bpush\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))")
 _FENCE = re.compile(r"```\w*")
 _SINGLE_TEST = re.compile(r"::\w|\s(?:-k|-t|-run|--grep|--filter|--testNamePattern)[ =]")
 _REPORTS_FAULT = re.compile(
@@ -149,7 +144,6 @@ _REPORTS_FAULT = re.compile(
 )
 _ASKS_CAUSE = re.compile(r"\b(?:why|how come|what (?:caused|causes)|warum|wieso)\b", re.I)
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
-_NAMES_ERROR = re.compile(r"error(?! trace)|assert|exception|cannot|can't|not found|undefined|invalid|unexpected", re.I)
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
 # The result of AskUserQuestion: "question"="answer".
@@ -184,9 +178,6 @@ class Topic:
     has_changes: bool  # something was edited or committed
 
 
-DescribedTopics = list[tuple[Topic, Statement]]
-
-
 @frozen
 class SessionFacts:
     """A session, prepared for writing statements."""
@@ -198,7 +189,6 @@ class SessionFacts:
     actions: tuple[ToolAction, ...]
     recent_actions: tuple[ToolAction, ...]
     calls: Mapping[str, tuple[Step, Step | None]]
-    failure_fixes: tuple[FailureFix, ...]
     topics: tuple[Topic, ...]
     last_working_exchange: int  # the exchange with the last tool call
     remaining_paths: frozenset[str]  # changed and not removed again
@@ -219,7 +209,6 @@ def gather_facts(story: Story) -> SessionFacts:
         actions=actions,
         recent_actions=tuple(action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions),
         calls=transcript_story.pair_calls(story),
-        failure_fixes=tuple(fix for turn_actions in actions_by_turn for fix in find_failure_fixes(turn_actions)),
         topics=_split_topics(exchanges, actions_by_turn),
         last_working_exchange=working[-1] if working else len(turns) - 1,
         remaining_paths=frozenset(phrasing.list_remaining_files(actions)),
@@ -251,8 +240,8 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
 def _is_pasted(prompt: Step | None) -> bool:
     """Return whether a prompt is only terminal output: it shows how the request before turned out."""
     if prompt is None or len(prompt.text) > transcript_story.MAX_TYPED_CHARS:
-        return prompt is not None and transcript_story.is_pasted_line(prompt.text)
-    return not transcript_story.get_spoken_sentences(prompt)
+        return prompt is not None and is_pasted_line(prompt.text)
+    return not transcript_story.get_spoken_sentences(prompt._replace(text=strip_severity(prompt.text)))
 
 
 def _weigh_action(action: ToolAction) -> int:
@@ -266,7 +255,7 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
     if exchange.prompt is None:
         plan = next((step for step in exchange.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL), None)
         return (read_plan_title(plan.content), plan) if plan else ("", None)
-    text = _SEVERITY.sub("", exchange.prompt.text)
+    text = strip_severity(exchange.prompt.text)
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
     # A prompt too long to be typed is a task description, or words typed before pasted text: its beginning says what
     # it is about.
@@ -340,26 +329,25 @@ def find_starting_call(story: Story, call: Step) -> Step:
     return next(matching_steps, call) if call.tool == POLL_TOOL and call.command else call
 
 
-def list_topics(described: DescribedTopics) -> list[Statement]:
-    """List each topic with its outcome; if there are too many, keep those that took most work."""
-    heaviest = sorted(described, key=lambda entry: -entry[0].weight)[:_MAX_TOPICS]
-    return [statement for topic, statement in described if (topic, statement) in heaviest]
+def list_topics(facts: SessionFacts) -> list[Statement]:
+    """List each topic with its outcome, in order; of many, those that took most work and the last one.
 
-
-def describe_last_work(described: DescribedTopics) -> Statement | None:
-    """Describe the last work and its outcome; None if nothing has one."""
-    worked = [(topic, statement) for topic, statement in described if topic.weight > 1]
-    changes = [statement for topic, statement in worked if topic.has_changes]
-    statements = changes or [statement for _, statement in worked or described]
-    return statements[-1] if statements else None
-
-
-def describe_topics(facts: SessionFacts) -> DescribedTopics:
-    """Describe each topic with its outcome, in order; a request without one is told by the topic or an open end."""
+    Questions that were answered without a call are left out if there was any work, and all that followed the last
+    change. A request without an outcome is told by the title or an open end.
+    """
     if not has_work(facts.turns):
         return []
-    described = [(topic, _describe_topic(facts, topic)) for topic in facts.topics if is_worth_telling(topic)]
-    return [(topic, statement) for topic, statement in described if statement]
+    described = [
+        (topic, statement)
+        for topic in facts.topics
+        if is_worth_telling(topic) and (statement := _describe_topic(facts, topic))
+    ]
+    described = [entry for entry in described if entry[0].weight > 1] or described
+    last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
+    if last_change is not None:
+        described = described[: last_change + 1]
+    heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
+    return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
 
 def is_worth_telling(topic: Topic) -> bool:
@@ -373,7 +361,7 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
         return None
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
     parts = [part for part in (quote_text(topic.request, 160), outcome.text) if part]
-    return Statement(" → ".join(parts), (*evidence, *outcome.evidence))
+    return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
 
 
 def quote_text(text: str, max_chars: int) -> str:
@@ -388,7 +376,9 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     commits = [entry for entry in phrasing.list_commits(actions) if not _is_of_earlier_topic(facts, topic, entry[1])]
     if commits:
-        action, commit = commits[-1]
+        # Of several, the one that speaks of the request; else the last.
+        request_stems = _find_stems(topic.request)
+        action, commit = max(reversed(commits), key=lambda entry: len(_find_stems(entry[1].subject) & request_stems))
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
         return Statement(text, cite_action(facts, action, commit.short_hash))
     if topic.last == len(facts.exchanges) - 1 and is_unfinished(facts):
@@ -454,6 +444,13 @@ def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, check_results.Com
     return None if any(_MOVES_HEAD.search(call.command) for call in later_calls) else commits[-1]
 
 
+def is_pushed(facts: SessionFacts, commit: ToolAction) -> bool:
+    """Return whether the call that made a commit, or a later one, pushed it."""
+    later_actions = facts.actions[[action.call.key for action in facts.actions].index(commit.call.key) :]
+    calls = [facts.calls[action.call.key][0] for action in later_actions if not action.failed]
+    return any(_PUSHES.search(call.command) for call in calls)
+
+
 def list_changed_paths(facts: SessionFacts, edits: Iterable[ToolAction]) -> list[str]:
     """List the project's files that these actions changed, without those that a command removed."""
     paths = select_project_paths(phrasing.list_files_modified(edits))
@@ -474,25 +471,25 @@ def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> S
     if message.rstrip().endswith(":"):
         return None  # the agent was about to go on, and the work was interrupted
     sentences = split_sentences(message[:4_000])
-    if request.endswith("?") and 0 < len(sentences) <= 2 and sentences[0].endswith((".", "!")):
-        return _quote_agent(facts, shorten_line(sentences[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
-    has_changes = any(action.kind in ("changed", "saved") for action in facts.actions_by_turn[number])
-    results = frozenset(phrasing.find_results(message)) if has_changes else frozenset[str]()
-    causes = frozenset(phrasing.find_causes(message)) if _ASKS_CAUSE.search(request) else frozenset[str]()
-    candidates = [
+    answers = [line for line in sentences if line.endswith((".", "!")) and not _VAGUE.match(line)]
+    if request.endswith("?") and len(sentences) <= 2 and answers and not _OPENER.match(answers[0]):
+        return _quote_agent(facts, shorten_line(answers[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
+    has_work = any(action.kind in WORKING_KINDS and not action.failed for action in facts.actions_by_turn[number])
+    results = phrasing.find_results(message) if has_work else []
+    causes = phrasing.find_causes(message) if _ASKS_CAUSE.search(request) else []
+    others = [
         line
         for line in split_sentences(phrasing.strip_opener(message)[:4_000])
-        if line in results or line in causes or (_is_complete_sentence(line) and not _STARTS_BACK.match(line))
+        if _is_complete_sentence(line) and not _STARTS_BACK.match(line)
     ]
-    candidates = [line for line in candidates if not _VAGUE.match(line)]
-    candidates = [line for line in candidates if line in causes or len(find_topic_words(line)) >= 3]
-    candidates = [line for line in candidates[:6] if line not in causes] + [
-        line for line in candidates if line in causes
+    candidates = [
+        line
+        for line in (*causes, *results, *others[:_MAX_SENTENCES])
+        if not _VAGUE.match(line) and (line in causes or len(find_topic_words(line)) >= _MIN_NAMED_WORDS)
     ]
-    candidates.sort(key=lambda line: (line not in causes, line not in results))
-    if not candidates or not _is_telling(candidates[0], results):
-        return None
-    return _quote_agent(facts, shorten_line(candidates[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
+    closing = next((line for line in candidates if _is_telling(line, results)), "")
+    exchanges = facts.exchanges[number : number + 1]
+    return _quote_agent(facts, shorten_line(closing, MAX_LINE_CHARS), exchanges) if closing else None
 
 
 def _is_complete_sentence(line: str) -> bool:
@@ -530,7 +527,7 @@ def is_unfinished(facts: SessionFacts) -> bool:
 
 def _quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) -> Statement | None:
     """Quote a line of the agent with its place in the transcript."""
-    start = to_plain_line(line).rstrip(" …")[:40].replace("’", "'")
+    start = to_plain_line(line).rstrip(" ….")[:40].replace("’", "'")
     for exchange in reversed(exchanges):
         for step in reversed(exchange.steps):
             prose = " ".join(list_prose_lines(step.text)) if step.kind == "agent" else ""
@@ -555,7 +552,7 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
         for step in exchange.steps
         if step.kind == "agent" and phrasing.is_failure_cause(step.text)
         for line in phrasing.find_causes(step.text)
-        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line)
+        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line) and line.endswith((".", "!"))
         # What the agent thought on the way counts less than its answer.
         if step.text in turn.final_message
         or phrasing.is_root_cause(line, has_fault=_REPORTS_FAULT.search(turn.prompt) is not None)
@@ -564,9 +561,9 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
 
 
 def list_decisions(facts: SessionFacts) -> list[Statement]:
-    """List decisions: the person's words, answers and refusals, and what the agent says was decided."""
+    """List the decisions of the person: their words, answers and refusals."""
     decisions = list[Statement]()
-    for exchange, turn in zip(facts.exchanges, facts.turns, strict=True):
+    for exchange in facts.exchanges:
         if exchange.prompt:
             decisions += [
                 Statement(f"You: {quote_text(line, MAX_LINE_CHARS)}", cite_step(facts, exchange.prompt, line))
@@ -577,9 +574,6 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
             ][:2]
         for step in exchange.steps:
             decisions += _find_person_decisions(facts, step)
-        if line := phrasing.find_decision(turn.final_message):
-            statement = _quote_agent(facts, shorten_line(line, MAX_LINE_CHARS), [exchange])
-            decisions += [statement] if statement else []
     return drop_near_duplicates(decisions)[-_MAX_DECISIONS:]
 
 
@@ -596,46 +590,6 @@ def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statemen
             text = f"{shorten_line(question, 140)} You: {quote_text(answer, 120)}"
             if not answer.endswith("?"):
                 yield Statement(text, cite_step(facts, step, answer))
-
-
-def list_failures(facts: SessionFacts) -> list[Statement]:
-    """List failures and their fixes: another command, or edits after several attempts."""
-    fixes_by_label = dict[str, list[FailureFix]]()
-    for fix in facts.failure_fixes:
-        if fix.worked and not fix.is_retry and not is_inline_script(fix.failed_actions[0].label):
-            fixes_by_label.setdefault(fix.failed_actions[0].label, []).append(fix)
-    # A failing test followed by an edit is normal work. It is worth listing after several attempts, or if an error says
-    # why.
-    groups = [group for group in fixes_by_label.values() if _is_worth_listing(group)]
-    groups.sort(key=lambda group: -sum(len(fix.failed_actions) for fix in group))
-    selected = sorted(groups[:_MAX_FAILURES], key=lambda group: group[0].failed_actions[0].call.at)
-    return [_describe_fix(facts, group) for group in selected]
-
-
-def _is_worth_listing(group: Sequence[FailureFix]) -> bool:
-    failing, worked = find_told_failure(group), group[-1].worked
-    reason = describe_failure(failing)
-    if not group[0].edits:  # without another form of the command there is nothing to learn
-        return bool(reason) and worked is not None and is_other_form(failing.label, worked.label)
-    # An edit does not mend a missing program or a wrong folder.
-    is_of_code = classify_line(reason) not in ("environment", "interface", "path")
-    attempts = [action for fix in group for action in fix.failed_actions if action.label == failing.label]
-    return len(attempts) > 1 and is_of_code and not is_style_check(failing.label) and bool(_NAMES_ERROR.search(reason))
-
-
-def _describe_fix(facts: SessionFacts, group: Sequence[FailureFix]) -> Statement:
-    paths = phrasing.list_files_modified([action for fix in group for action in fix.edits])
-    failing, worked = find_told_failure(group), group[-1].worked
-    assert worked, "only what was put right comes here"
-    reason = describe_failure(failing)
-    count = sum(action.label == failing.label for fix in group for action in fix.failed_actions)
-    text = f"`{shorten_line(failing.label, 90)}` failed{format_times(count)}: {shorten_line(reason, 160)}"
-    if paths:
-        text += f"; passed after editing {join_names(map(phrasing.shorten_path, paths), 3)}"
-    else:
-        text += f"; `{shorten_line(worked.label, 90)}` worked"
-    error_line = check_results.find_error_line(failing.text, is_shell=True)
-    return Statement(text, (*cite_action(facts, failing, error_line), *cite_action(facts, worked)))
 
 
 def list_open_ends(facts: SessionFacts) -> list[Statement]:

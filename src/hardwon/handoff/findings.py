@@ -108,6 +108,7 @@ _POSTPONES = re.compile(
 _POSTPONE_WORDS = re.compile(
     r"\blater|now\b|another|next|scope|follow|separate|defer|postpone|future|todo|backlog|roadmap", re.I
 )
+_ASKS_FOR_WORK = re.compile(r"^\W*(?:(?:ok(?:ay)?|so|and|now|hm+)\W+)?(?:can|could|would) (?:we|you)\b", re.I)
 _PICKS_OPTION = re.compile(
     r"(?:ok(?:ay)?,? |yes,? )?(?:let'?s )?(?:do|go with|take) (?:option |number |#)?\w{1,2}\W*", re.I
 )
@@ -268,7 +269,8 @@ def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Fin
         sentences = get_spoken_sentences(exchange.prompt)
         for index, line in enumerate(sentences):
             # "Can we add a flag, so that we can test it later?" asks for work now.
-            is_postponed = has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line) and not line.endswith("?")
+            is_request = line.endswith("?") or has_match(_ASKS_FOR_WORK, line)
+            is_postponed = has_match(_POSTPONES, line) and has_match(_POSTPONE_WORDS, line) and not is_request
             if exchange.prompt and is_postponed:
                 text = f"Put off by the person: “{shorten_line(_join_previous(sentences, index), _MAX_CHARS)}”"
                 evidence = (quote_step(story, exchange.prompt, line),)

@@ -29,8 +29,11 @@ RESUME_HEADING, FINDINGS_HEADING, MEMORIES_HEADING = "Resume Prompt", "Findings"
 CONTRADICTIONS_HEADING = "Contradicted by the record"
 HEADING_PATTERN = re.compile(r"## +(.+?) *#*")
 SOURCE_LINES_PATTERN = re.compile(r" \((L\d+(?:, L\d+)*)\)\s*$")  # transcript lines behind a statement
-# Prefixes of lines in a resume prompt. Something else may have been asked after the last change.
-LAST_LEAD, LAST_CHANGE_LEAD, FIRST_LEAD = "Last: ", "Last change: ", "First: "
+SUMMARY_HEADING = "Summary"
+FIRST_LEAD, THEN_LEAD = "First: ", "Then: "  # before the steps in a resume prompt
+OUTCOME_ARROW = " → "  # between a request and its outcome
+_TOPIC_LINE = re.compile(rf"“.+”{OUTCOME_ARROW}.+")  # in the summary of a plain draft
+_LAST_LEAD = re.compile(r"Last(?: change)?: ")  # earlier versions marked the last work in the resume prompt
 ASKED_LEAD = "asked: "  # before a topic of which nothing came yet
 NO_TOPIC = "A session without a request"
 SAID_LEAD = "Said: "  # introduces the person's own words after a proposed memory
@@ -112,9 +115,13 @@ def split_sections(body: str) -> dict[str, str]:
 
 def get_resume_lines(page: HandoffPage) -> list[str]:
     """Return the lines of the resume prompt without quote markers and line numbers."""
+    return _list_lines(page, RESUME_HEADING)
+
+
+def _list_lines(page: HandoffPage, heading: str) -> list[str]:
     lines = (
-        SOURCE_LINES_PATTERN.sub("", line.strip().lstrip("> ")).strip()
-        for line in page.sections.get(RESUME_HEADING, "").splitlines()
+        SOURCE_LINES_PATTERN.sub("", line.strip().lstrip("> ").removeprefix("- ")).strip()
+        for line in page.sections.get(heading, "").splitlines()
     )
     return [line.replace("\\<", "<") for line in lines if line]
 
@@ -126,11 +133,12 @@ def get_contradictions(page: HandoffPage) -> list[str]:
 
 
 def summarise_resume(page: HandoffPage) -> tuple[str, str]:
-    """Return the last work and the first step from the resume prompt."""
+    """Return the last work, from the summary, and the first step, from the resume prompt."""
     lines = get_resume_lines(page)
     step = next((line for line in lines if line.startswith(FIRST_LEAD)), "").removeprefix(FIRST_LEAD)
-    last_line = next((line for line in lines if line.startswith((LAST_LEAD, LAST_CHANGE_LEAD))), "")
-    last = last_line.removeprefix(LAST_LEAD).removeprefix(LAST_CHANGE_LEAD)
+    topic_lines = [line for line in _list_lines(page, SUMMARY_HEADING) if _TOPIC_LINE.match(line)]
+    marked_lines = [line for line in lines if _LAST_LEAD.match(line)]
+    last = _LAST_LEAD.sub("", (marked_lines or topic_lines or [""])[-1], count=1)
     if step and not last:
         return f"{ASKED_LEAD}{page.topic}", step  # nothing came of it yet
     if not last and not step:

@@ -27,6 +27,7 @@ from hardwon.agents.transcript_steps import (
     load_transcript_module,
     parse_timestamp,
 )
+from hardwon.distil.typed_lines import is_pasted_line, remove_pasted_lines
 from hardwon.errors import UserError
 from hardwon.mining.scan import is_hardwon_call
 from hardwon.privacy.cleaning import clean_texts
@@ -45,15 +46,6 @@ _MAX_STEP_LINES = 400  # lines of a single document in which the quote of a step
 _MAX_JSON_DEPTH = 4  # nesting of JSON strings inside JSON strings
 # Quotes exclude these parts; a slash command and the words after it are separate in a transcript.
 _REMOVED_PART = re.compile(r"\A/[\w:-]+\s|\[redacted:[\w-]+\]|\[withheld[^\]]*\]|[\x00-\x1f\x7f-\x9f]+")
-# Shell prompts, logs, diffs, review findings, and text that starts with an address or a position.
-_PASTED_LINE = re.compile(
-    r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|(?:\(\w+\) )?\S+@\S+|\d{4}-\d\d|(?:/|~/|https?:)\S+$|[\w./-]{1,200}\.\w{1,9}:\d+"
-    r"|(?:env )?[A-Z][A-Z_]+=\S+ |(?:\w+ ){0,3}error:|fail(?:ed)?\s+\S+[/.]\S"
-    r"|(?:error|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)\b"
-    r"|(?![\w“‘])[^\x00-\x7f]",
-    re.I,
-)
-_LOG_TAIL = re.compile(r"\s\[?\d\d:\d\d:\d\d.*|(?<=:)\s\[\w+\]\s.*")  # a log pasted behind typed words
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 # Tools that keep the agent's task list, or show a plan to the person.
 TASK_LIST_TOOL, TASK_CREATE_TOOL, TASK_UPDATE_TOOL, PLAN_TOOL = "TodoWrite", "TaskCreate", "TaskUpdate", "ExitPlanMode"
@@ -293,14 +285,8 @@ def get_spoken_sentences(step: Step | None) -> list[str]:
     """Return the sentences that a person typed, without pasted lines; none for a prompt too long to be typed."""
     if not step or step.kind != "person" or len(step.text) > MAX_TYPED_CHARS:
         return []
-    lines = [_LOG_TAIL.sub("", line) for line in step.text.splitlines()]
-    typed = "\n".join(line for line in lines if not _PASTED_LINE.match(line.lstrip()))
-    return [sentence for sentence in split_sentences(typed) if not _PASTED_LINE.match(sentence)]
-
-
-def is_pasted_line(text: str) -> bool:
-    """Return whether a text begins like terminal output, a log, a diff or a review."""
-    return _PASTED_LINE.match(text.lstrip()) is not None
+    sentences = split_sentences(remove_pasted_lines(step.text))
+    return [sentence for sentence in sentences if not is_pasted_line(sentence)]
 
 
 def has_match(pattern: re.Pattern[str], sentence: str) -> bool:

@@ -151,6 +151,7 @@ _SUPPOSES = _join_words(
 _SUPPOSED = re.compile(rf"(?<!I )(?<!I've )(?<!I have )(?<!I already )(?<!I just )\b{_TELLS}\b|\b{_SUPPOSES}\b", re.I)
 _IS_REASON = re.compile(r"\b(?:because|since) $", re.I)
 _CONSEQUENCE = re.compile(r",? so (?:please )?$", re.I)
+_CONSEQUENT_ORDER = re.compile(r"(?:[,;]| so) (?:so |please )*(?:don'?t|do not|never|leave|use|write|edit)\b", re.I)
 _CONTRASTS = re.compile(r"(?:not|no|never|only|don'?t|do not) ", re.I)
 _NAMES_SUBJECT = _compile(
     r"(?!\W*(?:(?:{filler}|{task}|please|just|can|could|let'?s|i|you)\b))(?:[\w'/.-]+,? ){1,14}[\w'/.-]+, $"
@@ -163,7 +164,8 @@ _AT_HAND = re.compile(
     rf"\b(?:this|that|these|those) (?:\w+ )?{_THIS}s?\b|\bhere\b|\bthere\W*$|\bnow\W*(?:and\b|$)"
     r"|\b(?:all|each|any|both) of (?:these|those|them)\b|\brid of (?:it|this|that|them)\b"
     r"|\b(?:stop|quit|avoid) \w+ing (?:that|this|it|them)\b"
-    r"|\b(?:always|never|ever|not|don'?t) (?:again )?(?!assume|claim|say)\w+ (?:it|this|that|them|these|those)\b",
+    r"|\b(?:always|never|ever|not|don'?t) (?:again )?(?!assume|claim|say|like|want|need)\w+"
+    r" (?:it|this|that|them|these|those)\b",
     re.I,
 )
 _HERE = re.compile(r"\bhere\b", re.I)
@@ -173,7 +175,11 @@ _FOR_NOW = re.compile(
     r"|(?:in|for|during) this (?:session|task|pr|one|conversation|chat|run|turn|prototype))\b",
     re.I,
 )
-_NOT_MEANT = re.compile(r"\boh,? sure\b|\byeah,? right\b|\bgreat job\b|^\W*wow\b|^no (?:worries|problems?)\b", re.I)
+_NOT_MEANT = re.compile(
+    r"\bwe (?:always|never) (?:get|see|receive|end up|hit|had)\b"
+    r"|\boh,? sure\b|\byeah,? right\b|\bgreat job\b|^\W*wow\b|^no (?:worries|problems?)\b",
+    re.I,
+)
 # The object went elsewhere, or the sentence ends with what to do about it: "nobody uses this, delete it".
 _UNFINISHED = re.compile(
     r"\b(?:the|an?|and|or|to|of|with)\W*$"
@@ -253,7 +259,8 @@ def _take_statement(rule: StatementRule, sentence: str, masked: str, match: re.M
     if rule.is_fact and _FAULT.search(matched):
         return ""
     # In a fact "here" is the project, in a wish it is the place that the work is at.
-    pointing_text = _HERE.sub("", matched) if rule.is_fact else matched
+    # What follows from a fact may point at it: "the client is generated, don't edit it".
+    pointing_text = _HERE.sub("", _CONSEQUENT_ORDER.split(matched)[0]) if rule.is_fact else matched
     if not rule.is_firm and _AT_HAND.search(pointing_text):
         return ""
     statement = sentence[start:]
@@ -284,7 +291,7 @@ def _guess_type(statement: str) -> str:
 
 # Words before and after a statement that are not part of it.
 _LEADING_WORDS = _compile(
-    r"^(?!no [a-z])(?:(?:{filler}|please|bitte|{lasts}|next time|for all future \w+|as a (?:general )?rule"
+    r"^(?:(?!no [a-z])(?:{filler}|please|bitte|{lasts}|next time|for all future \w+|as a (?:general )?rule"
     r"|let'?s|whatever you do"
     r"|you (?:should|must|need to|have to)"
     r"|make sure (?:to|you)|remember to|can you|could you|also|so|to)\b[,:;.\s]*)+(?=\w)"
@@ -320,10 +327,14 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^I (?:don'?t|do not) want you to\b", "Do not"),
         (r"^I never want you to\b", "Never"),
         (r"^I (?:want|expect|need) you to\b", ""),
-        (r"^(?:we|I) (?:explicitly |really |generally )?(?:don'?t|do not) want(?: to have)?(?: any)?\b", "Not wanted:"),
+        (
+            r"^(?:we|I) (?:explicitly |really |generally )?(?:don'?t|do not) want"
+            r"(?: to (?:have|see))?(?: any(?: more)?)?\b",
+            "Not wanted:",
+        ),
         (r"^(?:I|we) (?:(?:really|always|generally|usually|much|strongly|personally) )?prefer\b", "Prefer"),
         (r"^my preference is\b", "Prefer"),
-        (r"^I(?:'?d| would) (?:much )?rather\b", "The user would rather"),
+        (r"^I(?:'?d| would) (?:much )?(rather|prefer)\b", r"The user would \1"),
         (r"^I (?:really )?(?:hate|dislike|don'?t like|can'?t stand) (?:it )?when (?:you|claude|the agent)\b", "Do not"),
         (r"^we (always|never)\b", r"\1"),
         (r"^I (?:really )?(like|love|want|expect|need|hate|dislike)\b", r"The user \1s"),
@@ -331,6 +342,7 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^I always want\b", "The user always wants"),
         (r"^I(?:'?m| am)\b", "The user is"),
         (r"^I (?:don'?t|do not) like\b", "The user does not like"),
+        (r"^(when(?:ever)?) I (\w+)\b", r"\1 the user \2s"),
     ),
     "user": (
         (r"^I(?:'?m| am)\b", "The user is"),
@@ -342,7 +354,7 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^call me\b", "Call the user"),
     ),
     "project": (
-        (r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b", r"It is hosted \1"),
+        (r"^(?:we |I )?(?:host|deploy)(?:s|ed)?(?: it| everything)? (on|to|with)\b(?! \w+days?\b)", r"It is hosted \1"),
         (r"^I (?:think|know|kind of feel like|feel like|believe|guess) we\b", "We"),
     ),
     "reference": (
@@ -366,7 +378,7 @@ _THIRD_PERSON = (
 
 _TIDIED = (
     (re.compile(r"\bi\b(?![./'])"), "I"),
-    (re.compile(r",? (?:please|pls|plz)(?=,|\.?$)"), ""),
+    (re.compile(r",? (?:please|pls|plz)(?=[,;]|\.?$| [-–—])"), ""),
     (re.compile(r"\. (?=ever\b)", re.I), ", "),
 )
 _SPELLED_APART = re.compile(
@@ -384,9 +396,9 @@ def _spell_contraction(word: re.Match[str]) -> str:
 def rewrite_statement(memory_type: str, words: str) -> str:
     """Rewrite a person's words as one clean sentence: wishes as instructions, "I" as "the user" and "they"."""
     text = _LEADING_WORDS.sub("", words.strip())
-    for pattern, replacement in _REWRITES.get(memory_type, ()):
+    for pattern, replacement in (*_REWRITES.get(memory_type, ()), *_REWRITES["user"]):
         text = re.sub(pattern, replacement, text, count=1, flags=re.I)
-    if text.startswith("The user"):
+    if re.match(r"(?:when(?:ever)? )?the user\b", text, re.I):
         for pattern, replacement in _THIRD_PERSON:
             text = re.sub(pattern, replacement, text)
     text = _TRAILING_WORDS.sub("", _COMPLAINT.sub("", text)).strip(" ,;:-")

@@ -67,7 +67,6 @@ _SAYS_NOTHING = re.compile(r"(?:Read|Ran|Looked up|Searched for|Used|Asked|Sub-a
 # Of two failures that differ only in these, one is enough.
 # An amended commit has another hash, and the same failure another count.
 _CHANGING_DETAIL = re.compile(r"\(exit code \d+\)|\b\d+ times\b|\([0-9a-f]{7,12}\b[^)]*\)")
-_OUTCOME_ARROW = " → "  # between a request and its outcome, in the topic of a draft
 _SUMMARY_LABELS = {"request": "asked", "learned": "learned", "completed": "done", "next_steps": "next"}
 
 
@@ -163,7 +162,7 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
         review = f"review: hardwon handoff show {draft.id}"
         # A handoff that an agent wrote itself has no evidence, so other agents get it only after a person has read it.
         last, step = handoffs.summarise_resume(draft_page) if draft.kind != "person" else ("", "")
-        request, _, outcome = last.partition(_OUTCOME_ARROW)
+        request, _, outcome = last.partition(handoffs.OUTCOME_ARROW)
         if outcome and tokenize(outcome) <= tokenize(step):
             last = request  # the next step repeats the outcome
         if last:
@@ -187,10 +186,19 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
         yield BriefLine("resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", 1)
         checker = StalenessChecker(connection, HANDOFF)
         # A newer draft says where things stand; of the older handoff the topic is enough.
-        for text in [page.topic, *([] if draft_page else handoffs.get_resume_lines(page))]:
+        for text in [page.topic] if draft_page else _list_handoff_texts(page):
             state = checker.check(str(number), text)
             if state != GONE_CODE and (line := sanitize_line(text, MAX_FIELD)):
                 yield BriefLine("resume", f"H{number} {line}{_describe_staleness(state)}", line)
+
+
+def _list_handoff_texts(page: handoffs.HandoffPage) -> list[str]:
+    """Return the last work and the resume prompt of a handoff; its topic too, if the last work does not say it."""
+    last, _ = handoffs.summarise_resume(page)
+    if last == page.topic or last.startswith(handoffs.ASKED_LEAD):
+        return [page.topic, *handoffs.get_resume_lines(page)]
+    topics = [] if tokenize(page.topic) <= tokenize(last) else [page.topic]
+    return list(dict.fromkeys([*topics, last, *handoffs.get_resume_lines(page)]))
 
 
 def _iter_memory_lines(pages: Sequence[tuple[MemoryPage, str]]) -> Iterator[BriefLine]:
@@ -244,7 +252,7 @@ def _iter_summary_lines(
     yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", 1)
     told_word_sets = [tokenize(statement) for statement in told_statements]
     # A title may be the cut beginning of the sentence, and a handoff's line ends with one.
-    told_parts = [part.lstrip("“") for statement in told_statements for part in statement.split(_OUTCOME_ARROW)]
+    told_parts = [part.lstrip("“") for statement in told_statements for part in statement.split(handoffs.OUTCOME_ARROW)]
     told_starts = tuple(start for part in told_parts if len(start := part[:60].rstrip(" …")) > 20)
     for name, lead in _SUMMARY_LABELS.items():
         if has_handoff and name != "learned":

@@ -104,7 +104,7 @@ def test_of_many_requests_the_first_last_and_largest_are_kept() -> None:
     turns = [turn(f"Build part{number} of kite{number} from wood{number}", number=number) for number in range(60)]
     turns[30] = replace(turns[30], calls=tuple(edit(f"src/{number}.py", "a", "b") for number in range(5)))
     lines = summarise_turns(*turns).request.split("\n")
-    assert (lines[0], lines[-1], len(lines)) == (turns[0].prompt, turns[-1].prompt, 10)
+    assert (lines[0], lines[-1], len(lines)) == (turns[0].prompt, turns[-1].prompt, 20)
     assert turns[30].prompt in lines
 
 

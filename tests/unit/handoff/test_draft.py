@@ -78,7 +78,7 @@ def test_an_empty_closing_sentence_is_replaced_by_the_changed_files(tmp_path: Pa
     ]
 
 
-def test_the_last_change_is_an_edit_and_not_a_later_question(tmp_path: Path) -> None:
+def test_the_last_work_is_what_changed_something_and_not_a_question_after_it(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person("Make the tail of the kite longer.")
     transcript.edit("src/tail.py", "LENGTH = 1", "LENGTH = 2")
@@ -86,7 +86,8 @@ def test_the_last_change_is_an_edit_and_not_a_later_question(tmp_path: Path) -> 
     transcript.person("What does the wind do to a longer tail?")
     transcript.bash("cat docs/wind.md", "Wind pulls on the tail.")
     transcript.agent("The wind pulls on it and steadies the kite.")
-    assert "Last change: “Make the tail of the kite longer.”" in render_page(transcript, tmp_path)
+    body = render_page(transcript, tmp_path).partition("## Summary")[2]
+    assert "“Make the tail of the kite longer.” → " in body and "What does the wind" not in body
 
 
 def test_an_empty_section_is_left_out(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ def build_transcript_draft(transcript: Transcript, folder: Path) -> Draft:
     return build_draft(story, detect_findings(story, EMPTY_CONTEXT))
 
 
-@pytest.mark.parametrize("short_reply", ["8", "let's do 1", "commit/push", "option B", "yes, that one please"])
+@pytest.mark.parametrize("short_reply", ["8", "let's do 1", "commit/push", "option B", "yes, that entry please"])
 def test_a_short_agreement_or_choice_is_no_request(tmp_path: Path, short_reply: str) -> None:
     transcript = build_launch_session()
     transcript.person(short_reply)
     transcript.agent("Done.")
     draft = build_transcript_draft(transcript, tmp_path)
     draft_text = " ".join(entry.text for entry in (*draft.summary, *draft.resume))
-    assert f"“{short_reply}”" not in draft_text and "Last: “The launch test fails" in draft_text
+    assert f"“{short_reply}”" not in draft_text and "“The launch test fails" in draft_text
 
 
 def test_interrupted_work_after_a_choice_is_described_by_the_agents_sentence(tmp_path: Path) -> None:
@@ -89,17 +89,21 @@ def test_a_failed_one_line_script_is_no_failed_attempt(tmp_path: Path) -> None:
     assert not any("-c" in entry.text for entry in build_transcript_draft(transcript, tmp_path).failed)
 
 
-def test_a_finding_is_quoted_once_on_the_page(tmp_path: Path) -> None:
+def test_a_finding_is_told_once_on_the_page(tmp_path: Path) -> None:
     transcript = build_launch_session()
     transcript.person("Let's leave the landing for now, we'll do the landing in another session later.")
     transcript.agent("Fine.")
     draft = build_transcript_draft(transcript, tmp_path)
     text = next(finding.text for finding in draft.findings if finding.item == "not done")
-    sections_before_resume, _, sections_after_resume = render_draft(draft).partition("## Resume Prompt")
-    assert (
-        sections_before_resume.count(text) == 1
-        and "- **not done** → workstream: see Open ends (L" in sections_after_resume.partition("## Findings")[2]
-    )
+    page = render_draft(draft)
+    assert page.count(text) == 1 and text in page.partition("## Open ends")[2] and "## Findings" not in page
+
+
+def test_nothing_is_told_twice_on_the_page(tmp_path: Path) -> None:
+    transcript = build_launch_session()
+    page = render_draft(build_transcript_draft(transcript, tmp_path)).partition("\n# ")[2]
+    assert page.count("“The launch test fails") == 1
+    assert page.count("Change src/kite/landing.py") == 1 and "> First: Change src/kite/landing.py" in page
 
 
 def test_postponed_work_that_was_then_done_is_not_reported(tmp_path: Path) -> None:
