@@ -77,6 +77,13 @@ def test_memories_are_approved_rejected_and_retired(house: House, left: DraftWri
     assert f"feedback: {PNPM}" in house.session_start("s3", cwd=str(left.folder)).context
 
 
+def test_undo_alone_takes_back_the_last_decision(house: House, left: DraftWriter) -> None:
+    left.propose(PNPM)
+    say(house, left, "hardwon accept M1")
+    say(house, left, "hardwon undo")
+    assert [row["status"] for row in house.stored("memories")] == ["retired"]
+
+
 def test_what_cannot_be_done_is_said(house: House, left: DraftWriter) -> None:
     left.draft()
     (left.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
@@ -107,6 +114,7 @@ def test_a_sentence_is_no_decision() -> None:
         "hardwon reject the first-class idea",
         "hardwon resume the work",
         "hardwon list",
+        "hardwon undo that please",
         "hardwon memory",
     ):
         assert parse_decision(text.split()) is None, text

@@ -24,6 +24,7 @@ from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
 from hardwon.lessons.pattern_check import find_literal_sets
 from hardwon.lessons.record import compute_version, to_flag_letters
+from hardwon.lessons.reply_parts import FIX_MARK
 from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import efficacy
 from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
@@ -214,6 +215,12 @@ def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState]
     return [replace(entry, number=number) for number, entry in enumerate(entries)]
 
 
+def _format_lesson(lesson: Lesson) -> str:
+    """Return the text for the agent; a mined lesson's problem often only repeats its summary."""
+    problem = "" if lesson.problem == lesson.summary else f"{lesson.problem}\n"
+    return f"## Lesson: {lesson.summary}\n{problem}{FIX_MARK} {lesson.solution}"
+
+
 def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
     home, ignore_case = os.path.expanduser("~"), is_case_ignored()
     globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
@@ -222,7 +229,7 @@ def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
         id=lesson.id,
         slug=lesson.slug,
         summary=lesson.summary,
-        text=lesson.injection or f"## Lesson: {lesson.summary}\n{lesson.problem}\n**Fix**: {lesson.solution}",
+        text=lesson.injection or _format_lesson(lesson),
         reason=lesson.block_reason,
         delivery="note" if state.stepped_down_to == "note" and lesson.delivery == "hold" else lesson.delivery,
         priority=lesson.priority,

@@ -9,6 +9,13 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from hardwon.types import Event, HookReply
 
+
+def render_blocked_prompt(reason: str) -> dict[str, object]:
+    """Answer a typed decision without repeating it: Claude Code puts the prompt back into its input line anyway."""
+    output = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
+    return {"decision": "block", "reason": reason, "hookSpecificOutput": output}
+
+
 TOOL_ALIASES = {"Agent": "Task"}
 CONTRACT = HookContract(
     name="claude-code",
@@ -16,6 +23,7 @@ CONTRACT = HookContract(
     tool_names=TOOL_ALIASES,
     # A sub-agent without a type is a compaction: its last words summarise the whole conversation.
     ignored={"SubagentStop": ("agent_type", "")},
+    render_blocked_prompt=render_blocked_prompt,
 )
 EVENT_TIMEOUTS = CONTRACT.timeouts
 parse_payload = CONTRACT.parse_payload
