@@ -251,7 +251,7 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
         "delivery": "block",
     }
     (_, memory), (_, proposed) = server.call(("remember", told), ("propose_lesson", lesson))
-    assert "hardwon memory approve 1" in memory and "hardwon lessons restore git-stash" in proposed
+    assert "hardwon memory approve M1" in memory and "hardwon lessons restore git-stash" in proposed
     assert [(row["status"], row["source"], row["evidence"]) for row in house.stored("memories")] == [
         ("candidate", "mcp", '["O1"]')
     ]

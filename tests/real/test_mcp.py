@@ -84,7 +84,7 @@ def test_the_agent_searches_and_reads_the_right_record_whole(house: House) -> No
 def test_what_the_agent_proposes_waits_and_is_told_once_approved(house: House) -> None:
     said = "Relays for the lighthouse are ordered from the island, never from the mainland"
     session = house.session(connected(ask("remember", type="project", text=said)), more=mcp(house))
-    assert "hardwon memory approve 1" in answered(session)[0].text
+    assert "hardwon memory approve M1" in answered(session)[0].text
     assert not house.session([DONE]).turns_with(said)
     house.hardwon("memory", "approve", "1")
     assert house.session([DONE]).turns_with(said) == [0]

@@ -50,12 +50,12 @@ def test_a_draft_is_told_in_two_lines_as_data_that_no_person_has_read(house: Hou
     assert "feedback: " not in said  # its memories wait for a person
     notice = house.session_start("s2", cwd=str(left.folder)).notice
     assert (
-        "last session: asked: Move the kite to pnpm; next: `make test` fails: no lock file (review: hardwon handoff show 1)"
+        "last session: asked: Move the kite to pnpm; next: `make test` fails: no lock file (review: hardwon handoff show H1)"
         in notice
     )
     resumed = house.ok("resume", cwd=str(left.folder)).out
-    assert "previous session auto-handed-off at 2026-11-12 " in resumed
-    assert "next: `make test` fails: no lock file; review docs/sessions/s1.draft.md" in resumed
+    assert "draft handoff of 2026-11-12 " in resumed
+    assert "next: `make test` fails: no lock file (hardwon handoff show H1)" in resumed
 
 
 def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(house: House, left: DraftWriter) -> None:
@@ -63,7 +63,7 @@ def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(house: H
     left.propose(PNPM)
     said = house.ok("handoff", "ratify", "1", cwd=str(left.folder)).out
     page = left.folder / "docs" / "sessions" / "s1.md"
-    assert f"ratified: {page}" in said and "approved as memory 1" in said and "approved as memory 2" in said
+    assert f"ratified: {page}" in said and "approved as memory M1" in said and "approved as memory M2" in said
     text = page.read_text()
     assert "status: ratified\nratified: " in text and 'mine: "a field of the person\'s"' in text
     assert "Memories to approve" not in text and "## Findings" in text
@@ -71,7 +71,7 @@ def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(house: H
     house.ok("lessons", "build")  # told without the worker too
     opened = house.session_start("s2", cwd=str(left.folder)).context
     assert "H1 Move the kite to pnpm\nH1 Last asked: move the kite to pnpm\nH1 First: `make test` fails" in opened
-    assert f"feedback: {PNPM}" in opened and "auto-handed-off" not in opened
+    assert f"feedback: {PNPM}" in opened and "not reviewed" not in opened
     assert [name.partition("_")[0] for name in list_memory_files(left.folder)] == ["feedback", "project"]
     assert [(one["id"], one["status"]) for one in list_handoffs(house, left.folder)] == [(1, "ratified")]
     assert run_git(left.folder, "log", "--format=%s").split() == ["first"]
@@ -114,7 +114,7 @@ def test_a_memory_that_is_known_is_not_written_twice(house: House, left: DraftWr
     house.ok("memory", "add", "feedback", PNPM, cwd=str(left.folder))
     left.draft()
     said = house.ok("handoff", "ratify", "1", cwd=str(left.folder)).out
-    assert "not approved: from now on always use pnpm" in said and "as memory 1" in said
+    assert "not approved: from now on always use pnpm" in said and "as memory M1" in said
     assert len(list_memory_files(left.folder)) == 2
 
 
@@ -153,10 +153,10 @@ def test_a_persons_own_handoff_counts_at_once_and_makes_the_draft_moot(house: Ho
     house.session_start("s1", cwd=str(left.folder))
     house.stored("sessions")
     said = house.ok("handoff", "write", "--session", "s1", "next comes the rudder", cwd=str(left.folder)).out
-    assert "written: handoff 2" in said
+    assert "written: handoff H2" in said
     assert not os.path.exists(one.draft) and left.get(1).status == "moot"
     told = print_brief(house, left.folder)
-    assert "H2 next comes the rudder" in told and "auto-handed-off" not in told
+    assert "H2 next comes the rudder" in told and "not reviewed" not in told
 
 
 def test_a_draft_that_a_person_edited_is_not_deleted_when_it_is_moot(left: DraftWriter) -> None:
@@ -242,7 +242,7 @@ def test_a_draft_that_is_no_file_of_its_own_is_never_read(
         os.mkfifo(path)
     refused = house.cli("handoff", "ratify", "1", cwd=str(left.folder))
     assert refused.code == 1 and "gone or cannot be read" in refused.err
-    assert "auto-handed-off" not in print_brief(house, left.folder)
+    assert "not reviewed" not in print_brief(house, left.folder)
 
 
 def test_ratifying_commits_just_its_files_if_asked_for(house: House, left: DraftWriter) -> None:

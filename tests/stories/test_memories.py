@@ -150,13 +150,13 @@ def test_what_is_about_the_user_counts_in_every_project_and_nothing_else_does(
 def test_the_same_in_other_words_is_not_proposed_again(house: House, repository: str) -> None:
     house.ok("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT)
     again = house.cli("memory", "add", "project", PNPM.upper(), cwd=repository, env=AGENT)
-    assert (again.code, "waits for a person already, as memory 1" in again.err) == (1, True)
+    assert (again.code, "waits for a person already, as memory M1" in again.err) == (1, True)
     house.ok("memory", "reject", "1", cwd=repository)
     again = house.cli("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT)
     assert (again.code, "was rejected" in again.err) == (1, True)
     house.ok("memory", "add", "feedback", PNPM, cwd=repository)
     again = house.cli("memory", "add", "feedback", PNPM, cwd=repository)
-    assert (again.code, "is known already, as memory 2" in again.err) == (1, True)
+    assert (again.code, "is known already, as memory M2" in again.err) == (1, True)
 
 
 def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said(house: House, repository: str) -> None:

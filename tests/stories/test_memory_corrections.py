@@ -111,7 +111,7 @@ def test_tombstone_key_normalization_attack(both: TwoProjects) -> None:
     reject_nightly(both)
     assert [text for text in SPELLINGS if "refused" not in propose(both, text)] == []
     assert both.rows("select count(*) from memories") == [(1,)]
-    assert "proposed as memory 2" in propose(both, PARAPHRASE)
+    assert "proposed as memory M2" in propose(both, PARAPHRASE)
     both.house.ok("memory", "approve", "2", cwd=both.kite)
     assert "past midnight" in both.recall(both.kite, "do rows survive past midnight")
 

@@ -59,9 +59,9 @@ def test_one_yes_and_one_no_for_lessons_memories_and_handoffs(house: House, repo
     writer = DraftWriter(house, repository)
     writer.draft()
     said = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
-    assert "in force as a hold" in said and "approved as memory 1" in said and "ratified: " in said
-    assert "rejected: memory 2" in house.ok("reject", "M2", cwd=str(repository)).out
-    assert "no longer told: handoff 1" in house.ok("undo", "H1").out
+    assert "in force as a hold" in said and "approved as memory M1" in said and "ratified: " in said
+    assert "rejected: memory M2" in house.ok("reject", "M2", cwd=str(repository)).out
+    assert "no longer told: handoff H1" in house.ok("undo", "H1").out
     assert "proposed again: L1" in house.ok("undo", "L1").out
     assert "rejected: " in house.ok("reject", "1").out
     writer.connection.close()

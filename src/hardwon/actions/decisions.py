@@ -16,6 +16,7 @@ from hardwon.handoff import handoffs, ratification
 from hardwon.lessons import approved_lessons, compiled_brief, lessons_file, review_queue
 from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.memories import memories
+from hardwon.memories.memory_files import get_memory_path
 from hardwon.search import brief
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, find_live, list_approvals
 from hardwon.store.db import Connection
@@ -60,7 +61,7 @@ def accept_proposal(
     if kind == MEMORY:
         memory, file_path = approve_memory(connection, home, memories.find_memory(connection, bare_name), path, now)
         _renew_brief(home, connection, memory.project)
-        return Acceptance((f"approved as memory {memory.id}: {file_path}",))
+        return Acceptance((f"approved as memory M{memory.id}: {file_path}",))
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         should_commit = bool(settings.load_settings(home)["handoffCommit"])
@@ -100,17 +101,17 @@ def reject_proposal(home: str, connection: Connection, name: str) -> str:
     if kind == MEMORY:
         memory = memories.find_memory(connection, bare_name)
         if memory.status not in ("candidate", "active"):
-            raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
+            raise UserError(f"memory M{memory.id} is {memory.status} already", f"hardwon memory show M{memory.id}")
         changed = reject_or_retire_memory(connection, home, memory, now)
         _renew_brief(home, connection, memory.project)
-        return f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
+        return f"{changed.status}: memory M{memory.id}, {to_printable_line(memory.text, 100)}"
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         if handoff.status != DRAFT:
-            raise UserError(f"handoff {handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
+            raise UserError(f"handoff H{handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
         ratification.discard(connection, handoff, now)
         _renew_brief(home, connection, handoff.project)
-        return f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"
+        return f"discarded: handoff H{handoff.id}, {handoff.draft} is deleted"
     # A number means the proposal: one that was accepted meanwhile is not retired by a late no.
     lesson = None if bare_name.isdigit() else _find_lesson(home, connection, bare_name)
     if lesson is not None:
@@ -165,8 +166,8 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         memory = get_memory(connection, int(approval.subject))
         if memory is not None and memory.status == "active":
             reject_or_retire_memory(connection, home, memory, clock.now())
-        file_note = f"; its file stays: {memory.file}" if memory is not None and memory.file else ""
-        message = f"retired: memory {approval.subject}{file_note}"
+        file_note = f"; its file stays: {get_memory_path(home, memory)}" if memory is not None and memory.file else ""
+        message = f"retired: memory M{approval.subject}{file_note}"
     elif approval.kind == TRUST:
         # The file of trusted hashes may have been edited by hand since.
         if approval.subject in read_trusted_hashes(home):
@@ -174,7 +175,7 @@ def undo_approval(home: str, connection: Connection, number: int) -> str:
         message = f"no longer trusted: {get_trusted_path(approval.subject)}"
     else:
         undo_command = f"hardwon reflect --undo {approval.subject}"
-        message = f"no longer told: handoff {approval.subject}; its file stays ({undo_command})"
+        message = f"no longer told: handoff H{approval.subject}; its file stays (take that back, too: {undo_command})"
     # The subject itself may be gone, in which case nothing above has withdrawn its approval.
     approvals.withdraw(connection, approval.kind, approval.subject, clock.now())
     compiled_brief.delete_all(home)

@@ -74,10 +74,9 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
         title = f"{to_printable_line(entry['topic'], 200)}\n{record.draft}"
         rows.append([f"H{record.id}", format_age(record.at), entry["state"], title])
     echo_table(["no", "when", "state", "about, and its file"], rows)
-    if any(record.status == DRAFT for record in records):
-        click.echo(
-            "Read one: hardwon handoff show 1, then hardwon accept H1, hardwon reject H1 or hardwon handoff amend 1"
-        )
+    draft = next((f"H{record.id}" for record in records if record.status == DRAFT), "")
+    if draft:
+        click.echo(f"Read one: hardwon handoff show {draft}, then hardwon accept {draft} or hardwon reject {draft}")
 
 
 @handoff.command()
@@ -98,7 +97,7 @@ def show(name: str, as_json: bool) -> None:
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or not a file of its own")
     if record.status == DRAFT and page:
         click.echo(
-            f"\nNext: hardwon accept H{record.id}, hardwon reject H{record.id} or hardwon handoff amend {record.id}"
+            f"\nNext: hardwon accept H{record.id}, hardwon reject H{record.id} or hardwon handoff amend H{record.id}"
         )
 
 
@@ -198,7 +197,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
             topic=topic,
         )
     state = f"written as a draft, since {agent_variable} says an agent runs this" if agent_variable else "written"
-    echo_text(f"{state}: handoff {record.id}, {record.draft}")
+    echo_text(f"{state}: handoff H{record.id}, {record.draft}")
     if contradictions:
         echo_text(f"{CONTRADICTIONS_HEADING}:")
         for line in contradictions:
@@ -222,7 +221,7 @@ def resume(as_json: bool) -> None:
             echo_json({"draft": draft_fields, "handoff": page_fields})
             return
     if draft:
-        echo_text(f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})")
+        echo_text(f"{handoffs.build_banner(draft)} (hardwon handoff show H{draft.id})")
     if page:
         echo_indented(f"H{page.reflection.id}  ", page.topic, bold=True)
         echo_field("ratified", format_age(page.reflection.decided_at or page.reflection.at))
@@ -274,7 +273,7 @@ def _undo_reflection(connection: Connection, home: str, number: int) -> None:
     if committed:
         root = projects.find_git_root(os.path.dirname(committed[0]))
         relative_paths = [os.path.relpath(path, root) for path in committed]
-        message = f"Take back handoff {record.id}"
+        message = f"Take back handoff H{record.id}"
         command = shlex.join(["git", "-C", root, "commit", "-m", message, "--", *relative_paths])
         echo_text(f"the commit stays; this takes the files out of the next:\n  {command}")
 

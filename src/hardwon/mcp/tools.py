@@ -205,7 +205,7 @@ def remember(
             evidence=sources,
             now=clock.now(),
         )
-    return f"proposed as memory {memory.id}. It counts once a person runs: hardwon memory approve {memory.id}"
+    return f"proposed as memory M{memory.id}. It counts once a person runs: hardwon memory approve M{memory.id}"
 
 
 def propose_lesson(
