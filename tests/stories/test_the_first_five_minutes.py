@@ -150,3 +150,14 @@ def test_the_hooks_of_a_removed_hardwon_say_so_once(house: House, own_home: str)
     first, second = (subprocess.run(["sh", "-c", removed], capture_output=True, text=True) for _ in range(2))
     assert (first.returncode, "hardwon was removed" in json.loads(first.stdout)["systemMessage"]) == (0, True)
     assert (second.returncode, second.stdout) == (0, "")
+
+
+def test_the_help_of_a_group_is_not_cut_and_hides_old_names(house: House) -> None:
+    for group in ("team", "import", "memory", "handoff", "lessons"):
+        shown = house.ok(group, "--help").out
+        assert "..." not in shown.partition("Commands:")[2]
+    assert " approve " not in house.ok("memory", "--help").out
+
+
+def test_up_says_where_a_lesson_holds(house: House, mistakes: None) -> None:
+    assert "lost in 2 sessions; holds in /home/dev/kite" in house.ok("up").out
