@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hardwon import clock, paths, projects, settings
-from hardwon.actions.handoffs import undo_reflection
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_handoffs
 from hardwon.cli.context import (
@@ -24,19 +23,16 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, reflection
-from hardwon.handoff.draft import next_step
+from hardwon.handoff import handoffs
 from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING
-from hardwon.handoff.reflection import ReflectionResult
-from hardwon.lessons import compiled_brief
-from hardwon.search.brief import refresh_brief
-from hardwon.sessions.lookup import find_transcript
 from hardwon.store import reflections
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.characters import to_printable_line
-from hardwon.worker.job_process import reflect_on_due_sessions, reflect_on_session
+
+if TYPE_CHECKING:
+    from hardwon.handoff.reflection import ReflectionResult
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
@@ -246,6 +242,11 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
     Without a SESSION it is the latest in this folder. The draft is in
     ~/.hardwon/drafts and waits for you: hardwon handoff list.
     """
+    from hardwon.handoff import reflection
+    from hardwon.search.brief import refresh_brief
+    from hardwon.sessions.lookup import find_transcript
+    from hardwon.worker.job_process import reflect_on_session
+
     home = paths.get_home()
     with open_store() as connection:
         if show_menu:
@@ -266,6 +267,10 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
 
 
 def _undo_reflection(connection: Connection, home: str, number: int) -> None:
+    from hardwon.actions.handoffs import undo_reflection
+    from hardwon.lessons import compiled_brief
+    from hardwon.search.brief import refresh_brief
+
     record, committed = undo_reflection(connection, home, number, clock.now())
     compiled_brief.delete_all(home)
     refresh_brief(connection, home, record.project)
@@ -279,6 +284,11 @@ def _undo_reflection(connection: Connection, home: str, number: int) -> None:
 
 
 def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:
+    from hardwon.handoff import reflection
+    from hardwon.handoff.reflection import ReflectionResult
+    from hardwon.search.brief import refresh_brief
+    from hardwon.worker.job_process import reflect_on_due_sessions
+
     results: list[ReflectionResult] = []
     for result in reflect_on_due_sessions(connection, home, plain=plain):
         if isinstance(result, ReflectionResult):
@@ -296,6 +306,8 @@ def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bo
 
 
 def _print_result(result: ReflectionResult) -> None:
+    from hardwon.handoff.draft import next_step
+
     draft = result.draft
     echo_text(f"{draft.topic}\n  draft: {result.record.draft}   (reflection {result.record.id})")
     for finding in draft.findings:
