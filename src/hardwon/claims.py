@@ -35,15 +35,21 @@ def build_claim_name(subagent: str, lesson_id: str) -> str:
 def take(path: str, token: str, now: float) -> float | None:
     """Take a claim. Return None if this token owns it, now or already, else the time at which another took it.
 
-    If the home is not writable the result is LONG_AGO: silence is better than the same note, or the same hold, at every
-    call.
+    Anything in the folder's place is moved aside. If that fails too, the home is not writable, and the result is
+    LONG_AGO: silence is better than the same note, or the same hold, at every call.
     """
     try:
         descriptor = _create_claim(path)
     except FileExistsError:
         return _find_claim_time(path, token)
     except OSError:
-        return LONG_AGO
+        try:
+            _move_obstacles(path)
+            descriptor = _create_claim(path)
+        except FileExistsError:
+            return _find_claim_time(path, token)
+        except OSError:
+            return LONG_AGO
     try:
         # The file itself is the claim; without its content only the owner is unknown.
         os.write(descriptor, f"{now} {token}\n".encode("utf-8", "replace"))
@@ -52,6 +58,16 @@ def take(path: str, token: str, now: float) -> float | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _move_obstacles(path: str) -> None:
+    """Rename anything that prevents creating the claim: a file or broken link in a folder's place, or a folder that is
+    not writable."""
+    session_folder = os.path.dirname(path)
+    for folder in (os.path.dirname(session_folder), session_folder):
+        if os.path.lexists(folder) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+            os.rename(folder, f"{folder}.{os.urandom(4).hex()}.old")
+        make_private_folder(folder)
 
 
 def _create_claim(path: str) -> int:

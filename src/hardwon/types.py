@@ -31,6 +31,8 @@ EMPTY_ANSWER = b"{}"
 # All agents' tools are mapped to these names.
 SHELL_TOOL = "Bash"
 GLOB_TOOL = "Glob"
+# Names that lessons of another tool have for our fields.
+OLD_LESSON_KEYS = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
 EDIT_TOOLS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 FILE_TOOLS = (*EDIT_TOOLS, "Read", GLOB_TOOL, "Grep")
 PROGRAM_NAME = "hardwon"

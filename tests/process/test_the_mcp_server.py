@@ -251,7 +251,7 @@ def test_what_is_proposed_waits_for_a_person(server: Server) -> None:
         "delivery": "block",
     }
     (_, memory), (_, proposed) = server.call(("remember", memory_fields), ("propose_lesson", lesson))
-    assert "hardwon memory approve 1" in memory and "hardwon lessons restore git-stash" in proposed
+    assert "hardwon memory approve M1" in memory and "hardwon lessons restore git-stash" in proposed
     assert [(row["status"], row["source"], row["evidence"]) for row in house.stored("memories")] == [
         ("candidate", "mcp", '["O1"]')
     ]
@@ -288,13 +288,13 @@ def test_the_handoff_is_what_was_ratified_and_the_last_summary_and_a_draft_is_na
     draft_writer = DraftWriter(server.house, Path(server.folder))
     draft_writer.write_draft("s1")
     waits = server.ask("handoff")
-    assert "review docs/sessions/s1.draft.md" in waits and "H1" not in waits and "S1" in waits
+    assert "hardwon handoff show H1" in waits and "H1 · handoff" not in waits and "S1" in waits
     server.house.ok("handoff", "ratify", "1", cwd=server.folder)
     draft_writer.write_draft("s2", at=NOON + 9)
     everywhere = Server(server.house, server.folder, all_projects=True)
     for arguments in ({}, {"project": "kite"}, {"project": "*"}):
         handoff = everywhere.ask("handoff", **arguments)
-        assert "Last asked: move the kite to pnpm" in handoff and "review docs/sessions/s2.draft.md" in handoff
+        assert "Last asked: move the kite to pnpm" in handoff and "hardwon handoff show H2" in handoff
         assert 0 < handoff.index("H1 · handoff") < handoff.index("S1 · summary")
     assert "H1" not in everywhere.ask("handoff", project="boat")
     assert "Last asked: move the kite to pnpm" in server.ask("get", ids=["H1"])

@@ -86,7 +86,7 @@ def test_what_the_agent_proposes_waits_and_is_told_once_approved(house: House) -
     session = house.session(
         wait_for_server(call_tool("remember", type="project", text=statement)), more=build_mcp_options(house)
     )
-    assert "hardwon memory approve 1" in list_server_results(session)[0].text
+    assert "hardwon memory approve M1" in list_server_results(session)[0].text
     assert not house.session([DONE]).turns_with(statement)
     house.hardwon("memory", "approve", "1")
     assert house.session([DONE]).turns_with(statement) == [0]

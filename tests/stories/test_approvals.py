@@ -427,9 +427,9 @@ def test_a_decision_in_the_viewer_is_approved_by_the_viewer(home: Home, connecti
 
 
 def test_approvals_since_the_last_session_are_listed_once_with_their_undo(home: Home) -> None:
-    slug = home.add(GIT_STASH)
+    home.add(GIT_STASH)
     line = f'hardwon: since last time: lesson "{GIT_STASH["summary"]}" approved by command-line'
-    assert f"{line} (undo: hardwon lessons retire {slug})" in home.session_start()
+    assert f"{line} (undo: hardwon undo 1)" in home.session_start()
     assert "since last time" not in home.session_start()
 
 
@@ -437,7 +437,7 @@ def test_of_many_approvals_a_few_are_listed(home: Home) -> None:
     for number in range(8):
         home.add(lesson(f"command{number}"))
     output = home.session_start()
-    assert output.count("(undo: hardwon lessons retire") == 5 and "and 3 more: hardwon approvals" in output
+    assert output.count("(undo: hardwon undo ") == 5 and "and 3 more: hardwon approvals" in output
 
 
 def test_undoing_an_edit_puts_the_version_before_in_force(home: Home) -> None:

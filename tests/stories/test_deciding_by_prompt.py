@@ -80,6 +80,13 @@ def test_memories_are_approved_rejected_and_retired(house: House, draft_writer: 
     assert f"feedback: {PNPM}" in house.session_start("s3", cwd=str(draft_writer.folder)).context
 
 
+def test_undo_alone_takes_back_the_last_decision(house: House, draft_writer: DraftWriter) -> None:
+    draft_writer.propose_memory(PNPM)
+    type_prompt(house, draft_writer, "hardwon accept M1")
+    type_prompt(house, draft_writer, "hardwon undo")
+    assert [row["status"] for row in house.stored("memories")] == ["retired"]
+
+
 def test_what_cannot_be_done_is_said(house: House, draft_writer: DraftWriter) -> None:
     draft_writer.write_draft()
     (draft_writer.folder / "docs" / "sessions" / "s1.md").write_text("mine\n")
@@ -110,6 +117,7 @@ def test_a_sentence_is_no_decision() -> None:
         "hardwon reject the first-class idea",
         "hardwon resume the work",
         "hardwon list",
+        "hardwon undo that please",
         "hardwon memory",
     ):
         assert parse_decision(text.split()) is None, text

@@ -50,12 +50,12 @@ def test_a_draft_is_told_in_two_lines_as_data_that_no_person_has_read(house: Hou
     assert "feedback: " not in brief  # its memories wait for a person
     notice = house.session_start("s2", cwd=str(draft_writer.folder)).notice
     assert (
-        "last session: asked: Move the kite to pnpm; next: `make test` fails: no lock file (review: hardwon handoff show 1)"
+        "last session: asked: Move the kite to pnpm; next: `make test` fails: no lock file (review: hardwon handoff show H1)"
         in notice
     )
     resume_output = house.ok("resume", cwd=str(draft_writer.folder)).out
-    assert "previous session auto-handed-off at 2026-11-12 " in resume_output
-    assert "next: `make test` fails: no lock file; review docs/sessions/s1.draft.md" in resume_output
+    assert "draft handoff of 2026-11-12 " in resume_output
+    assert "next: `make test` fails: no lock file (hardwon handoff show H1)" in resume_output
 
 
 def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(
@@ -65,7 +65,7 @@ def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(
     draft_writer.propose_memory(PNPM)
     output = house.ok("handoff", "ratify", "1", cwd=str(draft_writer.folder)).out
     page = draft_writer.folder / "docs" / "sessions" / "s1.md"
-    assert f"ratified: {page}" in output and "approved as memory 1" in output and "approved as memory 2" in output
+    assert f"ratified: {page}" in output and "approved as memory M1" in output and "approved as memory M2" in output
     text = page.read_text()
     assert "status: ratified\nratified: " in text and 'mine: "a field of the person\'s"' in text
     assert "Memories to approve" not in text and "## Findings" in text
@@ -73,7 +73,7 @@ def test_what_a_person_ratifies_is_a_page_and_the_next_session_hears_it(
     house.ok("lessons", "build")  # told without the worker too
     opened = house.session_start("s2", cwd=str(draft_writer.folder)).context
     assert "H1 Move the kite to pnpm\nH1 Last asked: move the kite to pnpm\nH1 First: `make test` fails" in opened
-    assert f"feedback: {PNPM}" in opened and "auto-handed-off" not in opened
+    assert f"feedback: {PNPM}" in opened and "not reviewed" not in opened
     assert [name.partition("_")[0] for name in list_memory_files(draft_writer.folder)] == ["feedback", "project"]
     assert [(handoff["id"], handoff["status"]) for handoff in list_handoffs(house, draft_writer.folder)] == [
         (1, "ratified")
@@ -124,7 +124,7 @@ def test_a_memory_that_is_known_is_not_written_twice(house: House, draft_writer:
     house.ok("memory", "add", "feedback", PNPM, cwd=str(draft_writer.folder))
     draft_writer.write_draft()
     output = house.ok("handoff", "ratify", "1", cwd=str(draft_writer.folder)).out
-    assert "not approved: from now on always use pnpm" in output and "as memory 1" in output
+    assert "not approved: from now on always use pnpm" in output and "as memory M1" in output
     assert len(list_memory_files(draft_writer.folder)) == 2
 
 
@@ -163,10 +163,10 @@ def test_a_persons_own_handoff_counts_at_once_and_makes_the_draft_moot(house: Ho
     house.session_start("s1", cwd=str(draft_writer.folder))
     house.stored("sessions")
     output = house.ok("handoff", "write", "--session", "s1", "next comes the rudder", cwd=str(draft_writer.folder)).out
-    assert "written: handoff 2" in output
+    assert "written: handoff H2" in output
     assert not os.path.exists(draft.draft) and draft_writer.get(1).status == "moot"
     brief = print_brief(house, draft_writer.folder)
-    assert "H2 next comes the rudder" in brief and "auto-handed-off" not in brief
+    assert "H2 next comes the rudder" in brief and "not reviewed" not in brief
 
 
 def test_a_draft_that_a_person_edited_is_not_deleted_when_it_is_moot(draft_writer: DraftWriter) -> None:
@@ -259,7 +259,7 @@ def test_a_draft_that_is_missing_linked_or_too_large_is_never_read(
         os.mkfifo(path)
     refused = house.cli("handoff", "ratify", "1", cwd=str(draft_writer.folder))
     assert refused.code == 1 and "gone or cannot be read" in refused.err
-    assert "auto-handed-off" not in print_brief(house, draft_writer.folder)
+    assert "not reviewed" not in print_brief(house, draft_writer.folder)
 
 
 def test_ratifying_commits_just_its_files_if_asked_for(house: House, draft_writer: DraftWriter) -> None:

@@ -156,13 +156,13 @@ def test_what_is_about_the_user_counts_in_every_project_and_nothing_else_does(
 def test_the_same_in_other_words_is_not_proposed_again(house: House, repository: str) -> None:
     house.ok("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT)
     second = house.cli("memory", "add", "project", PNPM.upper(), cwd=repository, env=AGENT)
-    assert (second.code, "waits for a person already, as memory 1" in second.err) == (1, True)
+    assert (second.code, "waits for a person already, as memory M1" in second.err) == (1, True)
     house.ok("memory", "reject", "1", cwd=repository)
     second = house.cli("memory", "add", "feedback", PNPM, cwd=repository, env=AGENT)
     assert (second.code, "was rejected" in second.err) == (1, True)
     house.ok("memory", "add", "feedback", PNPM, cwd=repository)
     second = house.cli("memory", "add", "feedback", PNPM, cwd=repository)
-    assert (second.code, "is known already, as memory 2" in second.err) == (1, True)
+    assert (second.code, "is known already, as memory M2" in second.err) == (1, True)
 
 
 def test_another_rule_and_one_that_turns_it_round_are_taken_and_the_last_is_said(house: House, repository: str) -> None:

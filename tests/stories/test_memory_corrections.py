@@ -129,7 +129,7 @@ def test_tombstone_key_normalization_attack(two_projects: TwoProjects) -> None:
     reject_nightly(two_projects)
     assert [text for text in SPELLINGS if "refused" not in propose_memory(two_projects, text)] == []
     assert two_projects.rows("select count(*) from memories") == [(1,)]
-    assert "proposed as memory 2" in propose_memory(two_projects, PARAPHRASE)
+    assert "proposed as memory M2" in propose_memory(two_projects, PARAPHRASE)
     two_projects.house.ok("memory", "approve", "2", cwd=two_projects.kite)
     assert "past midnight" in two_projects.recall(two_projects.kite, "do rows survive past midnight")
 

@@ -37,7 +37,7 @@ def test_it_is_approved_and_one_line_says_how_to_undo_it(house: House, repositor
     (memory,) = list_memories(house, repository)
     assert (memory["status"], memory["text"], memory["type"]) == ("active", "tests need docker", "project")
     (page,) = (repository / ".claude" / "memory").glob("*.md")
-    expected = f"hardwon: remembered as memory 1, .claude/memory/{page.name} (undo: hardwon memory retire 1)"
+    expected = f"hardwon: remembered as memory M1, .claude/memory/{page.name} (undo: hardwon undo M1)"
     assert notice in (expected, "hardwon: still saving; run hardwon doctor if it does not appear")
     assert "tests need docker" in house.session_start("s2", cwd=str(repository)).context
     house.ok("memory", "retire", "1", cwd=str(repository))

@@ -35,7 +35,7 @@ def test_review_shows_a_proposal_on_one_screen(scanned_house: House) -> None:
     screen = run_at_terminal("review", typed="q\n")
     for expected in (
         "1 of 2",
-        "1. `git log --colour` fails: error: unknown option `--colour'",
+        "L1 `git log --colour` fails: error: unknown option `--colour'",
         "→ Use `git log --color=always` instead.",
         "   - git log --colour=always\n   + git log --color=always\n",
         "replay    would have stopped 1 of 1 repeats; fired on 0 of 4 calls that went",
@@ -321,3 +321,17 @@ def test_no_color_gives_plain_text(scanned_house: House) -> None:
 def test_review_without_a_terminal_lists_what_waits(scanned_house: House) -> None:
     listed = scanned_house.ok("review").out
     assert "--colour" in listed and "--fast" in listed and "hardwon accept L1" in listed
+
+
+def test_a_proposal_and_the_lesson_it_became_are_shown_by_one_number(scanned: House) -> None:
+    listed = scanned.ok("review").out
+    name = listed.split("hardwon accept ")[1].split(",")[0]
+    assert f"{name} " in listed and scanned.ok("lessons", "show", name).out.startswith(f"{name} ")
+    scanned.ok("accept", name)
+    shown = scanned.ok("lessons", "show", name).out
+    assert "solution" in shown and "active" in shown and '{"' not in shown
+    assert f"fix: hardwon lessons show {name}" in scanned.cli("show", name).err
+
+
+def test_why_takes_a_command_in_words(scanned: House) -> None:
+    assert scanned.ok("why", "git", "log", "--colour").out == scanned.ok("why", "git log --colour").out

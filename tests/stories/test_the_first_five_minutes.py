@@ -66,9 +66,9 @@ def test_one_yes_and_one_no_for_lessons_memories_and_handoffs(house: House, repo
     writer = DraftWriter(house, repository)
     writer.write_draft()
     output = house.ok("accept", "L1", "M1", "H1", cwd=str(repository)).out
-    assert "in force as a hold" in output and "approved as memory 1" in output and "ratified: " in output
-    assert "rejected: memory 2" in house.ok("reject", "M2", cwd=str(repository)).out
-    assert "no longer told: handoff 1" in house.ok("undo", "H1").out
+    assert "in force as a hold" in output and "approved as memory M1" in output and "ratified: " in output
+    assert "rejected: memory M2" in house.ok("reject", "M2", cwd=str(repository)).out
+    assert "no longer told: handoff H1" in house.ok("undo", "H1").out
     assert "proposed again: L1" in house.ok("undo", "L1").out
     assert "rejected: " in house.ok("reject", "1").out
     writer.connection.close()
@@ -157,3 +157,14 @@ def test_the_hooks_of_a_removed_hardwon_say_so_once(house: House, own_home: str)
     first, second = (subprocess.run(["sh", "-c", removed], capture_output=True, text=True) for _ in range(2))
     assert (first.returncode, "hardwon was removed" in json.loads(first.stdout)["systemMessage"]) == (0, True)
     assert (second.returncode, second.stdout) == (0, "")
+
+
+def test_the_help_of_a_group_is_not_cut_and_hides_old_names(house: House) -> None:
+    for group in ("team", "import", "memory", "handoff", "lessons"):
+        shown = house.ok(group, "--help").out
+        assert "..." not in shown.partition("Commands:")[2]
+    assert " approve " not in house.ok("memory", "--help").out
+
+
+def test_up_says_where_a_lesson_holds(house: House, mistakes: None) -> None:
+    assert "lost in 2 sessions; holds in /home/dev/kite" in house.ok("up").out

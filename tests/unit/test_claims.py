@@ -43,6 +43,21 @@ def test_an_unwritable_claim_counts_as_claimed_long_ago() -> None:
     assert claims.take("/dev/null/claims/s1/main.x", "t", 1.0) == claims.LONG_AGO
 
 
+def test_a_file_in_the_place_of_the_folder_is_moved_aside(own_home: str) -> None:
+    folder = os.path.join(own_home, "claims")
+    for claim_path in (folder, os.path.join(folder, "s1")):
+        if os.path.isdir(claim_path):
+            os.rename(claim_path, claim_path + ".away")
+        with open(claim_path, "w") as file:
+            file.write("mine")
+        path = os.path.join(folder, "s1", "main.x")
+        assert claims.take(path, "t", 1.0) is None
+        assert claims.take(path, "u", 2.0) == 1.0
+        (old_name,) = [name for name in os.listdir(os.path.dirname(claim_path)) if name.endswith(".old")]
+        with open(os.path.join(os.path.dirname(claim_path), old_name)) as file:
+            assert file.read() == "mine"
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "", "a/b", ".", "..", "x" * 300, "ключ", "a\0b", "\ud800", "a b"])
 def test_no_id_from_outside_names_a_path(name: str) -> None:
     safe = paths.to_safe_name(name)

@@ -255,18 +255,19 @@ _NOUNS = {LESSON: "lesson", MEMORY: "memory", HANDOFF: "handoff", TRUST: "truste
 def _format_announcements(listed_approvals: Sequence[ListedApproval], total: int) -> list[str]:
     if total == 1:
         listed = listed_approvals[0]
-        return [
-            f"hardwon: since last time: {listed.title} approved by {listed.approval.path} (undo: {listed.undo_command})"
-        ]
+        return [f"hardwon: since last time: {listed.title} approved by {listed.approval.path} {_format_undo(listed)}"]
     if not listed_approvals:
         return []
     lines = [f"hardwon: since last time {total} approvals:"]
-    lines += [
-        f"  {listed.title} by {listed.approval.path} (undo: {listed.undo_command})" for listed in listed_approvals
-    ]
+    lines += [f"  {listed.title} by {listed.approval.path} {_format_undo(listed)}" for listed in listed_approvals]
     if total > len(listed_approvals):
         lines.append(f"  and {total - len(listed_approvals)} more: hardwon approvals")
     return lines
+
+
+def _format_undo(listed: ListedApproval) -> str:
+    # By its number, because a slug would take a second line of the agent's screen.
+    return f"(undo: hardwon undo {listed.approval.id})"
 
 
 def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
@@ -281,12 +282,12 @@ def _describe_approval(connection: Connection, approval: Approval) -> ListedAppr
         text = approval.body or (memory.text if memory else "")
         words = f' "{_shorten(text)}"' if text else ""
         return ListedApproval(
-            approval, f"memory {approval.subject}{words}", f"hardwon memory retire {approval.subject}"
+            approval, f"memory M{approval.subject}{words}", f"hardwon memory retire M{approval.subject}"
         )
     if approval.kind == HANDOFF:
         reflection = reflections.get(connection, int(approval.subject))
         words = f' "{_shorten(reflection.topic)}"' if reflection and reflection.topic else ""
-        return ListedApproval(approval, f"handoff {approval.subject}{words}", undo_command)
+        return ListedApproval(approval, f"handoff H{approval.subject}{words}", undo_command)
     return ListedApproval(approval, f"lessons of {approval.subject}", undo_command)
 
 

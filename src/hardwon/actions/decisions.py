@@ -18,6 +18,7 @@ from hardwon.handoff import handoffs, ratification
 from hardwon.lessons import approved_lessons, compiled_brief, lessons_file, review_queue
 from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.memories import memories
+from hardwon.memories.memory_files import get_memory_path
 from hardwon.search import brief
 from hardwon.store.approvals import HANDOFF, LESSON, MEMORY, TRUST, find_live, list_approvals
 from hardwon.store.memories import get_memory
@@ -59,7 +60,7 @@ def accept_proposal(
     if kind == MEMORY:
         memory, file_path = approve_memory(decider, memories.find_memory(connection, bare_name))
         _renew_brief(decider, memory.project)
-        return Acceptance((f"approved as memory {memory.id}: {file_path}",))
+        return Acceptance((f"approved as memory M{memory.id}: {file_path}",))
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         should_commit = bool(settings.load_settings(home)["handoffCommit"])
@@ -98,17 +99,17 @@ def reject_proposal(decider: Decider, name: str) -> str:
     if kind == MEMORY:
         memory = memories.find_memory(decider.connection, bare_name)
         if memory.status not in ("candidate", "active"):
-            raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
+            raise UserError(f"memory M{memory.id} is {memory.status} already", f"hardwon memory show M{memory.id}")
         changed = reject_or_retire_memory(decider, memory)
         _renew_brief(decider, memory.project)
-        return f"{changed.status}: memory {memory.id}, {to_printable_line(memory.text, 100)}"
+        return f"{changed.status}: memory M{memory.id}, {to_printable_line(memory.text, 100)}"
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(decider.connection, bare_name)
         if handoff.status != DRAFT:
-            raise UserError(f"handoff {handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
+            raise UserError(f"handoff H{handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
         ratification.discard(decider.connection, handoff, decider.now)
         _renew_brief(decider, handoff.project)
-        return f"discarded: handoff {handoff.id}, {handoff.draft} is deleted"
+        return f"discarded: handoff H{handoff.id}, {handoff.draft} is deleted"
     # A number means the proposal: one that was accepted meanwhile is not retired by a late no.
     lesson = None if bare_name.isdigit() else _find_lesson(decider, bare_name)
     if lesson is not None:
@@ -157,12 +158,12 @@ def _undo_approval(decider: Decider, number: int) -> str:
     if approval.kind == LESSON:
         return lessons.undo_lesson_approval(decider, approval)
     if approval.kind == MEMORY:
-        message = f"retired: memory {approval.subject}"
+        message = f"retired: memory M{approval.subject}"
         memory = get_memory(decider.connection, int(approval.subject))
         if memory is not None and memory.status == "active":
             reject_or_retire_memory(decider, memory)
         if memory is not None and memory.file:
-            message += f"; its file stays: {memory.file}"
+            message += f"; its file stays: {get_memory_path(decider.home, memory)}"
     elif approval.kind == TRUST:
         # The file of trusted hashes may have been edited by hand since.
         if approval.subject in read_trusted_hashes(decider.home):
@@ -170,7 +171,7 @@ def _undo_approval(decider: Decider, number: int) -> str:
         message = f"no longer trusted: {get_trusted_path(approval.subject)}"
     else:
         undo_command = f"hardwon reflect --undo {approval.subject}"
-        message = f"no longer told: handoff {approval.subject}; its file stays ({undo_command})"
+        message = f"no longer told: handoff H{approval.subject}; its file stays (take that back, too: {undo_command})"
     # The subject itself may be gone, in which case nothing above has withdrawn its approval.
     approvals.withdraw(decider, approval.kind, approval.subject)
     compiled_brief.delete_all(decider.home)

@@ -90,8 +90,8 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
         return [PromptAnswer(f"NOT remembered: {error}", False)]
     quote = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
     path_note = "" if paths.is_inside(home, path) else f", {os.path.relpath(path, project)}"
-    undo = f"hardwon memory retire {approved.id}"
-    return [PromptAnswer(f"remembered{quote} as memory {approved.id}{path_note} (undo: {undo})", True)]
+    undo = f"hardwon undo M{approved.id}"
+    return [PromptAnswer(f"remembered{quote} as memory M{approved.id}{path_note} (undo: {undo})", True)]
 
 
 def format_answers(answers: Iterable[PromptAnswer]) -> str:

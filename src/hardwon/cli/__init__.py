@@ -160,7 +160,11 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.lazy_commands:
-            super().format_commands(ctx, formatter)
+            visible = sorted((name, command) for name, command in self.commands.items() if not command.hidden)
+            if visible:
+                with formatter.section("Commands"):
+                    # click would cut these lines at the terminal's edge.
+                    formatter.write_dl([(name, command.get_short_help_str(limit=200)) for name, command in visible])
             return
         listed_names = set[str]()
         for heading, table in (self.sections or {"Commands": self.lazy_commands}).items():

@@ -46,17 +46,17 @@ MAX_LINE_CHARS = 110
 
 
 def show_preview(candidate: Candidate) -> None:
-    echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
-    _show_record(candidate.record)
+    echo_indented(f"L{candidate.number} ", to_printable_line(candidate.record["summary"]), bold=True)
+    show_record(candidate.record)
 
 
 def show_in_force(lesson: Lesson, *, with_text: bool = True, err: bool = False) -> None:
     echo_text(f"in force as a {lesson.delivery}: {lesson.slug}", err=err)
     if with_text:
-        _show_record(to_lesson_record(lesson), err=err)
+        show_record(to_lesson_record(lesson), err=err)
 
 
-def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
+def show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
     for name, text in describe_record(record):
         # The scope in it comes from a transcript, and must not start a line of its own.
         line = to_printable_line(text) if name == "delivery" else text
@@ -66,7 +66,7 @@ def _show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
 def show_proposal(home: str, connection: Connection, candidate: Candidate, judgement: Judgement | None) -> None:
     """Print one screen: the mistake, the fix, the two calls, what the trigger would have hit, scope and delivery."""
     record = candidate.record
-    echo_indented(f"{candidate.number}. ", to_printable_line(record["summary"]), max_lines=3, bold=True)
+    echo_indented(f"L{candidate.number} ", to_printable_line(record["summary"]), max_lines=3, bold=True)
     echo_indented("   → ", record["solution"] or "(no fix found: edit it)", max_lines=MAX_QUOTE_LINES)
     failed, worked = find_calls(connection, candidate)
     if failed or worked:

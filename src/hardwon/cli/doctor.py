@@ -68,7 +68,12 @@ def doctor(as_json: bool) -> None:
 
 def _check_home(home: str) -> Iterator[Check]:
     if not os.path.isdir(home):
-        yield Check("home", None, f"{home} does not exist yet", "hardwon up")
+        parent = os.path.dirname(home)
+        if os.path.isdir(parent) and not os.access(parent, os.W_OK):
+            fix = f"chmod u+rwx {parent}, or set HARDWON_HOME to a folder of yours"
+            yield Check("home", False, f"{home} cannot be made: {parent} cannot be written", fix)
+        else:
+            yield Check("home", None, f"{home} does not exist yet", "hardwon up")
         return
     if not os.access(home, os.W_OK):
         yield Check("home", False, f"{home} cannot be written", f"chmod u+rwx {home}")
@@ -117,7 +122,8 @@ def _check_lessons(home: str) -> Iterator[Check]:
         yield Check("lessons", False, f"{error.say}; the last good manifest stays in force", error.fix)
         return
     except OSError as error:
-        yield Check("lessons", False, f"the manifest cannot be written: {error}", "make room, then: hardwon doctor")
+        fix = "make room or allow writing there, then: hardwon doctor"
+        yield Check("lessons", False, f"the manifest cannot be written: {error.strerror or error}", fix)
         return
     yield from check_lessons(home, build_result)
 

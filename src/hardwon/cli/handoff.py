@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hardwon import paths, projects, settings
-from hardwon.actions.handoffs import undo_reflection
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_handoffs
 from hardwon.cli.context import (
@@ -24,18 +23,15 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_age
 from hardwon.errors import UserError
-from hardwon.handoff import handoffs, reflection
-from hardwon.handoff.draft import next_step
+from hardwon.handoff import handoffs
 from hardwon.handoff.handoffs import CONTRADICTIONS_HEADING
-from hardwon.handoff.reflection import ReflectionResult
-from hardwon.lessons import compiled_brief
-from hardwon.search.brief import refresh_brief
-from hardwon.sessions.lookup import find_transcript
 from hardwon.store import reflections
 from hardwon.store.db import Connection
 from hardwon.store.reflections import DRAFT, RATIFIED
 from hardwon.text.characters import to_printable_line
-from hardwon.worker.job_process import reflect_on_due_sessions, reflect_on_session
+
+if TYPE_CHECKING:
+    from hardwon.handoff.reflection import ReflectionResult
 
 _TEMPLATE = "## Summary\n\n\n## Decisions\n\n\n## Open ends\n\n\n## Resume Prompt\n\n\nConfidence: M\n"
 
@@ -73,10 +69,9 @@ def print_handoffs(everywhere: bool, status: str | None, as_json: bool) -> None:
         title = f"{to_printable_line(entry['topic'], 200)}\n{record.draft}"
         rows.append([f"H{record.id}", format_age(record.at), entry["state"], title])
     echo_table(["no", "when", "state", "about, and its file"], rows)
-    if any(record.status == DRAFT for record in records):
-        click.echo(
-            "Read one: hardwon handoff show 1, then hardwon accept H1, hardwon reject H1 or hardwon handoff amend 1"
-        )
+    draft = next((f"H{record.id}" for record in records if record.status == DRAFT), "")
+    if draft:
+        click.echo(f"Read one: hardwon handoff show {draft}, then hardwon accept {draft} or hardwon reject {draft}")
 
 
 @handoff.command()
@@ -97,7 +92,7 @@ def show(name: str, as_json: bool) -> None:
     click.echo(f"\n{page.text}" if page else "\nits file is gone, or not a file of its own")
     if record.status == DRAFT and page:
         click.echo(
-            f"\nNext: hardwon accept H{record.id}, hardwon reject H{record.id} or hardwon handoff amend {record.id}"
+            f"\nNext: hardwon accept H{record.id}, hardwon reject H{record.id} or hardwon handoff amend H{record.id}"
         )
 
 
@@ -192,7 +187,7 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
             topic=topic,
         )
     state = f"written as a draft, since {agent_variable} says an agent runs this" if agent_variable else "written"
-    echo_text(f"{state}: handoff {record.id}, {record.draft}")
+    echo_text(f"{state}: handoff H{record.id}, {record.draft}")
     if contradictions:
         echo_text(f"{CONTRADICTIONS_HEADING}:")
         for line in contradictions:
@@ -216,7 +211,7 @@ def resume(as_json: bool) -> None:
             echo_json({"draft": draft_fields, "handoff": page_fields})
             return
     if draft:
-        echo_text(f"{handoffs.build_banner(draft)} (hardwon handoff show {draft.id})")
+        echo_text(f"{handoffs.build_banner(draft)} (hardwon handoff show H{draft.id})")
     if page:
         echo_indented(f"H{page.reflection.id}  ", page.topic, bold=True)
         echo_field("ratified", format_age(page.reflection.decided_at or page.reflection.at))
@@ -245,6 +240,11 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
         require_person("undoing a reflection")
         _undo_reflection(undo)
         return
+    from hardwon.handoff import reflection
+    from hardwon.search.brief import refresh_brief
+    from hardwon.sessions.lookup import find_transcript
+    from hardwon.worker.job_process import reflect_on_session
+
     home = paths.get_home()
     with open_store() as connection:
         if show_menu:
@@ -262,6 +262,10 @@ def reflect(name: str, idle: bool, show_menu: bool, undo: int | None, plain: boo
 
 
 def _undo_reflection(number: int) -> None:
+    from hardwon.actions.handoffs import undo_reflection
+    from hardwon.lessons import compiled_brief
+    from hardwon.search.brief import refresh_brief
+
     with open_decider() as decider:
         record, committed = undo_reflection(decider, number)
         compiled_brief.delete_all(decider.home)
@@ -270,12 +274,17 @@ def _undo_reflection(number: int) -> None:
     if committed:
         root = projects.find_git_root(os.path.dirname(committed[0]))
         relative_paths = [os.path.relpath(path, root) for path in committed]
-        message = f"Take back handoff {record.id}"
+        message = f"Take back handoff H{record.id}"
         command = shlex.join(["git", "-C", root, "commit", "-m", message, "--", *relative_paths])
         echo_text(f"the commit stays; this takes the files out of the next:\n  {command}")
 
 
 def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bool) -> None:
+    from hardwon.handoff import reflection
+    from hardwon.handoff.reflection import ReflectionResult
+    from hardwon.search.brief import refresh_brief
+    from hardwon.worker.job_process import reflect_on_due_sessions
+
     results: list[ReflectionResult] = []
     for result in reflect_on_due_sessions(connection, home, plain=plain):
         if isinstance(result, ReflectionResult):
@@ -293,6 +302,8 @@ def _reflect_on_idle(connection: Connection, home: str, plain: bool, as_json: bo
 
 
 def _print_result(result: ReflectionResult) -> None:
+    from hardwon.handoff.draft import next_step
+
     draft = result.draft
     echo_text(f"{draft.topic}\n  draft: {result.record.draft}   (reflection {result.record.id})")
     for finding in draft.findings:

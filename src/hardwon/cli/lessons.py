@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,7 +28,7 @@ from hardwon.cli.context import (
     require_person,
     show_diff,
 )
-from hardwon.cli.output import echo_indented, echo_json, echo_table, echo_text, format_time
+from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_time
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
@@ -46,6 +46,9 @@ from hardwon.lessons.lookup import (
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
+
+if TYPE_CHECKING:
+    from hardwon.store.candidates import Candidate
 
 MAX_SHOWN_DELIVERIES = 10
 MAX_SHOWN_OTHERS = 15
@@ -290,21 +293,50 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
 
 
 @lessons.command()
-@click.argument("slug", shell_complete=complete_lessons)
+@click.argument("name", metavar="SLUG|L3", shell_complete=complete_lessons)
 @json_option
-def show(slug: str, as_json: bool) -> None:
-    """Show one lesson in full, and what became of its holds and blocks."""
+def show(name: str, as_json: bool) -> None:
+    """Show one lesson in full, and what became of its holds and blocks.
 
-    lesson = find_lesson(paths.get_home(), slug)
+    L3 is a proposal, or the lesson that it became. --json prints the whole record.
+    """
+    from hardwon.cli.candidates import show_evidence, show_preview, show_record
+
+    candidate = _find_candidate(name)
+    if candidate is not None and candidate.status != "active":
+        if as_json:
+            echo_json(candidate.record)
+            return
+        show_preview(candidate)
+        echo_field("state", candidate.status)
+        show_evidence(candidate.record["evidence"])
+        return
+    lesson = find_lesson(paths.get_home(), candidate.lesson if candidate is not None else name)
     record = to_lesson_record(lesson)
     if as_json:
         echo_json(record)
         return
-    for name, value in record.items():
-        if value not in ("", [], None):
-            echo_text(f"{name:<18}{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    echo_text(f"{lesson.slug}  {to_printable_line(lesson.summary)}")
+    show_record(record)
+    echo_field(
+        "state", f"{lesson.status}, confidence {lesson.confidence}, {record['source']} of {record['createdAt'][:10]}"
+    )
+    show_evidence(record.get("evidence", ()))
     if paths.has_database(paths.get_home()):
         _print_outcomes(lesson)
+
+
+def _find_candidate(name: str) -> Candidate | None:
+    """Return the candidate that a number such as L3 means; None for a slug."""
+    if not (name[:1] in "Ll" and name[1:].isdigit()):
+        return None
+    from hardwon.lessons.review_queue import find_in_queue
+
+    with open_store() as connection:
+        candidate = find_in_queue(paths.get_home(), connection, name[1:])
+    if candidate is None:
+        raise UserError(f"there is no lesson {name}", "hardwon lessons list, or hardwon scan candidates --all")
+    return candidate
 
 
 def _print_outcomes(lesson: Lesson) -> None:
@@ -374,24 +406,26 @@ def _count_in_force(home: str) -> int:
         return 0
 
 
-@click.command()
-@click.argument("command", required=False, default="")
+# Options of the command, as in `hardwon why git stash -u`, are part of it.
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1)
 @click.option("--tool", default="", help="the tool, if it is not Bash")
 @click.option("--path", default="", help="the file it is about")
 @click.option("--content", default="", help="the text it would write")
 @click.option("--all", "show_all", is_flag=True, help="every lesson that would not fire, too")
 @json_option
-def why(command: str, tool: str, path: str, content: str, show_all: bool, as_json: bool) -> None:
+def why(command: tuple[str, ...], tool: str, path: str, content: str, show_all: bool, as_json: bool) -> None:
     """Explain which lessons would fire on COMMAND, and why the others would not.
 
     Nothing is delivered or claimed by asking.
     """
-    if not (command or path or content or tool):
+    command_text = " ".join(command)
+    if not (command_text or path or content or tool):
         raise UserError("there is no call to explain", "hardwon why 'git stash'   (or --path, --content, --tool)")
     home, folder, now = paths.get_home(), os.getcwd(), clock.now()
     # Without a command it is about a file, which is what Edit is called with.
-    tool = tool or ("Bash" if command else "Edit")
-    event = Event("", "PreToolUse", "", folder, tool=tool, command=command, path=path, content=content)
+    tool = tool or ("Bash" if command_text else "Edit")
+    event = Event("", "PreToolUse", "", folder, tool=tool, command=command_text, path=path, content=content)
     matches, unmet = explain_call(home, event, now)
     is_paused = pauses.is_paused(home, folder, now)
     others = [{"slug": slug, "why": reason} for slug, reason in (*unmet, *explain_inactive_lessons(home))]

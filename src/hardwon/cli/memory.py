@@ -70,8 +70,11 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
         click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))
         return
     echo_table(["no", "type", "state", "memory"], rows)
-    if unapproved_pages or any(record.status == "candidate" for record in matches):
-        click.echo("Decide with hardwon accept M1, or hardwon reject M1")
+    proposed = next((f"M{record.id}" for record in matches if record.status == "candidate"), "")
+    if proposed:
+        click.echo(f"Decide with hardwon accept {proposed}, or hardwon reject {proposed}")
+    elif unapproved_pages:
+        click.echo(f"Decide with hardwon memory approve {os.path.basename(unapproved_pages[0].path)}")
 
 
 @memory.command()
@@ -131,7 +134,7 @@ def add(type_: str, text: tuple[str, ...]) -> None:
         if not agent_variable:
             _approve_memory(decider, record)
             return
-    click.echo(f"proposed as memory {record.id}, since {agent_variable} says an agent runs this")
+    click.echo(f"proposed as memory M{record.id}, since {agent_variable} says an agent runs this")
     click.echo(f"a person approves it with: hardwon accept M{record.id}")
 
 
@@ -151,11 +154,11 @@ def edit(name: str, text: tuple[str, ...]) -> None:
         new_text = " ".join(text)
         if not new_text:
             if not is_interactive():
-                raise UserError("an editor needs a terminal", f"hardwon memory edit {record.id} TEXT")
+                raise UserError("an editor needs a terminal", f"hardwon memory edit M{record.id} TEXT")
             old_text = memories.read_text(decider.home, record)
             new_text = click.edit(old_text) or old_text
         reworded = reword_memory(decider, record, new_text)
-    click.echo(f"edited: memory {reworded.id}, {memories.STATE_NAMES.get(reworded.status, reworded.status)}")
+    click.echo(f"edited: memory M{reworded.id}, {memories.STATE_NAMES.get(reworded.status, reworded.status)}")
 
 
 @memory.command()
@@ -194,14 +197,14 @@ def approve(names: tuple[str, ...]) -> None:
             if page is None:
                 raise UserError(f"no unapproved memory file {name!r} here", "hardwon memory list")
             record = adopt_memory_file(decider, page)
-            echo_text(f"approved as memory {record.id}: {page.path}")
+            echo_text(f"approved as memory M{record.id}: {page.path}")
 
 
 def _approve_memory(decider: Decider, record: Memory) -> None:
     from hardwon.actions.memories import approve_memory
 
     approved, path = approve_memory(decider, record)
-    echo_text(f"approved as memory {approved.id}: {path}")
+    echo_text(f"approved as memory M{approved.id}: {path}")
     for name, fault, fix in memories.find_memory_faults(decider.connection, decider.home, approved.project):
         if name == f"M{approved.id}":
             echo_text(f"  but {fault}: {fix}")
@@ -230,10 +233,10 @@ def _reject_or_retire(names: tuple[str, ...], status: str) -> None:
         for name in names:
             record = memories.find_memory(decider.connection, name)
             if record.status != status:
-                fix = f"hardwon memory show {record.id}"
-                raise UserError(f"memory {record.id} is {record.status}, not {status}", fix)
+                fix = f"hardwon memory show M{record.id}"
+                raise UserError(f"memory M{record.id} is {record.status}, not {status}", fix)
             updated = reject_or_retire_memory(decider, record)
             file_note = f"; its file stays: {get_memory_path(decider.home, record)}" if record.file else ""
-            echo_text(f"{updated.status}: memory {record.id}{file_note}")
+            echo_text(f"{updated.status}: memory M{record.id}{file_note}")
         # A memory may count in every project, so every compiled brief is out of date.
         compiled_brief.delete_all(decider.home)

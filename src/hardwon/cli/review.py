@@ -107,7 +107,8 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
         elif not is_interactive():
             waiting = list_waiting(home, connection)
             show_list(waiting)
-            click.echo("next      hardwon accept L1, or hardwon reject L1" if waiting else NOTHING_TO_REVIEW)
+            name = f"L{waiting[0].number}" if waiting else ""
+            click.echo(f"next      hardwon accept {name}, or hardwon reject {name}" if name else NOTHING_TO_REVIEW)
         else:
             require_person("deciding about lessons")
             _Review(home, connection).run()
@@ -120,7 +121,7 @@ def _list_open_failures(home: str, connection: Connection) -> None:
     for candidate in failures:
         episodes = list_episodes(connection, candidate.signature, limit=1)
         reason = next((episode.body.get("rejection", "") for episode in episodes), "")
-        echo_indented(f"{candidate.number}. ", to_printable_line(candidate.record["summary"]), bold=True)
+        echo_indented(f"L{candidate.number} ", to_printable_line(candidate.record["summary"]), bold=True)
         echo_field(
             "seen",
             f"{format_count(candidate.occurrences, 'time')} in {format_count(len(candidate.sessions), 'session')}",

@@ -165,7 +165,11 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
     else:
         for record in records:
             if "error" in record:
-                echo_text(f"error: {record['error']}\n  fix: hardwon search WORDS, or hardwon timeline", err=True)
+                name = str(record["id"])
+                # L3 is a proposal, which has no page in the index.
+                is_proposal = name[:1] in "Ll" and name[1:].isdigit()
+                fix = f"hardwon lessons show {name}" if is_proposal else "hardwon search WORDS, or hardwon timeline"
+                echo_text(f"error: {record['error']}\n  fix: {fix}", err=True)
             else:
                 _print_record(record)
     if all("error" in record for record in records):

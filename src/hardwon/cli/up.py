@@ -23,7 +23,7 @@ from hardwon.cli.context import find_agent, is_interactive, open_store
 from hardwon.cli.output import echo_indented, echo_styled, show_progress
 from hardwon.cli.scan import describe_read_size, echo_remaining
 from hardwon.errors import UserError
-from hardwon.lessons.review_queue import is_proven, list_waiting
+from hardwon.lessons.review_queue import describe_scope, is_proven, list_waiting
 from hardwon.mining.scan import hold_scan_lock
 from hardwon.mining.scan_request import ScanRequest, find_transcripts, run_scan
 from hardwon.store import retention
@@ -75,9 +75,11 @@ def up(ctx: click.Context, yes: bool) -> None:
         click.echo(f"handoffs  drafted {when}\n          (off: hardwon config set autoReflect false)")
     else:
         click.echo("handoffs  not drafted (on: hardwon config set autoReflect true)")
+    label = "next"
     if has_proposals:
         click.echo("next      hardwon review          decide about the proposals")
-    click.echo("next      hardwon lessons add     write what went wrong, for the next time")
+        label = ""
+    click.echo(f"{label:<10}hardwon lessons add     write what went wrong, for the next time")
     click.echo("          hardwon view            look at everything in the browser")
     click.echo("          hardwon doctor          check every part")
 
@@ -126,7 +128,9 @@ def _show_mistake(candidate: Candidate) -> None:
     echo_indented(f"  L{candidate.number:<6} ", summary)
     echo_indented("          → ", to_printable_line(candidate.record["solution"], MAX_LINE_CHARS), fg="green")
     sessions = format_count(len(candidate.sessions), "session")
-    echo_styled(f"          {format_count(candidate.occurrences, 'call')} lost in {sessions}", dim=True)
+    scope = to_printable_line(describe_scope(candidate.record))
+    lost = f"{format_count(candidate.occurrences, 'call')} lost in {sessions}"
+    echo_styled(f"          {lost}; holds in {scope}", dim=True)
 
 
 def _ask_about(decider: Decider, candidate: Candidate) -> bool:

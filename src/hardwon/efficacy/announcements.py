@@ -53,7 +53,7 @@ def format_change(change: LessonChange) -> str:
     if change.change == NOTE:
         return f"{change.slug} is a note now and no longer holds calls: {change.reason} ({undo})"
     if change.slug.startswith(MEMORY_PREFIX):
-        return f"{change.slug}: {change.reason} (retire it: hardwon memory retire {change.slug.split()[-1]})"
+        return f"{change.slug}: {change.reason} (retire it: hardwon memory retire M{change.slug.split()[-1]})"
     if change.change == RETIRED:
         return f"{change.slug} was retired: {change.reason} (restore: hardwon lessons restore {change.slug})"
     retire = f"retire it: hardwon lessons retire {change.slug}"

@@ -250,19 +250,12 @@ def read_page_text(path: str) -> str | None:
 
 
 def build_banner(reflection: Reflection) -> str:
-    """Build the line that tells the person about an unreviewed draft: last work, next step, path."""
+    """Build the line that tells the person about an unreviewed draft: last work and next step."""
     at = strftime("%Y-%m-%d %H:%M", localtime(reflection.at))
     page = read_page(reflection)
     last, step = summarise_resume(page) if page else (reflection.topic, "")
-    return (
-        f"previous session auto-handed-off at {at}: {last}; {describe_next(step)}; review {_shorten_path(reflection)}"
-    )
+    return f"draft handoff of {at}, not reviewed: {last}; {describe_next(step)}"
 
 
 def describe_next(step: str) -> str:
     return f"next: {step}" if step else "nothing says what is next"
-
-
-def _shorten_path(reflection: Reflection) -> str:
-    is_inside = reflection.draft.startswith(f"{reflection.project}/")
-    return os.path.relpath(reflection.draft, reflection.project) if is_inside else reflection.draft

@@ -58,7 +58,7 @@ class RatificationResult:
 def describe_result(result: RatificationResult) -> list[str]:
     """Return lines for the person: what was done and what was not."""
     lines = [f"ratified: {result.page_path}"]
-    lines += [f"approved as memory {memory.id}: {path}" for memory, path in result.memories]
+    lines += [f"approved as memory M{memory.id}: {path}" for memory, path in result.memories]
     lines += [f"committed as {result.commit.id[:12]}: {', '.join(result.commit.files)}"] if result.commit else []
     return [*lines, *result.problems]
 
@@ -86,7 +86,7 @@ def ratify(
         return _ratify_again(connection, reflection)
     if reflection.status != DRAFT:
         raise UserError(
-            f"handoff {reflection.id} is {reflection.status} already", f"hardwon handoff show {reflection.id}"
+            f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
         )
     committed_paths = [
         path
@@ -313,7 +313,7 @@ def discard(connection: Connection, reflection: Reflection, now: float) -> None:
     """Discard a draft: delete its file and count its findings as dropped. Its proposed memories keep waiting."""
     if reflection.status != DRAFT:
         raise UserError(
-            f"handoff {reflection.id} is {reflection.status} already", f"hardwon handoff show {reflection.id}"
+            f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
         )
     with transaction(connection):
         _record_decision(connection, reflection, DISCARDED, now)
@@ -403,5 +403,5 @@ def _remove_file(path: str) -> None:
 def _record_decision(connection: Connection, reflection: Reflection, status: str, now: float) -> None:
     if not reflections.set_status(connection, reflection.id, status, now):
         raise UserError(
-            f"somebody decided about handoff {reflection.id} meanwhile", f"hardwon handoff show {reflection.id}"
+            f"somebody decided about handoff H{reflection.id} meanwhile", f"hardwon handoff show H{reflection.id}"
         )

@@ -13,7 +13,7 @@ from hardwon.lessons.reply_parts import (
     select_lessons,
 )
 from hardwon.text.brief_layout import SECTION_SEPARATOR
-from hardwon.text.fence import fence_text
+from hardwon.text.fence import fence_denial, fence_text
 from hardwon.types import EMPTY_REPLY, HookReply
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ def reply_to_call(event: Event, index: ManifestIndex, session_claims: SessionCla
     if held_lessons := select_lessons(held_entries, session_claims, budget=held_budget, limit=limit):
         # Models heed the end of a text most: the fix comes last, and the way through before it (docs/numbers.md).
         body = SECTION_SEPARATOR.join([f"{HELD_INTRO} {RETRY_HINT}", *(text for _, text in held_lessons)])
-        return build_reply(event, index, held_lessons, deny=fence_text(body), silent_firings=silent_firings)
+        return build_reply(event, index, held_lessons, deny=fence_denial(body), silent_firings=silent_firings)
     noted_entries = [entry for entry in entries.values() if entry.delivery == "note"]
     if noted_lessons := select_lessons(noted_entries, session_claims, budget=budget, limit=limit):
         body = SECTION_SEPARATOR.join(text for _, text in noted_lessons)
@@ -94,7 +94,7 @@ def _build_block_reply(event: Event, match: Match, index: ManifestIndex) -> Hook
         command = command[: MAX_QUOTED_COMMAND_CHARS - 1] + "…"
     reason = match.entry.reason.replace("{command}", command)
     body = f"{BLOCKED_INTRO} {reason}\n(lesson {match.entry.slug})"
-    return build_reply(event, index, [(match.entry, body)], deny=fence_text(body))
+    return build_reply(event, index, [(match.entry, body)], deny=fence_denial(body))
 
 
 def add_recalled_notes(

@@ -29,7 +29,7 @@ from hardwon.lessons.typed_prompts import (
 from hardwon.projects import find_project_path, list_equivalent_folders
 from hardwon.self_protection.commands import judge_call
 from hardwon.text.brief_layout import sanitize_line
-from hardwon.text.fence import fence_text
+from hardwon.text.fence import fence_denial, fence_text
 from hardwon.text.handoff_request import COMPACTION_PROPOSAL, HANDOFF_PROMPT, HANDOFF_REQUEST, PROPOSAL
 from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, replace
 
@@ -108,7 +108,7 @@ def deny_protected_call(event: Event, home: str) -> HookReply | None:
     """Return the denial of a call that only a person may make; this needs no manifest."""
     for part in event.parts or (event,):  # a patch of several files has a part for each
         if reason := judge_call(part, home):
-            denial_text = fence_text(f"{BLOCKED_INTRO} {reason}")
+            denial_text = fence_denial(f"{BLOCKED_INTRO} {reason}")
             return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
     return None
 

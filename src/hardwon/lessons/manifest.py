@@ -24,6 +24,7 @@ from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
 from hardwon.lessons.pattern_check import find_literal_sets
 from hardwon.lessons.record import compute_version, to_flag_letters
+from hardwon.lessons.reply_parts import FIX_MARK
 from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import efficacy
 from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
@@ -241,7 +242,7 @@ def _format_lesson(lesson: Lesson) -> str:
     """Return what an agent reads; a problem whose first words are the summary is not told twice."""
     is_repeated = lesson.problem.startswith(lesson.summary)
     heading = lesson.problem if is_repeated else f"{lesson.summary}\n{lesson.problem}"
-    return f"## Lesson: {heading}\n**Fix**: {lesson.solution}"
+    return f"## Lesson: {heading}\n{FIX_MARK} {lesson.solution}"
 
 
 @cache

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hardwon.text.lesson_tags import OLD_KEYS
-from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, STATUSES, Lesson, Pattern
+from hardwon.types import COMMAND_TARGETS, DELIVERY_MODES, OLD_LESSON_KEYS, STATUSES, Lesson, Pattern
 
 # The keys of a record in the order they are written.
 _OPENING_KEYS = ("id", "slug", "summary", "problem", "solution", "injection", "delivery", "block", "blockReason")
@@ -45,7 +44,7 @@ PATTERN_FIELDS = {
     "unless": "unless",
 }
 NESTED_KEYS = ("toolNames", "commandPatterns", "pathPatterns", "pathRegexes", "contentPatterns", "sessionStart")
-_UNDERSTOOD_KEYS = frozenset([*KEYS, *NESTED_KEYS, *OLD_KEYS])
+_UNDERSTOOD_KEYS = frozenset([*KEYS, *NESTED_KEYS, *OLD_LESSON_KEYS])
 
 _FLAGS_BY_LETTER = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE, "a": re.ASCII}
 _MAX_NUMBER = 1_000_000_000
@@ -71,8 +70,8 @@ def parse_lesson(record: object) -> Lesson:
     if not isinstance(triggers, dict):
         faults.append(f"triggers is {describe_value(triggers)}; expected an object")
         triggers = {}
-    fields: dict[str, Any] = {OLD_KEYS[key]: value for key, value in record.items() if key in OLD_KEYS}
-    fields.update({key: value for key, value in record.items() if key not in OLD_KEYS and value is not None})
+    fields: dict[str, Any] = {OLD_LESSON_KEYS[key]: value for key, value in record.items() if key in OLD_LESSON_KEYS}
+    fields.update({key: value for key, value in record.items() if key not in OLD_LESSON_KEYS and value is not None})
     fields.update({key: triggers[key] for key in NESTED_KEYS if triggers.get(key) is not None})
 
     values: dict[str, Any] = {}

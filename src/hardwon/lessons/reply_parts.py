@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     ChosenLessons = Sequence[tuple[ManifestEntry, str]]  # each with the text to deliver
 
+FIX_MARK = "**Fix**:"
 CHANGED_CODE_NOTE = "the code it is about has changed since"
-_MODE_VERBS = {"note": "noted", "hold": "held this call once", "block": "blocked this call", "start": "opened with"}
+_MODE_VERBS = {"note": "noted", "block": "blocked this call", "start": "opened with"}
+MAX_NOTICE_CALL_CHARS = 60
 
 
 def mark_stale(entry: ManifestEntry, sources: HookSources | None) -> ManifestEntry | None:
@@ -96,8 +98,19 @@ def build_reply(
     if chosen and index.settings["showDeliveries"]:
         first = chosen[0][0]
         suffix = f" (+{len(chosen) - 1} more)" if len(chosen) > 1 else ""
-        notice = f"hardwon {_MODE_VERBS[first.delivery]}: {first.summary} [{first.slug}]{suffix}"
+        notice = f"hardwon {_describe_delivery(event, first)} [{first.slug}]{suffix}"
     return HookReply(deny, context, notice, tuple(deliveries))
+
+
+def _describe_delivery(event: Event, entry: ManifestEntry) -> str:
+    """Return the line for the person; a hold names the call and its fix, since agents show neither."""
+    if entry.delivery != "hold":
+        return f"{_MODE_VERBS[entry.delivery]}: {entry.summary}"
+    call = " ".join((event.command or event.path or event.tool).split())
+    if len(call) > MAX_NOTICE_CALL_CHARS:
+        call = call[: MAX_NOTICE_CALL_CHARS - 1] + "…"
+    fix = entry.text.partition(FIX_MARK)[2].strip().partition("\n")[0]
+    return f"held once: {call} → {fix or entry.summary}"
 
 
 def build_firing(event: Event, entry: ManifestEntry, *, is_silent: bool = False) -> Delivery:

@@ -205,7 +205,7 @@ def remember(
             evidence=sources,
             now=clock.now(),
         )
-    return f"proposed as memory {memory.id}. It counts once a person runs: hardwon memory approve {memory.id}"
+    return f"proposed as memory M{memory.id}. It counts once a person runs: hardwon memory approve M{memory.id}"
 
 
 def propose_lesson(
@@ -253,7 +253,7 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
                 ratified.append(records.build_handoff_record(page))
             if draft := handoffs.find_waiting_draft(connection, folder):
                 banner = sanitize_line(handoffs.build_banner(draft), 400)
-                waiting_lines.append(f"{banner} (a person ratifies it: handoff {draft.id})")
+                waiting_lines.append(f"{banner} (a person reviews it: hardwon handoff show H{draft.id})")
     newest = [max(group, key=lambda item: float(item["at"])) for group in (ratified, summaries) if group]
     if not newest and not waiting_lines:
         return "no handoff or summary here yet"

@@ -80,7 +80,7 @@ def refuse_duplicate(connection: Connection, home: str, text: str, project: str,
             continue
         if is_same_statement(text, page.text if page else other.text):
             state = {"candidate": "waits for a person", "active": "is known", "rejected": "was rejected"}[other.status]
-            raise UserError(f"this {state} already, as memory {other.id}", f"hardwon memory show {other.id}")
+            raise UserError(f"this {state} already, as memory M{other.id}", f"hardwon memory show M{other.id}")
     if not statuses and deletions.is_rejected_memory(connection, text, project):
         raise UserError("this was rejected already, and purged since", "a person adds it: hardwon memory add")
 
@@ -102,7 +102,7 @@ def approve(connection: Connection, home: str, memory: Memory, now: float) -> tu
     page = read_page(home, memory) if file else None
     if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
-            raise UserError(f"memory {memory.id} is approved already", f"edit {os.path.join(folder, file)}")
+            raise UserError(f"memory M{memory.id} is approved already", f"edit {os.path.join(folder, file)}")
     elif has_file := bool(twin := _find_twin_file(connection, home, memory)):
         file = twin
     else:
@@ -166,12 +166,12 @@ def reword(connection: Connection, home: str, memory: Memory, text: str, now: fl
     """Change the text; for an approved memory this rewrites its file, a proposal keeps waiting."""
     text = _clean_memory_text(text)
     if memory.status not in ("candidate", "active"):
-        raise UserError(f"memory {memory.id} is {memory.status}", f"hardwon memory show {memory.id}")
+        raise UserError(f"memory M{memory.id} is {memory.status}", f"hardwon memory show M{memory.id}")
     reworded = replace(memory, text=text)
     if memory.status == "active":
         page = read_page(home, memory)
         if page is None:
-            raise UserError(f"the file of memory {memory.id} is gone", f"hardwon memory approve {memory.id}")
+            raise UserError(f"the file of memory M{memory.id} is gone", f"hardwon memory approve M{memory.id}")
         with open(page.path, encoding="utf-8-sig", errors="replace", opener=paths.open_plain_file) as file:
             fields, _ = memory_files.split_front_matter(file.read())
         document = memory_files.render_memory(home, replace(reworded, type=page.type), now, fields)
@@ -185,7 +185,7 @@ def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memo
     """Reject a proposal or retire an approved memory; its file stays."""
     status = "rejected" if memory.status == "candidate" else "retired"
     if memory.status not in ("candidate", "active"):
-        raise UserError(f"memory {memory.id} is {memory.status} already", f"hardwon memory show {memory.id}")
+        raise UserError(f"memory M{memory.id} is {memory.status} already", f"hardwon memory show M{memory.id}")
     with transaction(connection):
         _record_decision(connection, memory, status, memory.file, now)
     return replace(memory, status=status, decided_at=now)
@@ -193,7 +193,7 @@ def reject_or_retire(connection: Connection, memory: Memory, now: float) -> Memo
 
 def _record_decision(connection: Connection, memory: Memory, status: str, file: str, now: float) -> None:
     if not record_memory_decision(connection, memory, status, file, now):
-        raise UserError(f"somebody decided about memory {memory.id} meanwhile", f"hardwon memory show {memory.id}")
+        raise UserError(f"somebody decided about memory M{memory.id} meanwhile", f"hardwon memory show M{memory.id}")
 
 
 def read_page(home: str, memory: Memory) -> memory_files.MemoryPage | None:
@@ -306,25 +306,25 @@ def find_memory_faults(connection: Connection, home: str, project: str) -> list[
                 "its file is gone, a link or too large: "
                 f"{os.path.join(memory_files.get_memory_folder(home, memory), memory.file)}"
             )
-            faults.append((name, missing_file, f"hardwon memory approve {memory.id}, or retire {memory.id}"))
+            faults.append((name, missing_file, f"hardwon memory approve M{memory.id}, or retire {memory.id}"))
             continue
         if not page.text:
-            faults.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire {memory.id}"))
+            faults.append((name, f"its file says nothing: {page.path}", f"hardwon memory retire M{memory.id}"))
         if page.is_edited:
             faults.append(
-                (name, "its file says something else than was approved", f"hardwon memory approve {memory.id}")
+                (name, "its file says something else than was approved", f"hardwon memory approve M{memory.id}")
             )
         elif not is_approved(connection, memory, page):
-            faults.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve {memory.id}"))
+            faults.append((name, "nobody approved it here, so it is not told", f"hardwon memory approve M{memory.id}"))
         if len(page.text) > MAX_MEMORY_CHARS:
             faults.append((name, f"it has {len(page.text)} characters", "say one thing, in a sentence or two"))
         twin = next((other for other in checked_pages if is_same_statement(other.text, page.text)), None)
         if twin:
-            faults.append((name, f"it says what M{twin.number} says", f"hardwon memory retire {memory.id}"))
+            faults.append((name, f"it says what M{twin.number} says", f"hardwon memory retire M{memory.id}"))
         opposite = next((other for other in checked_pages if is_contradiction(page.text, other.text)), None)
         if opposite:
             conflict = f"it and M{opposite.number} speak against each other"
-            faults.append((name, conflict, f"hardwon memory retire {memory.id}, or retire {opposite.number}"))
+            faults.append((name, conflict, f"hardwon memory retire M{memory.id}, or retire {opposite.number}"))
         checked_pages.append(page)
     for page in list_unapproved_pages(connection, home, project):
         file = os.path.basename(page.path)

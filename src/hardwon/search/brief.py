@@ -159,7 +159,7 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
     draft = handoffs.find_waiting_draft(connection, project)
     draft_page = handoffs.read_page(draft) if draft else None
     if draft and draft_page:
-        review = f"review: hardwon handoff show {draft.id}"
+        review = f"review: hardwon handoff show H{draft.id}"
         # A handoff that an agent wrote itself has no evidence, so other agents get it only after a person has read it.
         last, step = handoffs.summarise_resume(draft_page) if draft.kind != "person" else ("", "")
         request, _, outcome = last.partition(handoffs.OUTCOME_ARROW)
@@ -170,7 +170,7 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
             yield BriefLine("handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", 1)
         else:
             yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", 1)
-            yield BriefLine("handoff", f"H{draft.id} hardwon handoff show {draft.id}")
+            yield BriefLine("handoff", f"H{draft.id} hardwon handoff show H{draft.id}")
         last_label = "" if last.startswith(handoffs.ASKED_LEAD) else "last: "
         for label, text in ((last_label, last), ("next: ", step)):
             if line := sanitize_line(text, MAX_FIELD):

@@ -41,6 +41,11 @@ def fence_text(text: str) -> str:
     return f"{FENCE_OPEN}\n{_escape_fence_tags(strip_invisible(text))}\n{FENCE_CLOSE}"
 
 
+def fence_denial(text: str) -> str:
+    """Return the text inside the fence, its first line beside the tag: agents show the person only that line."""
+    return fence_text(text).replace(f"{FENCE_OPEN}\n", f"{FENCE_OPEN} ", 1)
+
+
 def _escape_fence_tags(text: str) -> str:
     lowered = text.translate(_ASCII_LOWER)  # `str.lower` may change the length, and positions must match
     for fence_tag in _FENCE_TAGS:

@@ -15,9 +15,8 @@ from typing import Any
 
 from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder
 from hardwon.text.similarity import normalize_text
-from hardwon.types import FILE_TOOLS, SHELL_TOOL, frozen
+from hardwon.types import FILE_TOOLS, OLD_LESSON_KEYS, SHELL_TOOL, frozen
 
-OLD_KEYS = {"mistake": "problem", "fix": "solution", "remediation": "solution"}
 FIELDS = (
     "tool",
     "trigger",
@@ -36,7 +35,7 @@ FIELDS = (
 # The length of the beginning of a problem that identifies it; a shorter text must be the whole problem.
 MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = 20, 60
 _MIN_SUMMARY_CHARS, _MAX_SUMMARY_CHARS = 20, 110
-_CANONICAL_NAMES = {name.lower(): name for name in FIELDS} | OLD_KEYS
+_CANONICAL_NAMES = {name.lower(): name for name in FIELDS} | OLD_LESSON_KEYS
 _NAME_PATTERN = "|".join(_CANONICAL_NAMES)
 _DECORATION = " \t>*_`+-"  # spaces, quote and list markers, bold, backticks
 _MARKER = re.compile(r"(?:\d{1,3}[.)][ \t*_`]*)?#(/?)lesson(:cancel)?[*_`]*(?=[ \t]|$)", re.I)

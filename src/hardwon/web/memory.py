@@ -125,7 +125,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
             request,
             memory,
             changes,
-            title=f"Change memory {memory.id}",
+            title=f"Change memory M{memory.id}",
             action=f"{location}/edit",
             button="Write it",
             text=text,
@@ -145,7 +145,7 @@ def approve(request: PageRequest) -> Redirect:
     location = _find_next_location(request, memory)  # before it leaves the queue
     _, path = approve_memory(request.open_decider(), memory)
     refresh_brief(request, memory.project)
-    return Redirect(location, f"Approved as memory {memory.id}: {path}")
+    return Redirect(location, f"Approved as memory M{memory.id}: {path}")
 
 
 def reject_or_retire(request: PageRequest) -> Redirect:
@@ -155,7 +155,7 @@ def reject_or_retire(request: PageRequest) -> Redirect:
     changed_memory = reject_or_retire_memory(request.open_decider(), memory)
     refresh_brief(request, memory.project)
     file_note = " Its file stays where it is." if memory.file else ""
-    return Redirect(location, f"{changed_memory.status.capitalize()}: memory {memory.id}.{file_note}")
+    return Redirect(location, f"{changed_memory.status.capitalize()}: memory M{memory.id}.{file_note}")
 
 
 def show_file(request: PageRequest) -> PageContent:
@@ -170,7 +170,7 @@ def approve_file(request: PageRequest) -> Redirect:
     request.require_seen(fingerprint_values(page), "file")
     memory = adopt_memory_file(request.open_decider(), page)
     refresh_brief(request, page.project)
-    return Redirect(f"/memory/{memory.id}", f"Approved as memory {memory.id}, as its file says it.")
+    return Redirect(f"/memory/{memory.id}", f"Approved as memory M{memory.id}, as its file says it.")
 
 
 def _find_file(request: PageRequest) -> MemoryPage:
@@ -209,7 +209,7 @@ def _find_next_location(request: PageRequest, memory: Memory) -> str:
 def _build_editor(request: PageRequest, memory: Memory, error: UserError | None = None) -> PageContent:
     page = memories.read_page(request.home, memory)
     values = {
-        "title": f"Edit memory {memory.id}",
+        "title": f"Edit memory M{memory.id}",
         "label": "What to know",
         "hint": f"One thing, in a sentence or two; at most {memories.MAX_MEMORY_CHARS:,} characters.",
         "text": request.form.get("text", page.text if page else memory.text),

@@ -247,7 +247,7 @@ def _refine_with_model(
 def _draft_handoffs(home: str, connection: db.Connection, values: Mapping[str, Any]) -> None:
     for result in reflect_on_due_sessions(connection, home):
         if isinstance(result, ReflectionResult):
-            _write_log_line(f"drafted handoff {result.record.id}")
+            _write_log_line(f"drafted handoff H{result.record.id}")
             brief.compile_brief(connection, home, result.record.project, values)
         else:
             _write_log_line(f"a session could not be handed off: {result}", level="WARNING")

@@ -6,6 +6,13 @@ from hardwon.agents.fields import STANDARD_TIMEOUTS
 from hardwon.agents.hook_contract import HookContract
 from hardwon.types import Event, HookReply
 
+
+def render_blocked_prompt(reason: str) -> dict[str, object]:
+    """Answer a typed decision without repeating it: Claude Code puts the prompt back into its input line anyway."""
+    output = {"hookEventName": "UserPromptSubmit", "suppressOriginalPrompt": True}
+    return {"decision": "block", "reason": reason, "hookSpecificOutput": output}
+
+
 TOOL_ALIASES = {"Agent": "Task"}
 CONTRACT = HookContract(
     name="claude-code",
@@ -13,6 +20,7 @@ CONTRACT = HookContract(
     tool_names=TOOL_ALIASES,
     # A sub-agent without a type is a compaction: its last words summarise the whole conversation.
     ignored={"SubagentStop": ("agent_type", "")},
+    render_blocked_prompt=render_blocked_prompt,
 )
 EVENT_TIMEOUTS = CONTRACT.timeouts
 parse_payload = CONTRACT.parse_payload
