@@ -78,6 +78,8 @@ _PROMISES = {
     **{ending + suffix: _WEAK for ending in WEAK_ENDINGS for suffix in NAME_SUFFIXES},
     **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in NAME_SUFFIXES},
 }
+_MIN_ID_CHARS = 12
+_LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MAX_NAME_CHARS = 32
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 _JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
@@ -335,9 +337,19 @@ def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
         promise = _PROMISES.get(ending, 0)
         if not promise:
             return 0
-    if ending in SHORT_ENDINGS and folded_text[start - 1 : start].isalpha() and not text[start].isupper():
-        return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # `\\npass`: the letter is an escape's
+    if ending in SHORT_ENDINGS:
+        if folded_text[start - 1 : start].isalpha() and not text[start].isupper():
+            return promise if folded_text[start - 2 : start - 1] == "\\" else 0  # `\\npass`: the letter is an escape's
+        if _ends_identifier(folded_text, start):
+            return 0
     return promise
+
+
+def _ends_identifier(folded_text: str, position: int) -> bool:
+    """Return whether letters mixed with digits lead up to a position, as in a random id that happens to end with PW."""
+    before = folded_text[max(position - _MAX_NAME_CHARS, 0) : position]
+    run = before[len(before.rstrip(_LETTERS_AND_DIGITS)) :]
+    return len(run) >= _MIN_ID_CHARS and sum(map(str.isdigit, run)) > 1
 
 
 def _can_be_joined(folded_text: str, end: int) -> bool:
