@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import hypothesis
@@ -16,6 +17,10 @@ from tests.support.house import House
 # Rewritten tests and what the processes of a test import are compiled once, not in each of them: 5 of 8 s of collection.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# hardwon shows local times, and tests name the days and hours they expect.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 # No test is timed. `make test` draws the same cases every time, so that it fails for the change and not for the draw;
 # `make test-long` draws more of them, and others each time.

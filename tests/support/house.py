@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from time import monotonic, sleep, time
+from time import monotonic, sleep, time, tzset
 from typing import Any
 
 import hardwon.cli
@@ -182,6 +182,7 @@ def set_environment(environment: dict[str, str]) -> None:
     for name in set(os.environ) - set(environment):
         del os.environ[name]
     os.environ.update(environment)
+    tzset()  # a new interpreter would read the time zone of its environment
 
 
 def run_to_exit_code(main: Callable[[], None]) -> int:

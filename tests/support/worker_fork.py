@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 
 
@@ -80,6 +81,7 @@ def _serve_forks() -> None:
         environment = worker_start.build_environment(request["home"])
         os.environ.clear()
         os.environ.update(environment)
+        time.tzset()  # a new interpreter would read the time zone of its environment
         os.setsid()
         os.chdir("/")
         null = os.open(os.devnull, os.O_RDWR)
