@@ -144,14 +144,15 @@ class Team:
 
     def find_subject(self, name: str) -> Subject:
         """Return a subject by its name, its lesson's slug, or the start of either."""
+        matches, similar = [], []
+        for subject in self.state.subjects.values():
+            names = _list_names(subject)
+            if name in names:
+                matches.append(subject)
+            elif any(known_name.startswith(name) for known_name in names):
+                similar.append(subject)
         # An exact name wins, so that one subject can be named even if another begins with its name.
-        matches = [subject for subject in self.state.subjects.values() if name in _list_names(subject)]
-        if not matches:
-            matches = [
-                subject
-                for subject in self.state.subjects.values()
-                if any(known_name.startswith(name) for known_name in _list_names(subject))
-            ]
+        matches = matches or similar
         if len(matches) != 1:
             fact = "is not shared" if not matches else f"could be any of {len(matches)}"
             raise UserError(f"{name!r} {fact}", "hardwon team list")

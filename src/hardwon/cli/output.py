@@ -54,11 +54,11 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
     headings = _COLUMN_GAP.join(set_cell_size(heading, width) for heading, width in zip(columns, widths, strict=True))
     echo_styled(headings.rstrip(), dim=True)
     for row in cells:
-        wrapped_row = [
-            [part for line in lines for part in (wrap_cells(line, width) if number == wide_column else [line])]
-            for number, (lines, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for parts in zip_longest(*wrapped_row, fillvalue=""):
+        wide_lines = []
+        for line in row[wide_column]:
+            wide_lines += wrap_cells(line, widths[wide_column])
+        row[wide_column] = wide_lines
+        for parts in zip_longest(*row, fillvalue=""):
             line = _COLUMN_GAP.join(set_cell_size(part, width) for part, width in zip(parts, widths, strict=True))
             click.echo(line.rstrip())
 

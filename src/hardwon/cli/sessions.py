@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from textwrap import wrap
 from typing import Any
 
@@ -82,7 +83,8 @@ def show(name: str, as_json: bool) -> None:
         steps = list_steps(connection, session)
         summary = observations.find_summary(connection, session["id"])
     if as_json:
-        counts = {plural: sum(step["what"] == kind for step in steps) for kind, plural in _PLURALS.items()}
+        step_counts = Counter(step["what"] for step in steps)
+        counts = {plural: step_counts[kind] for kind, plural in _PLURALS.items()}
         timeline = [{**step, "at": clock.format_iso(step["at"])} for step in steps]
         summary_fields = summary and dict(summary.__dict__)
         fields = format_times(session, *_TIME_FIELDS)

@@ -37,7 +37,7 @@ from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
 from hardwon.team import client, repository, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
-from hardwon.team.state import ERASED, ROLES, Subject
+from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
 
 DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
@@ -74,11 +74,11 @@ def _open_team(*, must_sync: bool = False) -> Iterator[Team]:
 
 
 @contextmanager
-def _open_subject(name: str, deed: str) -> Iterator[tuple[Team, Subject]]:
-    """Open something that the team shares, for a person who decides about it for everybody."""
+def _open_for_decision(deed: str) -> Iterator[Team]:
+    """Open this machine's team for a person who decides something for everybody."""
     require_person(deed)
     with _open_team(must_sync=True) as opened_team:
-        yield opened_team, opened_team.find_subject(name)
+        yield opened_team
 
 
 def _exchange(connection: Connection, config: TeamConfig) -> SyncReport:
@@ -295,8 +295,7 @@ def members(as_json: bool) -> None:
 @click.option("--member", default="", metavar="NAME", help="who it is for")
 def invite(role: str, member: str) -> None:
     """Print the command with which another machine joins; it works once."""
-    require_person("inviting a machine")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("inviting a machine") as opened_team:
         code = team_decisions.invite(opened_team, role, member)
         url = opened_team.config.url
     click.echo(f"hardwon team join {url} {code}")
@@ -307,8 +306,7 @@ def invite(role: str, member: str) -> None:
 @click.argument("role", type=click.Choice(ROLES))
 def change_role(machine: str, role: str) -> None:
     """Give a machine another role."""
-    require_person("changing a role")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("changing a role") as opened_team:
         target = team_decisions.find_machine(opened_team, machine)
         team_decisions.change_role(opened_team, target, role)
     echo_text(f"{target.name} of {target.member} is a {role} now")
@@ -319,8 +317,7 @@ def change_role(machine: str, role: str) -> None:
 @yes_option
 def revoke(machine: str, yes: bool) -> None:
     """Exclude a machine at once; what it shared stays."""
-    require_person("revoking a machine")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("revoking a machine") as opened_team:
         target = team_decisions.find_machine(opened_team, machine)
         require_consent(yes, f"Revoke {target.name} of {target.member}?")
         team_decisions.revoke_machine(opened_team, target)
@@ -331,8 +328,7 @@ def revoke(machine: str, yes: bool) -> None:
 @click.argument("deliveries", nargs=-1, metavar="[note] [hold] [start]")
 def policy(deliveries: tuple[str, ...]) -> None:
     """Let approved lessons with these deliveries arrive in force; without any, each machine decides."""
-    require_person("changing the team's policy")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("changing the team's policy") as opened_team:
         team_decisions.set_policy(opened_team, deliveries)
     if deliveries:
         click.echo(f"approved lessons arrive in force: {', '.join(deliveries)}; blocks always ask")
@@ -348,8 +344,7 @@ def share(name: str, yes: bool) -> None:
 
     Shows what leaves this machine, and asks.
     """
-    require_person("sharing")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("sharing") as opened_team:
         content = _build_content(opened_team, name)
         click.echo("This leaves your machine:")
         echo_text(json.dumps(content, indent=2, ensure_ascii=False))
@@ -439,8 +434,7 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--reject", "rejected", multiple=True, metavar="SUBJECT", help="reject it without asking")
 def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
     """Decide about what arrived, and as a reviewer about what is proposed."""
-    require_person("reviewing")
-    with _open_team(must_sync=True) as opened_team:
+    with _open_for_decision("reviewing") as opened_team:
         names = {opened_team.find_subject(name).name: True for name in accepted}
         names |= {opened_team.find_subject(name).name: False for name in rejected}
         if not names and not is_interactive():
@@ -514,7 +508,8 @@ def _change_mute(name: str, *, is_muted: bool) -> None:
 @click.argument("name", metavar="SUBJECT")
 def retire(name: str) -> None:
     """Take something out of force everywhere."""
-    with _open_subject(name, "retiring for the team") as (opened_team, subject):
+    with _open_for_decision("retiring for the team") as opened_team:
+        subject = opened_team.find_subject(name)
         team_decisions.retire_subject(opened_team, subject)
     click.echo(f"retired {subject.name} for the team")
 
@@ -524,7 +519,8 @@ def retire(name: str) -> None:
 @yes_option
 def erase(name: str, yes: bool) -> None:
     """Erase a text on every machine and on the server, for good."""
-    with _open_subject(name, "erasing for the team") as (opened_team, subject):
+    with _open_for_decision("erasing for the team") as opened_team:
+        subject = opened_team.find_subject(name)
         require_consent(yes, f"Erase {subject.name} everywhere, for good?")
         team_decisions.erase_subject(opened_team, subject)
     click.echo(f"erased {subject.name}; backups of the server's database may still have it")
@@ -534,7 +530,8 @@ def erase(name: str, yes: bool) -> None:
 @click.argument("name", metavar="SUBJECT")
 def rollback(name: str) -> None:
     """Put the version approved before back in force everywhere."""
-    with _open_subject(name, "rolling back for the team") as (opened_team, subject):
+    with _open_for_decision("rolling back for the team") as opened_team:
+        subject = opened_team.find_subject(name)
         echo_text(team_decisions.roll_back_subject(opened_team, subject))
 
 

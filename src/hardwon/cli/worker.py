@@ -281,8 +281,8 @@ def cost(days: int, as_json: bool) -> None:
         return
     for name, row in report["today"].items():
         lead = "today" if name == "runs" else ""
-        used, cap = (round(row[key], 4 if name == "dollars" else None) for key in ("used", "cap"))
-        click.echo(f"{lead:<10}{used:,} of {cap:,} {name}")
+        digits = 4 if name == "dollars" else None
+        click.echo(f"{lead:<10}{round(row['used'], digits):,} of {round(row['cap'], digits):,} {name}")
     for refusal in refusals:
         when = "today" if refusal["day"] == report["day"] else refusal["day"]
         times = "once" if refusal["times"] == 1 else f"{refusal['times']} times"

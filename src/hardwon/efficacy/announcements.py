@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hardwon.efficacy.outcomes import CHANGED, GIVEN_UP, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, find_agent_version
@@ -63,10 +64,7 @@ def format_change(change: LessonChange) -> str:
 
 def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
     """Return a line for each agent and version that ran calls which hardwon had denied."""
-    counts: dict[str, int] = {}
-    for denial in denials:
-        name = f"{denial['host']} {denial['version']}".rstrip()
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter(f"{denial['host']} {denial['version']}".rstrip() for denial in denials)
     return [
         f"{name} ran {count} call{'s' * (count != 1)} that hardwon had denied: its holds and blocks do not hold there"
         for name, count in counts.items()
@@ -75,21 +73,22 @@ def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
 
 def format_week(firings: Sequence[Firing]) -> str:
     """Sum up the holds and blocks of a week whose outcome is known; empty if there were none."""
-    verdicts = [
-        firing.verdict + ("-fine" if firing.verdict == CHANGED and firing.ended == "fine" else "")
-        for firing in firings
-        if firing.delivery in _STOPPING and firing.arm in ("told", "live") and firing.verdict
-    ]
-    unchanged = verdicts.count(REPEATED_FAILED) + verdicts.count(REPEATED_FINE)
+    verdicts = Counter[str]()
+    fixed = 0
+    for firing in firings:
+        if firing.delivery not in _STOPPING or firing.arm not in ("told", "live"):
+            continue
+        verdicts[firing.verdict] += 1
+        fixed += firing.verdict == CHANGED and firing.ended == "fine"
     parts = [
-        (verdicts.count(f"{CHANGED}-fine"), "took the fix"),
-        (verdicts.count(CHANGED), "changed and failed"),
-        (unchanged, "went through unchanged"),
-        (verdicts.count(GIVEN_UP), "given up"),
-        (verdicts.count(UNKNOWN), "unknown"),
+        (fixed, "took the fix"),
+        (verdicts[CHANGED] - fixed, "changed and failed"),
+        (verdicts[REPEATED_FAILED] + verdicts[REPEATED_FINE], "went through unchanged"),
+        (verdicts[GIVEN_UP], "given up"),
+        (verdicts[UNKNOWN], "unknown"),
     ]
     held = sum(count for count, _ in parts)
-    if held == verdicts.count(UNKNOWN):
+    if held == verdicts[UNKNOWN]:
         return ""
     described = ", ".join(f"{count} {text}" for count, text in parts if count)
     return f"this week held {held} repeat{'s' * (held != 1)}, {described} (hardwon proof)"

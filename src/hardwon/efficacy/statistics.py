@@ -75,7 +75,7 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
         ]
         if mixture - max(fits) < log(INTERVAL_THRESHOLD):
             possible.append(ratio)
-    arm_logs = [sum(times * _compute_arm_log(trial, ratio) for trial, times in failures.items()) for ratio in _RATIOS]
+    arm_logs = _compute_arm_logs(failures)
     best = _RATIOS[arm_logs.index(max(arm_logs))]
     lowest, highest = (possible[0], possible[-1]) if possible else (best, best)
     low = round(100 * (1 - max(highest, best)))
@@ -93,7 +93,7 @@ def compute_pooled_share(trials: Sequence[Trial]) -> PreventedShare | None:
     failures = Counter(trial for trial in trials if trial.has_failed)
     if not failures:
         return None
-    arm_logs = [sum(times * _compute_arm_log(trial, ratio) for trial, times in failures.items()) for ratio in _RATIOS]
+    arm_logs = _compute_arm_logs(failures)
     best_log = max(arm_logs)
     mixture = best_log + log(sum(exp(arm_log - best_log) for arm_log in arm_logs) / len(arm_logs))
     possible = [
@@ -113,8 +113,15 @@ def _compute_log(failures: int, count: int, rate: float) -> float:
     return failures * log(rate) + (count - failures) * log(1 - rate)
 
 
-def _compute_arm_log(trial: Trial, ratio: float) -> float:
-    """Return the logarithm of the probability of this arm among failures, if the rates have this ratio."""
-    live_weight = trial.live_probability * ratio
-    silent_weight = 1 - trial.live_probability
-    return log((live_weight if trial.is_live else silent_weight) / (live_weight + silent_weight))
+def _compute_arm_logs(failures: Counter[Trial]) -> list[float]:
+    """Return, for each ratio of the two rates, the logarithm of the probability of these arms among failures."""
+    arm_logs = []
+    for ratio in _RATIOS:
+        total = 0.0
+        for trial, times in failures.items():
+            live_weight = trial.live_probability * ratio
+            silent_weight = 1 - trial.live_probability
+            arm_weight = live_weight if trial.is_live else silent_weight
+            total += times * log(arm_weight / (live_weight + silent_weight))
+        arm_logs.append(total)
+    return arm_logs

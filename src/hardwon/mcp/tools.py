@@ -7,7 +7,7 @@ started in, and about others only with --all-projects.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
@@ -238,21 +238,23 @@ def handoff(context: ServerContext, project: ProjectName = "") -> str:
     was asked, learned and done, and what is next."""
     with _open_store(context.home) as connection:
         scope = _resolve_scope(connection, context, project)
-        numbers = documents.find_project_numbers(connection, scope)
-        last_summaries = [item for number in numbers if (item := observations.find_last_summary(connection, number))]
-        summaries = records.fetch_records(connection, context.home, [f"S{item['id']}" for item in last_summaries])
-        folders = (documents.find_project_paths(connection, scope) or [scope]) if scope else [None]
-        pages = [page for folder in folders if (page := handoffs.find_latest_page(connection, context.home, folder))]
-        drafts = [draft for folder in folders if (draft := handoffs.find_waiting_draft(connection, folder))]
-    newest = [
-        max(group, key=lambda item: float(item["at"]))
-        for group in ([records.build_handoff_record(page) for page in pages], summaries)
-        if group
-    ]
-    waiting_lines = [
-        f"{sanitize_line(handoffs.build_banner(item), 400)} (a person ratifies it: handoff {item.id})"
-        for item in drafts
-    ]
+        summary_ids = []
+        for number in documents.find_project_numbers(connection, scope):
+            if summary := observations.find_last_summary(connection, number):
+                summary_ids.append(f"S{summary['id']}")
+        summaries = records.fetch_records(connection, context.home, summary_ids)
+        # A project may have several folders, such as clones; without a scope every project is meant.
+        folders: Sequence[str | None] = [None]
+        if scope:
+            folders = documents.find_project_paths(connection, scope) or [scope]
+        ratified, waiting_lines = [], []
+        for folder in folders:
+            if page := handoffs.find_latest_page(connection, context.home, folder):
+                ratified.append(records.build_handoff_record(page))
+            if draft := handoffs.find_waiting_draft(connection, folder):
+                banner = sanitize_line(handoffs.build_banner(draft), 400)
+                waiting_lines.append(f"{banner} (a person ratifies it: handoff {draft.id})")
+    newest = [max(group, key=lambda item: float(item["at"])) for group in (ratified, summaries) if group]
     if not newest and not waiting_lines:
         return "no handoff or summary here yet"
     return recalled_text.format_answer(

@@ -5,6 +5,7 @@ Every file change is shown before it is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -39,16 +40,17 @@ def show_handoff_list(request: PageRequest) -> PageContent:
     """Show the handoffs of one status, newest first."""
     status = request.choose("status", (DRAFT, *STATUSES))
     project = request.query.get("project", "")
-    counts = views.count_handoffs(request.connection)
+    counts_by_project = views.count_handoffs(request.connection)
+    counts = Counter[str]()
+    for (row_status, _), count in counts_by_project.items():
+        counts[row_status] += count
     listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
     values = {
         "title": "Handoffs",
         "status": status,
-        "counts": {
-            name: sum(count for (row_status, _), count in counts.items() if row_status == name) for name in STATUSES
-        },
+        "counts": counts,
         "project": project,
-        "projects": sorted({path for _, path in counts if path}),
+        "projects": sorted({path for _, path in counts_by_project if path}),
         "handoffs": [_build_row(request, reflection, read_page(reflection)) for reflection in listed_handoffs],
         "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,7 +78,7 @@ def show_lesson_list(request: PageRequest) -> PageContent:
     values = {
         "title": "Lessons",
         "status": status,
-        "counts": {name: sum(lesson.status == name for lesson in all_lessons) for name in STATUSES},
+        "counts": Counter(lesson.status for lesson in all_lessons),
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
         "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:MAX_LISTED]],
