@@ -13,6 +13,7 @@ from hardwon.mining.failed_commands import (
     SUBCOMMAND,
     ZSH_COMMAND_SIGN,
     Diagnosis,
+    build_word_pattern,
     is_started_otherwise,
     list_parameters,
     list_started_commands,
@@ -40,7 +41,18 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
     if refusal:
         return f"{described} was refused: {shorten_text(refusal)}"
     cause = _SHELL_NAME.sub("", quote)
+    if len(described) + len(cause) > _MAX_SUMMARY_CHARS:
+        cause = _select_clauses(cause, diagnosis.word)
     return f"{described} fails: {shorten_text(cause)}" if cause else f"{described} fails"
+
+
+def _select_clauses(cause: str, word: str) -> str:
+    """Return the end of a long error that names the word; what precedes it is where the error comes from."""
+    if not word:
+        return cause
+    clauses = cause.split(": ")
+    named_in = [index for index, clause in enumerate(clauses) if re.search(build_word_pattern(word), clause)]
+    return ": ".join(clauses[named_in[-1] :]) if named_in else cause
 
 
 def suggest_solution(

@@ -41,6 +41,15 @@ PYTEST_USAGE = (
 )
 LESSONS = (
     Lesson(
+        "kite -U admin -c soar",
+        'kite: error: connection to the server at "localhost" (127.0.0.1), port 5432 failed: FATAL: role "admin" does'
+        " not exist",
+        "kite -U pilot -c soar",
+        '`kite -U admin` fails: role "admin" does not exist',
+        "Use `kite -U pilot` instead.",
+        "kite -U admin -c land",
+    ),
+    Lesson(
         "kite run test --filter web",
         "No package found with name 'web' in workspace",
         "kite run test --filter @air/web",
