@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "numbers.md")
 MAX_LINES = 50  # a benchmark of hooks has a row for each agent
+SUMMARY_LINES = 9  # of a benchmark with a row for each vendor of keys
 BEGIN, END = "<!-- written by `make numbers` -->", "<!-- end of what `make numbers` writes -->"
 MAX_SECONDS = 900
 
@@ -29,6 +30,7 @@ class Benchmark:
     peer: str = ""  # what it is measured against in the same run
     arguments: tuple[str, ...] = ()
     prints_json: bool = False  # its figures are in the last line, as JSON
+    shown_lines: int = MAX_LINES  # the last ones, which are the summary
     is_by_hand: bool = False  # it needs a model or minutes to judge, so its section is written by a person
 
 
@@ -41,7 +43,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "scan-quality": Benchmark("Lessons told from slips", "labels by hand"),
     "meaning": Benchmark("Are summaries and handoffs true?", "hardwon 0.1.0"),
     "recall": Benchmark("Is what was said found again?", "FTS5, grep, BM25; MiniLM with `MINILM=1`"),
-    "redact": Benchmark("Secrets found before anything is written", "detect-secrets"),
+    "redact": Benchmark("Secrets found before anything is written", "detect-secrets", shown_lines=SUMMARY_LINES),
     "hook": Benchmark("What a hook costs", "an empty Python, an empty Node", ("--rounds", "30")),
     "peers": Benchmark("What other memories cost", "lessons-learned and claude-mem; an empty Python, an empty Node"),
     "cli": Benchmark("What a command costs", "an empty Python"),
@@ -92,8 +94,8 @@ def measure_benchmark(name: str) -> str:
             lines += ["", "Below its bar in this run:" if reasons else "Below its bar in this run.", *reasons]
     except subprocess.TimeoutExpired:
         lines = [f"not done after {MAX_SECONDS} s"]
-    # The last lines are the summary; a path of this machine is nobody else's.
-    output = "\n".join(lines[-MAX_LINES:]).replace(f"{ROOT}/", "").strip("\n")
+    # A path of this machine is nobody else's.
+    output = "\n".join(lines[-benchmark.shown_lines :]).replace(f"{ROOT}/", "").strip("\n")
     load = f"load {load_before:.0f} before and {os.getloadavg()[0]:.0f} after"
     facts = f"{read_today()}, `QUICK=1 make bench-{name}`, {describe_machine()}, {load}."
     if benchmark.peer:
