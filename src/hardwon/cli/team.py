@@ -356,7 +356,7 @@ def share(name: str, yes: bool) -> None:
 
 
 def _build_content(opened_team: Team, name: str) -> dict[str, Any]:
-    listed_id = re.fullmatch(r"([MH])(\d+)", name)
+    listed_id = re.fullmatch(r"([MH]):?(\d+)", name)  # earlier versions printed M:1
     kind, number = listed_id.groups() if listed_id else ("", "")
     if kind == "M":
         memory = memories.get_memory(opened_team.connection, int(number))
