@@ -22,7 +22,6 @@ BUILD_LOCK = "building.lock"
 FAILED_BUILD = "manifest.unbuilt"
 WORKER_LOG = "logs/worker.log"
 HOOK_LOG = "logs/hook.log"
-MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
 
 
 def get_home() -> str:

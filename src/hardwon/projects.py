@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 
-from hardwon.paths import MAX_PATH_LENGTH, open_plain_file
+from hardwon.paths import open_plain_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SESSIONS_FOLDER = os.path.join("docs", "sessions")
+MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
 _CONFIG_PATH, _DRAFTS_SETTING = os.path.join(".hardwon", "config.json"), "sessionDrafts"
 _MAX_LINKS = 2_000  # words of a call that are resolved as paths
 _SEPARATORS = "'\"`=<>()[]{}|&;:,@\0"

@@ -251,6 +251,9 @@ class ReadPosition:
     watch: str = ""
 
 
+TAG_TIER, MINED_TIER = 1, 2  # written by an agent as a `#lesson` block; found by plain code in failed calls
+
+
 @frozen
 class MinedEpisode:
     """An episode that plain code found in a transcript: a `#lesson` tag, or an error and its correction.
@@ -260,7 +263,7 @@ class MinedEpisode:
     """
 
     key: str
-    tier: int
+    tier: int  # TAG_TIER or MINED_TIER
     signature: str
     host: str
     path: str

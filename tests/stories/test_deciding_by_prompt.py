@@ -103,6 +103,12 @@ def test_what_cannot_be_done_is_said(house: House, draft_writer: DraftWriter) ->
     assert draft_writer.get(1).status == "draft"
 
 
+def test_a_name_may_have_a_small_letter_or_a_colon() -> None:
+    for name in ("3", "L3", "l3", "M:3", "git-stash-leaves-7kq2"):
+        decision = parse_decision(["hardwon", "accept", name])
+        assert decision is not None and decision.names == (name,)
+
+
 def test_a_sentence_is_no_decision() -> None:
     for text in (
         "hardwon ratify the handoff please",

@@ -323,15 +323,15 @@ def test_review_without_a_terminal_lists_what_waits(scanned_house: House) -> Non
     assert "--colour" in listed and "--fast" in listed and "hardwon accept L1" in listed
 
 
-def test_a_proposal_and_the_lesson_it_became_are_shown_by_one_number(scanned: House) -> None:
-    listed = scanned.ok("review").out
+def test_a_proposal_and_the_lesson_it_became_are_shown_by_one_number(scanned_house: House) -> None:
+    listed = scanned_house.ok("review").out
     name = listed.split("hardwon accept ")[1].split(",")[0]
-    assert f"{name} " in listed and scanned.ok("lessons", "show", name).out.startswith(f"{name} ")
-    scanned.ok("accept", name)
-    shown = scanned.ok("lessons", "show", name).out
+    assert f"{name} " in listed and scanned_house.ok("lessons", "show", name).out.startswith(f"{name} ")
+    scanned_house.ok("accept", name)
+    shown = scanned_house.ok("lessons", "show", name).out
     assert "solution" in shown and "active" in shown and '{"' not in shown
-    assert f"fix: hardwon lessons show {name}" in scanned.cli("show", name).err
+    assert f"fix: hardwon lessons show {name}" in scanned_house.cli("show", name).err
 
 
-def test_why_takes_a_command_in_words(scanned: House) -> None:
-    assert scanned.ok("why", "git", "log", "--colour").out == scanned.ok("why", "git log --colour").out
+def test_why_takes_a_command_in_words(scanned_house: House) -> None:
+    assert scanned_house.ok("why", "git", "log", "--colour").out == scanned_house.ok("why", "git log --colour").out

@@ -31,16 +31,16 @@ def test_a_held_call_says_why_and_its_repeat_passes(house_with_or_without_worker
     assert house_with_or_without_worker.ask("s1", bash("git stash")).raw == b"{}"
 
 
-def test_the_person_sees_the_held_call_and_its_fix_and_no_tag(manned: House) -> None:
-    slug = manned.add({**GIT_STASH, "delivery": "hold"})
-    answer = manned.ask("s1", bash("git stash"))
+def test_the_person_sees_the_held_call_and_its_fix_and_no_tag(house_with_or_without_worker: House) -> None:
+    slug = house_with_or_without_worker.add({**GIT_STASH, "delivery": "hold"})
+    answer = house_with_or_without_worker.ask("s1", bash("git stash"))
     assert answer.notice == f"hardwon held once: git stash → {GIT_STASH['solution']} [{slug}]"
     assert "Held once by hardwon" in answer.denied.splitlines()[0]
 
 
-def test_a_problem_that_repeats_the_summary_is_told_once(manned: House) -> None:
-    manned.add({**GIT_STASH, "problem": GIT_STASH["summary"], "delivery": "hold"})
-    assert manned.ask("s1", bash("git stash")).denied.count(GIT_STASH["summary"]) == 1
+def test_a_problem_that_repeats_the_summary_is_told_once(house_with_or_without_worker: House) -> None:
+    house_with_or_without_worker.add({**GIT_STASH, "problem": GIT_STASH["summary"], "delivery": "hold"})
+    assert house_with_or_without_worker.ask("s1", bash("git stash")).denied.count(GIT_STASH["summary"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Each agent is a package of the same form. The package itself reads hook events and writes replies; it is on the hook's
 path, so it imports nothing slow. Its settings files are a table there (`SETTINGS`), or a module `install` if they need
-code. `transcript` reads its own record of a session. To add an agent, add a package and its name to AGENT_NAMES.
+code. `transcript` reads its own record of a session. To add an agent, add a package and its name to AGENT_NAMES;
+docs/agents.md names the few tables elsewhere that list what only some agents do.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from hardwon.lessons.review_queue import (
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count, to_printable_line
-from hardwon.types import DELIVERY_MODES, Lesson
+from hardwon.types import DELIVERY_MODES, TAG_TIER, Lesson
 
 # `actions.lessons` is imported where a candidate is shown in full or accepted: a list needs nothing of it.
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _show_replay(candidate: Candidate, replay: Replay | None) -> None:
 def _describe_occurrences(candidate: Candidate) -> str:
     if is_proposed_by_agent(candidate):
         return "in no transcript: an agent proposed it"
-    reporter = "reported by an agent, " if candidate.tier == 1 else ""
+    reporter = "reported by an agent, " if candidate.tier == TAG_TIER else ""
     spread = f"{format_count(len(candidate.sessions), 'session')}, {format_count(len(candidate.projects), 'project')}"
     return f"{reporter}{format_count(candidate.occurrences, 'time')} in {spread}"
 

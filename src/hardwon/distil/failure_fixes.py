@@ -1,4 +1,7 @@
-"""Find the failures of a turn and what fixed them: edits, or another form of the command."""
+"""Find the failures of a turn and what fixed them: edits, or another form of the command.
+
+Whether a later call fixes a failure is decided by the episode tracker of `mining/episodes.py`.
+"""
 
 from __future__ import annotations
 

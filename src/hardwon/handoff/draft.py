@@ -1,6 +1,6 @@
 """Build the draft handoff of a session, written to be read in a minute.
 
-Every statement cites the transcript lines behind it. Empty sections are left out.
+Every statement cites the transcript lines behind it. Empty sections are left out. `reflection.py` writes it to disk.
 """
 
 from __future__ import annotations

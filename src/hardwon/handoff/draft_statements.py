@@ -101,10 +101,11 @@ _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
 # The section of a plan that says how to test it.
-_VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(.*?)(?=^#|\Z)", re.M | re.S | re.I)
+_VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
+_MAX_MANUAL_CHECKS = 2
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
-# A check that a person has to make: "click", "in the browser".
 _TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
+# A check that a person has to make: "click", "in the browser".
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
@@ -605,7 +606,7 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
             )
             for task, step in _list_current_tasks(facts)[:3]
         ),
-        *_list_unverified_steps(facts),
+        *_list_manual_checks(facts),
         *_list_failing_checks(facts),
         *_list_earlier_steps(facts),
         *_list_uncommitted_changes(facts),
@@ -647,16 +648,21 @@ def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
     return [Statement(text, cite_step(facts, plans[-1], title), is_next_step=True)]
 
 
-def _list_unverified_steps(facts: SessionFacts) -> list[Statement]:
+def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
     """List manual checks from the plan that opened the session; agents seldom do them."""
     plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
-    section = _VERIFICATION.search(plans[-1].content) if plans else None
-    items = [to_plain_line(item).rstrip(":") for item in _LIST_ITEM.findall(section[1])] if section else []
-    return [
+    if not plans:
+        return []
+    section = _VERIFICATION.search(plans[-1].content)
+    if section is None:
+        return []
+    items = [to_plain_line(item).rstrip(":") for item in _LIST_ITEM.findall(section["body"])]
+    checks = [
         Statement(f"To check by hand: {quote_text(item, 200)}", cite_step(facts, plans[-1], item), is_next_step=True)
         for item in items
         if _BY_HAND.search(item)
-    ][:2]
+    ]
+    return checks[:_MAX_MANUAL_CHECKS]
 
 
 def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:

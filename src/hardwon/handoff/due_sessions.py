@@ -183,9 +183,15 @@ def _find_unrecorded_sessions(
             continue
         session_turns = list(transcript_story.build_turns(story))
         activity = _build_activity(
-            -number, session_turns, story.ended_at, 0.0, decisions.get(story.session, _NO_DECISIONS), queued_sessions
+            row_id=-number,
+            session_turns=session_turns,
+            last_event_at=story.ended_at,
+            ended_at=0.0,  # no hook reports an end
+            past_decisions=decisions.get(story.session, _NO_DECISIONS),
+            queued_sessions=queued_sessions,
         )
-        is_private = story.is_last_prompt_private or not story.steps or _is_private(home, story.session)
+        has_only_private_turns = not story.steps
+        is_private = story.is_last_prompt_private or has_only_private_turns or _is_private(home, story.session)
         is_sensitive = has_sensitive_word((turn.prompt for turn in session_turns), sensitive_words)
         activity = replace(activity, is_private=is_private, is_denied=is_denied(story.cwd), is_sensitive=is_sensitive)
         yield _ObservedSession(activity, path, agent, story.session, story.cwd)

@@ -81,16 +81,20 @@ def replay_calls(
 
     @cache
     def count_eligible_calls(tools: tuple[str, ...], project: str) -> int:
-        eligible_keys = (
-            key for key in call_counts if key[0] in tools and is_in_scope(project, locate_folder(key[1])[1])
-        )
-        return sum(call_counts[key] for key in eligible_keys)
+        eligible_count = 0
+        for (tool, cwd), count in call_counts.items():
+            _, folders = locate_folder(cwd)
+            if tool in tools and is_in_scope(project, folders):
+                eligible_count += count
+        return eligible_count
 
     entries = [index.read_entry(number) for number in range(len(index))]
-    return (
-        {entry.id: count_eligible_calls(entry.tools, entry.project) for entry in entries if entry.delivery != "start"},
-        {lesson_id: _summarize_replay(fired_calls) for lesson_id, fired_calls in calls_by_lesson.items()},
-    )
+    # Lessons that are told when a session starts fire on no call.
+    eligible_counts = {
+        entry.id: count_eligible_calls(entry.tools, entry.project) for entry in entries if entry.delivery != "start"
+    }
+    replays = {lesson_id: _summarize_replay(fired_calls) for lesson_id, fired_calls in calls_by_lesson.items()}
+    return eligible_counts, replays
 
 
 def _summarize_replay(calls: Sequence[ScannedCall]) -> Replay:

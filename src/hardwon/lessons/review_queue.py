@@ -24,7 +24,7 @@ from hardwon.store import candidates
 from hardwon.store.candidates import PROPOSED_PREFIX, Candidate, Judgement, list_episodes
 from hardwon.store.db import Connection, transaction
 from hardwon.text.similarity import find_nearest_lesson
-from hardwon.types import Lesson, MinedEpisode
+from hardwon.types import MINED_TIER, TAG_TIER, Lesson, MinedEpisode
 
 MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
 UNPROVEN_WEIGHT = 0.1  # ranks what no recorded call proves below everything that is proven
@@ -162,7 +162,7 @@ def _build_candidate(lesson: Lesson, slugs: set[str], now: float) -> Candidate:
         id=lesson.id,
         slug=f"{lesson.slug}-{lesson.id[-6:].lower()}" if is_slug_used else lesson.slug,
         signature=f"{PROPOSED_PREFIX}{lesson.id}",
-        tier=1,
+        tier=TAG_TIER,
         status="candidate",
         score=round(UNPROVEN_WEIGHT * lesson.confidence, 3),
         parts={"tag": lesson.confidence},
@@ -186,7 +186,7 @@ def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[st
     record = candidate.record
     episode_body = next((item.body for item in episodes if item.body["solution"] == record["solution"]), {})
     pattern = find_first_pattern(record, *PATTERN_NAMES)
-    if candidate.tier == 1:
+    if candidate.tier == TAG_TIER:
         raw_trigger = episode_body.get("trigger")
     else:
         raw_trigger = episode_body.get("command") or episode_body.get("file")
@@ -212,7 +212,7 @@ def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[st
         "triggers": record["triggers"],
         "delivery": record["delivery"],
         "scope": record["scope"],
-        "needsReview": candidate.tier == 2 or record["confidence"] < REVIEW_BELOW,
+        "needsReview": candidate.tier == MINED_TIER or record["confidence"] < REVIEW_BELOW,
         "sourceSessionIds": list(candidate.sessions),
         "signals": {"userCorrection": any(bool(episode.body.get("person")) for episode in episodes)},
         "score": candidate.score,
@@ -230,7 +230,7 @@ def find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[str
 
 def _find_episode_body(episodes: Sequence[MinedEpisode], solution: str) -> Mapping[str, Any]:
     """Return the episode that a candidate's words come from, or for an agent's own words one that it is about."""
-    bodies = [episode.body for episode in episodes if episode.tier == 2]
+    bodies = [episode.body for episode in episodes if episode.tier == MINED_TIER]
     bodies.sort(key=lambda body: (body["solution"] != solution, not body["worked"]))
     return bodies[0] if bodies else {}
 

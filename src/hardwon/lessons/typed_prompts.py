@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MAX_NAMES = 18
 MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
 MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
+_MIN_SLUG_CHARS = 6
 _VERBS_BY_TOPIC = {
     "": ("accept", "reject", "undo"),
     "handoff": ("ratify", "discard"),
@@ -83,5 +84,6 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
 
 def _is_name(word: str) -> bool:
     """Return whether a word is a number, with or without its letter, a slug or a session id."""
-    number = word[1:].removeprefix(":") if word[:1] in ("L", "M", "H") else word
-    return number.isdigit() or (len(word) > 5 and "-" in word[1:-1])
+    number = word[1:].removeprefix(":") if word[:1].upper() in ("L", "M", "H") else word  # L3 or L:3
+    is_slug_or_session = len(word) >= _MIN_SLUG_CHARS and "-" in word[1:-1]
+    return number.isdigit() or is_slug_or_session

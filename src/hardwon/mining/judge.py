@@ -24,7 +24,7 @@ from hardwon.privacy.truncation import trim_text
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.text import lesson_tags
 from hardwon.text.excerpts import collapse_spaces
-from hardwon.types import FILE_TOOLS, SHELL_TOOL, MinedEpisode, frozen, replace
+from hardwon.types import FILE_TOOLS, SHELL_TOOL, TAG_TIER, MinedEpisode, frozen, replace
 
 VERDICTS = ("lesson", "trivial", "none")
 ALLOWED_DELIVERY_MODES = ("note", "hold", "start")  # only a person may ask for a block
@@ -161,7 +161,7 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
     """Return whether the episode starts with this step, or quotes it."""
-    start_key = episode.key.rpartition("#")[0] if episode.tier == 1 else episode.key
+    start_key = episode.key.rpartition("#")[0] if episode.tier == TAG_TIER else episode.key
     if f"{episode.host}:{step.id}" == start_key:
         return True
     quotes = [

@@ -31,7 +31,7 @@ from hardwon.store.db import Connection
 from hardwon.text import lesson_tags
 from hardwon.text.excerpts import create_slug
 from hardwon.text.similarity import normalize_text
-from hardwon.types import MinedEpisode, frozen, replace
+from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen, replace
 
 CANDIDATE, OPEN = "candidate", "open"
 _BASE_PRIORITY = 4
@@ -79,7 +79,7 @@ def mine_block(
     }
     return MinedEpisode(
         key=f"{agent}:{step.id}#{position}",
-        tier=1,
+        tier=TAG_TIER,
         signature=f"lesson {normalize_text(clean_text(problem or solution or block_text))[:_MAX_SIGNATURE_CHARS]}",
         host=agent,
         path=path,
@@ -109,7 +109,7 @@ def build_judged_episode(record: Mapping[str, Any], episode: MinedEpisode, at: f
         "evidence": episode.body["evidence"],
     }
     key = f"judged:{clock.create_ulid(at)}#0"
-    return replace(episode, key=key, tier=1, score=_BLOCK_CONFIDENCE, body=body, errors=())
+    return replace(episode, key=key, tier=TAG_TIER, score=_BLOCK_CONFIDENCE, body=body, errors=())
 
 
 def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
@@ -142,7 +142,7 @@ def mine_episode(episode: Episode, agent: str, path: str, project: str) -> Mined
     }
     return MinedEpisode(
         key=f"{agent}:{episode.errors[0].id}",
-        tier=2,
+        tier=MINED_TIER,
         signature=episode.signature,
         host=agent,
         path=path,
@@ -300,7 +300,7 @@ def _rate_candidate(candidate: Candidate, figures: ReplayFigures, min_share: flo
     # A tag is listed even if no recorded call proves it: its agent wrote it on purpose. What a reader of transcripts
     # proposes must be proven, unless it is told when a session starts and so has no trigger.
     is_judged = bool(candidate.parts.get("judged"))
-    is_tag = candidate.tier == 1 and (not is_judged or candidate.record["delivery"] == "start")
+    is_tag = candidate.tier == TAG_TIER and (not is_judged or candidate.record["delivery"] == "start")
     is_listed = is_proven or is_tag
     record = dict(candidate.record)
     if is_listed and (not candidate.number or candidate.status == OPEN):
@@ -327,7 +327,7 @@ def _choose_delivery(candidate: Candidate, figures: ReplayFigures, *, is_proven:
     """Choose the delivery; an agent's tag may stop calls only if the recorded calls prove its trigger."""
     has_cure = bool(candidate.parts.get("cured"))
     written: str = candidate.record["delivery"]
-    if candidate.tier == 2 or (is_proven and (has_cure or candidate.parts.get("judged"))):
+    if candidate.tier == MINED_TIER or (is_proven and (has_cure or candidate.parts.get("judged"))):
         return gate.choose_delivery(figures, has_cure=has_cure)
     if written not in STOPPING_MODES:
         return written
@@ -373,14 +373,19 @@ def _build_candidate(
 def find_wording_source(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode:
     """Return the episode whose words are proposed: the agent's own if it wrote a complete tag, else the best."""
     for episode in mined_episodes:
-        if episode.tier == 1 and episode.body["problem"] and episode.body["solution"] and not episode.body["faults"]:
+        if (
+            episode.tier == TAG_TIER
+            and episode.body["problem"]
+            and episode.body["solution"]
+            and not episode.body["faults"]
+        ):
             return episode
     return mined_episodes[0]
 
 
 def _find_episode(mined_episodes: Sequence[MinedEpisode]) -> MinedEpisode | None:
     """Return the best episode of failed calls, without tags."""
-    return next((episode for episode in mined_episodes if episode.tier == 2), None)
+    return next((episode for episode in mined_episodes if episode.tier == MINED_TIER), None)
 
 
 def build_suggested_record(
@@ -400,7 +405,7 @@ def build_suggested_record(
     if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
         triggers = dict(block_record.get("triggers") or {})
     target, exceptions = triggers.pop("commandMatchTarget", ""), triggers.pop("unless", [])
-    summary = suggest_summary(problem) if source.tier == 2 else lesson_tags.build_summary(problem, solution)
+    summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
         "problem": problem,

@@ -37,7 +37,7 @@ from hardwon.store.candidates import Candidate, Scan
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import Portion, ScannedCall
 from hardwon.text import lesson_tags
-from hardwon.types import PROGRAM_NAME, MinedEpisode, ReadPosition, frozen, replace
+from hardwon.types import PROGRAM_NAME, TAG_TIER, MinedEpisode, ReadPosition, frozen, replace
 
 MAX_COMMAND_CHARS, MAX_CONTENT_CHARS, MAX_CONTENT_CHARS_READ = 4_000, 1_000, 1_300
 COMPLETE_SCAN_KINDS = ("full", "new", "auto")  # other kinds read only some of the transcripts
@@ -470,7 +470,7 @@ class _PortionBuilder:
     def _cancel_blocks(self, session: str, problem: str) -> None:
         """Remove cancelled blocks from this portion; the store removes those of earlier portions."""
         session_keys = [
-            key for key, episode in self._episodes.items() if episode.tier == 1 and episode.session == session
+            key for key, episode in self._episodes.items() if episode.tier == TAG_TIER and episode.session == session
         ]
         cancelled_keys = [
             key for key in session_keys if lesson_tags.is_cancelled(self._episodes[key].body["problem"], problem)

@@ -248,15 +248,20 @@ def _list_neighbours(neighbours: dict[int, tuple[int | None, ...]]) -> list[int]
 def _share_scores(
     scores: dict[int, float], neighbours: dict[int, tuple[int | None, ...]]
 ) -> dict[int, tuple[float, int]]:
-    """Return each score plus a share of its neighbours', and the neighbour that added more than its own score."""
+    """Return each score plus a share of its neighbours', and the neighbour that added more than its own score, or 0."""
     contributions: dict[int, list[tuple[float, int]]] = {document_id: [] for document_id in scores}
     for document_id, neighbour_ids in neighbours.items():
-        for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=False):  # last words have one neighbour
-            if neighbour_id in scores and document_id in scores:
-                contributions[document_id].append((share * scores[neighbour_id], neighbour_id))
-                # A prompt that was not selected gets a share of the prompt beside it, but not of its answer.
-                if neighbour_id not in neighbours and len(neighbour_ids) > 1:
-                    contributions[neighbour_id].append((share * scores[document_id], document_id))
+        if document_id not in scores:
+            continue
+        is_prompt = len(neighbour_ids) > 1  # last words have one neighbour, the prompt that they answer
+        for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=False):
+            if neighbour_id not in scores:
+                continue
+            contributions[document_id].append((share * scores[neighbour_id], neighbour_id))
+            was_selected = neighbour_id in neighbours
+            # A prompt that was not selected gets a share of the prompt beside it, but not of its answer.
+            if is_prompt and not was_selected:
+                contributions[neighbour_id].append((share * scores[document_id], document_id))
     combined = {}
     for document_id, received in contributions.items():
         largest, giver = max(received, default=(0.0, 0))

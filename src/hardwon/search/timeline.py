@@ -97,14 +97,12 @@ def _list_nearest(
 def _build_latest(
     connection: Connection, home: str, project: str, record_type: str, limit: int, now: float
 ) -> Timeline:
-    numbers = documents.find_project_numbers(connection, project)
-    sides = [
-        _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True) for number in numbers
-    ]
-    latest = (
-        sorted((record for side in sides for record in side), key=lambda record: float(record["at"]))[-limit:]
-        if limit
-        else []
-    )
+    """Return the latest records of a project, which may have several numbers."""
+    found = []
+    for number in documents.find_project_numbers(connection, project):
+        # One second later, so that what happens now counts as before.
+        found += _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True)
+    found.sort(key=lambda record: float(record["at"]))
+    latest = found[-limit:] if limit else []  # [-0:] would be all
     empty_note = f"nothing of type {record_type[:80]!r} is recorded here" if record_type else "nothing is recorded yet"
     return Timeline("", tuple(latest), "" if latest else empty_note)

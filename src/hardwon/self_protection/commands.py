@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon import paths
+from hardwon import paths, projects
 from hardwon.shell.parsing import ParsedCommand, parse_command
 from hardwon.types import EDIT_TOOLS, PROGRAM_NAME, SHELL_TOOL
 
@@ -195,7 +195,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
     if _can_write_own_files(event.path, event.cwd, home):
         return True
     path = os.path.join(event.cwd, event.path)
-    if len(path) > paths.MAX_PATH_LENGTH or "\0" in path:
+    if len(path) > projects.MAX_PATH_LENGTH or "\0" in path:
         return False
     try:
         real_path = os.path.realpath(path)

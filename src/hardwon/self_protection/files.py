@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hardwon import paths
+from hardwon import paths, projects
 from hardwon.self_protection.shell_writes import WRITE_RULES, find_writes, resolve_path
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -118,7 +118,7 @@ class ProtectedPaths:
         if "\0" in path or not path.startswith("/"):
             return
         yield os.path.normpath(path)
-        if self._follows_left > 0 and len(path) <= paths.MAX_PATH_LENGTH:
+        if self._follows_left > 0 and len(path) <= projects.MAX_PATH_LENGTH:
             self._follows_left -= max(len(path), _MIN_FOLLOWED_CHARS)
             yield follow_links(path)
 

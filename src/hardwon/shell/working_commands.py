@@ -10,7 +10,7 @@ from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_sim
 
 _MAX_PARSED_CHARS = 4_000  # a longer command is a script; its beginning says what it is about
 _ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
-_HELP_WORDS = re.compile(r"help|-h|--version|(?:man|which|type|command -v)\s")
+_MAY_ASK_FOR_HELP = re.compile(r"help|-h|--version|(?:man|which|type|command -v)\s")
 _REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
 _FILTERS = (
     "cd echo head tail grep sed awk sort uniq wc cat tee true xargs cut tr printf export set sleep pwd Set-Location"
@@ -41,8 +41,9 @@ def get_command_code(command: str) -> str:
 
 
 def asks_for_help(command: str) -> bool:
-    # The code is a part of the command, so most commands need not be parsed to know that they do not.
-    return bool(_HELP_WORDS.search(command) and _ASKS_FOR_HELP.search(get_command_code(command)))
+    """Return whether a command only asks about a program: `--help`, `man`, `which`."""
+    # The raw text is searched first: parsing is slow, and few commands contain such a word.
+    return bool(_MAY_ASK_FOR_HELP.search(command) and _ASKS_FOR_HELP.search(get_command_code(command)))
 
 
 def list_working_commands(command: str) -> list[SimpleCommand]:

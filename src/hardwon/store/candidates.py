@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, to_storable, transaction
-from hardwon.types import MinedEpisode, frozen
+from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
 _OPEN_MARKER = '"open":true'
@@ -124,7 +124,7 @@ def withdraw_tags(connection: Connection, session: str, problem: str) -> None:
     Runs within the caller's transaction.
     """
     rows = connection.execute(
-        "select key, signature, body from signals where tier = 1 and session = ? order by id", (session,)
+        f"select key, signature, body from signals where tier = {TAG_TIER} and session = ? order by id", (session,)
     ).fetchall()
     from hardwon.text.lesson_tags import is_cancelled  # its patterns take 9 ms, which a list need not pay
 
@@ -166,18 +166,18 @@ def _select_episodes(
 
 def list_fresh_tags(connection: Connection) -> list[MinedEpisode]:
     """Return the agents' `#lesson` tags that were not weighed yet."""
-    return _select_episodes(connection, "fresh and tier = 1", ())
+    return _select_episodes(connection, f"fresh and tier = {TAG_TIER}", ())
 
 
 def list_session_episodes(connection: Connection, host: str, session: str) -> list[MinedEpisode]:
     """Return the episodes of a session that may become lessons, the newest first."""
-    where = "host = ? and session = ? and tier = 2 and score > 0"
+    where = f"host = ? and session = ? and tier = {MINED_TIER} and score > 0"
     return sorted(_select_episodes(connection, where, (host, session)), key=lambda episode: episode.at, reverse=True)
 
 
 def list_unfixed_episodes(connection: Connection, rejection: str, *, limit: int) -> list[MinedEpisode]:
     """Return the newest episodes that were rejected for this reason and name the wrong word of a call."""
-    where = "tier = 2 and score = 0 and signature like 'call %' and json_extract(body, '$.rejection') = ?"
+    where = f"tier = {MINED_TIER} and score = 0 and signature like 'call %' and json_extract(body, '$.rejection') = ?"
     return _select_episodes(connection, where, (rejection,), limit=limit)
 
 
@@ -193,8 +193,9 @@ def read_occurrences(connection: Connection, signature: str) -> tuple[int, list[
     A tag about an episode is no further occurrence of it.
     """
     rows = connection.execute(
-        """
-        select session, project, max(sum(tier = 2), 1) as times, max(at) as latest from signals where signature = ?
+        f"""
+        select session, project, max(sum(tier = {MINED_TIER}), 1) as times, max(at) as latest
+        from signals where signature = ?
         group by session, project order by latest desc
         """,
         (signature,),
@@ -230,7 +231,7 @@ def list_candidates(connection: Connection, status: str = "candidate") -> list[C
 
 def list_reported(connection: Connection, *, since: float) -> list[Candidate]:
     """Return the lessons that agents reported in their sessions and that wait for a decision."""
-    where = "status = 'candidate' and tier = 1 and found_at >= ? and substr(signature, 1, ?) != ?"
+    where = f"status = 'candidate' and tier = {TAG_TIER} and found_at >= ? and substr(signature, 1, ?) != ?"
     return _select_candidates(connection, where, (since, len(PROPOSED_PREFIX), PROPOSED_PREFIX))
 
 
@@ -306,7 +307,7 @@ def store_candidates(
 def _keep_wording(candidate: Candidate, previous: Candidate) -> Candidate:
     """Return the proposal with its earlier wording."""
     # An agent's tag also names the scope and the priority.
-    wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == 1 else _WORDING_FIELDS
+    wording_fields = (*_WORDING_FIELDS, "scope", "priority") if candidate.tier == TAG_TIER else _WORDING_FIELDS
     record = {key: value for key, value in candidate.record.items() if key not in wording_fields}
     record |= {key: previous.record[key] for key in wording_fields if key in previous.record}
     return replace(candidate, record=record)

@@ -235,11 +235,14 @@ def build_summary(problem: str, solution: str) -> str:
 
 
 def build_regex(text: str) -> str:
-    """Return a regex unchanged, and plain text as a regex that matches its words in order."""
+    """Return plain text as a regex that matches its words in order; a regex, prose and blank text stay as they are."""
     if _REGEX_SYNTAX.search(text) or PROSE_PATTERN.fullmatch(text) or not text.strip():
         return text
-    words = (re.sub(r"\\([-#&~])", r"\1", re.escape(word)) for word in text.split())
-    prefix, suffix = (r"\b" if re.match(r"\w", char) else "" for char in (text.strip()[0], text.strip()[-1]))
+    # `re.escape` also escapes signs that mean nothing outside of a set, and people read these patterns.
+    words = [re.sub(r"\\([-#&~])", r"\1", re.escape(word)) for word in text.split()]
+    stripped = text.strip()
+    prefix = r"\b" if re.match(r"\w", stripped[0]) else ""
+    suffix = r"\b" if re.match(r"\w", stripped[-1]) else ""
     return prefix + r"\s+".join(words) + suffix
 
 

@@ -91,11 +91,14 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _read_result(event: Event, wire: Wire) -> tuple[str, bool]:
+    """Return a call's output and whether it failed."""
     if event.kind == "PostToolUseFailure":
         return get_text(wire, "error"), True
     result = get_object(wire, "tool_result")
     text = get_text(result, "text_result_for_llm") or get_text(wire, "tool_response")
-    return text, get_text(result, "result_type") not in ("", "success") or (event.tool == "Bash" and has_failed(text))
+    is_reported = get_text(result, "result_type") not in ("", "success")
+    is_shown = event.tool == "Bash" and has_failed(text)
+    return text, is_reported or is_shown
 
 
 def find_transcript(session: str) -> str:
