@@ -105,7 +105,7 @@ def _is_command(words: Sequence[str]) -> bool:
 def _is_argument(word: str) -> bool:
     """Return whether a word is an option, a number, an id, a slug, a path or a setting: no sentence has it."""
     bare = word.strip(",").partition(":")[2] or word.strip(",")
-    number = bare[1:] if bare[:1].isupper() else bare
+    number = bare[1:] if bare[:1].isalpha() else bare
     if number.isdigit() or bare in ("all", "true", "false") or (len(bare) > 5 and "-" in bare[1:-1]):
         return True
     is_option = word.startswith("-") and word.strip("-") != ""

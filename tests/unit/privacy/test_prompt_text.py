@@ -17,6 +17,7 @@ FOR_HARDWON = (
     "/hardwon:resume go on with it",
     "hardwon accept 1",
     "hardwon accept 1 2 3",
+    "hardwon accept l3",
     "hardwon approve 77",
     "hardwon reject M:3",
     "hardwon allow git-stash-u",
