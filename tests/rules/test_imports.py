@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
+import pytest
+
 from tests.rules.tree import SRC, Source, assert_rule, find_imports, python_files
 
 # The packages and top-level modules of hardwon, lowest first.
@@ -217,15 +219,27 @@ def test_importing_hardwon_loads_nothing_else() -> None:
     assert list_loaded_modules("import hardwon") == ["hardwon"]
 
 
+def run_command(*words: str) -> str:
+    """Return code that runs a command of the command line."""
+    return f"from hardwon.cli import main\nsys.argv = {['hardwon', *words]}\ntry:\n    main()\nexcept SystemExit:\n    pass"
+
+
 def test_help_loads_no_feature() -> None:
-    run_help = (
-        "from hardwon.cli import main\nsys.argv = ['hardwon', '--help']\ntry:\n    main()\nexcept SystemExit:\n    pass"
-    )
     allowed_packages = {*BASE, "__init__", "cli", "self_protection", "agents"}
     assert_rule(
         "`hardwon --help` loads no feature, no store and no worker",
-        (name for name in list_loaded_modules(run_help) if get_package(name) not in allowed_packages),
+        (name for name in list_loaded_modules(run_command("--help")) if get_package(name) not in allowed_packages),
         "import it inside the command that needs it",
+    )
+
+
+@pytest.mark.parametrize("command", ["lessons list", "scan candidates", "memory list"])
+def test_a_list_loads_no_decision(command: str) -> None:
+    loaded_modules = list_loaded_modules(run_command(*command.split()))
+    assert_rule(
+        f"`hardwon {command}` loads none of the code that decides, which takes half as long again",
+        (name for name in loaded_modules if name.startswith("hardwon.actions.")),
+        "import it inside the function that decides",
     )
 
 

@@ -238,7 +238,7 @@ def test_a_handoff_says_nothing_of_what_was_typed_to_hardwon(memory: Memory, own
     assert not [words for words in ("accept 1", "approve 77", "task-notification", "no 77") if words in page]
 
 
-@pytest.mark.parametrize("typed", ["/lessons:review", "hardwon approve 1", NOTIFICATION])
+@pytest.mark.parametrize("typed", ["/lessons:review", "hardwon approve 1", "hardwon handoff", NOTIFICATION])
 def test_a_session_in_which_only_hardwon_was_spoken_to_leaves_nothing(memory: Memory, typed: str) -> None:
     memory.answer_hooks(
         {"hook_event_name": "SessionStart", "source": "startup", "cwd": "/home/dev/project"},

@@ -54,7 +54,9 @@ def test_up_stops_a_mistake_with_one_key_and_connects_the_agent(house: House, ow
 
 
 def test_up_imports_the_history_in_the_background(house: House, mistakes: None) -> None:
-    assert "2 transcripts can be imported: hardwon import transcripts" in house.ok("up").out
+    first_run = house.ok("up")
+    assert first_run.err == "starting the worker, then reading your agents' transcripts …\n"
+    assert "2 transcripts can be imported: hardwon import transcripts" in first_run.out
     assert "importing 2 transcripts in the background" in house.ok("up", "--yes").out
     wait_for(lambda: len(house.ok("sessions", "list", "--json").json()) == 2)
 
@@ -112,6 +114,11 @@ def test_a_misspelt_command_is_answered_with_the_right_one(house: House, words: 
     ("words", "code", "message"),
     [
         (("accept", "L99"), 1, "there is no proposed lesson L99\n  fix: hardwon scan candidates --all"),
+        (("import", "old notes.md"), 1, "name what 'old notes.md' is\n  fix: hardwon import notes 'old notes.md'"),
+        (("import", "a.jsonl", "--json"), 1, "fix: hardwon import jsonl a.jsonl --json"),
+        (("config", "set", "autoreflect", "false"), 1, "fix: hardwon config set autoReflect false"),
+        (("config", "get", "idleMinute"), 1, "fix: hardwon config get idleMinutes"),
+        (("config", "get", "xyzzy"), 1, "there is no setting 'xyzzy'\n  fix: hardwon config\n"),
         (("install", "foo"), 2, "invalid value for 'AGENT|timer': 'foo' is not one of 'claude-code', 'codex'"),
         (("install",), 2, "missing argument 'AGENT|timer'. Choose from: claude-code, codex"),
         (("scan", "--host", "foo"), 2, "invalid value for '--agent': 'foo' is not one of 'claude-code', 'codex'"),

@@ -15,7 +15,7 @@ from tests.support.house import House, lesson
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 TEXTS = sorted([*PLUGINS.glob("*/skills/*/SKILL.md"), *PLUGINS.glob("*/commands/*.md")])
-FOR_A_PERSON = ("lessons edit", "lessons retire", "lessons restore", "handoff ratify")
+FOR_A_PERSON = ("lessons edit", "lessons retire", "lessons restore")
 
 
 def find_examples(text: str) -> Iterator[tuple[str, str]]:

@@ -159,6 +159,14 @@ def test_a_session_has_the_agents_words_between_its_calls(house: House, fresh_br
     assert "git spells it" not in fresh_browser.get("/sessions/1?show=failures").text
 
 
+def test_a_session_that_ended_is_completed_whatever_the_agent_calls_its_end(
+    house: House, fresh_browser: Browser
+) -> None:
+    house.ask("s1", prompt("fly the kite"))
+    house.ask("s1", happened("SessionEnd", reason="prompt_input_exit"))
+    assert "<dd>completed</dd>" in fresh_browser.get("/sessions/1").text
+
+
 def test_an_observation_stands_after_the_calls_it_sums_up(house: House, fresh_browser: Browser) -> None:
     project_field = {"cwd": "/home/dev/kite"}
     house.session_start("s1", **project_field)
@@ -329,6 +337,16 @@ def test_every_page_says_what_to_do_where_there_is_nothing(empty_browser: Browse
     answer = empty_browser.get(path)
     assert answer.status_code == 200, answer.text[-3000:]
     assert path == "/settings" or re.search('class="(none|blank)"[^>]*>\\s*(<p><strong>)?[A-Z]|No results', answer.text)
+
+
+@pytest.mark.parametrize("path", ["/", "/sessions"])
+def test_a_page_without_sessions_names_the_command_that_sets_up(empty_browser: Browser, path: str) -> None:
+    assert "<code>hardwon up</code>" in empty_browser.get(path).text
+
+
+def test_a_home_page_without_activity_has_no_heading_for_it(empty_browser: Browser, busy_browser: Browser) -> None:
+    heading = '<section aria-labelledby="stream-title"'
+    assert f"{heading} hidden>" in empty_browser.get("/").text and f"{heading}>" in busy_browser.get("/").text
 
 
 @pytest.mark.parametrize(

@@ -143,14 +143,6 @@ def compile_manifest(home: str, now: float) -> manifest.BuildResult:
     return manifest.build(home, now)
 
 
-def find_changes_to_approve(home: str, now: float) -> list[approved_lessons.WaitingChange]:
-    """Return the changes to lessons.json that nobody has approved."""
-    if os.path.exists(lessons_file.get_lessons_path(home)):
-        with db.open(home) as connection:
-            ensure_upgraded(home, connection, now)
-    return approved_lessons.find_waiting_changes(home)
-
-
 def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restored: bool = False) -> int:
     """Approve, once for each database, what was in force before approvals were recorded; return how many.
 

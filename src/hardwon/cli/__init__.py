@@ -102,6 +102,7 @@ class CommandGroup(click.Group):
         self.lazy_commands: CommandTable = {}
         self.hidden_commands: CommandTable = {}  # short names, which work but are not listed
         self.sections: Mapping[str, CommandTable] = {}
+        self.commands_by_suffix: Mapping[str, str] = {}  # the command for a file that stands in the place of one
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.lazy_commands) or super().list_commands(ctx)
@@ -123,8 +124,12 @@ class CommandGroup(click.Group):
         """Find the command; for a name that does not exist, suggest the nearest."""
         if args[0].startswith("-") or self.get_command(ctx, args[0]):
             return super().resolve_command(ctx, args)
+        import os
+        import shlex
         from difflib import get_close_matches
 
+        if command := self.commands_by_suffix.get(os.path.splitext(args[0])[1]):
+            raise UserError(f"name what {args[0]!r} is", f"{ctx.command_path} {command} {shlex.join(args)}")
         names = {*self.list_commands(ctx), *self.hidden_commands}
         matches = get_close_matches(args[0], sorted(names), n=1)
         fix = " ".join([ctx.command_path, *matches, *(args[1:] if matches else ["--help"])])

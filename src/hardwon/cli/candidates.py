@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hardwon import paths
-from hardwon.actions.lessons import accept_candidate, build_accepted_record, find_candidate, replay_record
 from hardwon.cli.context import open_decider, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_styled, echo_table, echo_text, get_width, wrap_text
 from hardwon.lessons.adding import find_record_faults
 from hardwon.lessons.record import to_lesson_record
-from hardwon.lessons.replay import Replay
 from hardwon.lessons.review_queue import (
     PATTERN_NAMES,
     Segments,
@@ -35,6 +33,10 @@ from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import DELIVERY_MODES, TAG_TIER, Lesson
+
+# `actions.lessons` is imported where a candidate is shown in full or accepted: a list needs nothing of it.
+if TYPE_CHECKING:
+    from hardwon.lessons.replay import Replay
 
 MAX_EVIDENCE = 6
 MAX_QUOTE_LINES = 4
@@ -65,6 +67,8 @@ def show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
 
 def show_proposal(home: str, connection: Connection, candidate: Candidate, judgement: Judgement | None) -> None:
     """Print one screen: the mistake, the fix, the two calls, what the trigger would have hit, scope and delivery."""
+    from hardwon.actions.lessons import build_accepted_record, replay_record
+
     record = candidate.record
     echo_indented(f"L{candidate.number} ", to_printable_line(record["summary"]), max_lines=3, bold=True)
     echo_indented("   → ", record["solution"] or "(no fix found: edit it)", max_lines=MAX_QUOTE_LINES)
@@ -166,6 +170,8 @@ def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
 
 def accept_by_name(name: str, changes: dict[str, Any], *, confirmed: bool, should_ask: bool) -> None:
     """Accept the candidate of this name for a person."""
+    from hardwon.actions.lessons import accept_candidate, find_candidate
+
     require_person("accepting a lesson")
     with open_decider() as decider:
         candidate = find_candidate(decider.home, decider.connection, name)

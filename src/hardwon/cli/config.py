@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -51,7 +53,7 @@ def config(ctx: click.Context, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="its default, origin and help as well")
 def get_value(name: str, as_json: bool) -> None:
     """Print one setting's value, as JSON."""
-    fields = _describe_setting(_find_setting(name))
+    fields = _describe_setting(_find_setting(name, "get"))
     if as_json:
         echo_json(fields)
     else:
@@ -66,7 +68,7 @@ def set_value(name: str, value: str) -> None:
     from hardwon.actions.approvals import compile_manifest
 
     require_person("changing a setting")
-    setting, home = _find_setting(name), paths.get_home()
+    setting, home = _find_setting(name, "set", value), paths.get_home()
     try:
         new_value = json.loads(value)
     except ValueError:
@@ -79,10 +81,14 @@ def set_value(name: str, value: str) -> None:
     click.echo(f"{name} is {_format_value(_describe_setting(setting)['value'])}")
 
 
-def _find_setting(name: str) -> settings.Setting:
-    if name not in settings.SETTINGS_BY_NAME:
-        raise UserError(f"there is no setting {name!r}", "hardwon config")
-    return settings.SETTINGS_BY_NAME[name]
+def _find_setting(name: str, *command: str) -> settings.Setting:
+    """Return a setting; for a name that does not exist, suggest the command with the nearest one."""
+    if name in settings.SETTINGS_BY_NAME:
+        return settings.SETTINGS_BY_NAME[name]
+    names_by_lowered = {known_name.lower(): known_name for known_name in settings.SETTINGS_BY_NAME}
+    matches = get_close_matches(name.lower(), names_by_lowered, n=1)
+    words = [command[0], names_by_lowered[matches[0]], *command[1:]] if matches else []
+    raise UserError(f"there is no setting {name!r}", shlex.join(["hardwon", "config", *words]))
 
 
 def _describe_setting(setting: settings.Setting) -> dict[str, Any]:

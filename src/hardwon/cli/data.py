@@ -196,6 +196,9 @@ def import_() -> None:
     """Import transcripts, an export, claude-mem's database or notes."""
 
 
+import_.commands_by_suffix = {".jsonl": "jsonl", ".db": "claude-mem", ".md": "notes"}
+
+
 @import_.command()
 @click.option("--path", "scan_paths", multiple=True, metavar="PATH", help="only this file or folder")
 @transcript_agent_option

@@ -32,7 +32,7 @@ from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table,
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons
 from hardwon.lessons.approved_lessons import APPROVE_COMMAND
-from hardwon.lessons.lessons_file import read_own
+from hardwon.lessons.lessons_file import get_lessons_path, read_own
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
     WAITING,
@@ -44,6 +44,8 @@ from hardwon.lessons.lookup import (
     is_about,
 )
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
+from hardwon.store import db
+from hardwon.store.approvals import is_upgraded
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 
@@ -244,14 +246,12 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
 
     Status `waiting` is a change that was made in lessons.json by hand and not approved: hardwon lessons build.
     """
-    from hardwon.actions import approvals
-
     if status == "candidate":
         _print_queue(tag, tool, as_json)
         return
     home = paths.get_home()
     lessons_in_file = read_own(home).lessons
-    waiting = {change.id: change for change in approvals.find_changes_to_approve(home, clock.now())}
+    waiting = {change.id: change for change in _find_changes_to_approve(home)}
     # A lesson that was deleted by hand stays in force until that is approved, so it is listed as well.
     removed = [change.approved for change in waiting.values() if change.proposed is None and change.approved]
     matches = []
@@ -273,6 +273,18 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
     echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
         click.echo(f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {APPROVE_COMMAND}")
+
+
+def _find_changes_to_approve(home: str) -> list[approved_lessons.WaitingChange]:
+    """Return the changes to lessons.json that nobody has approved."""
+    if os.path.exists(get_lessons_path(home)):
+        with db.open(home) as connection:
+            # `actions` takes long to import, and an upgrade comes once.
+            if not is_upgraded(connection):
+                from hardwon.actions.approvals import ensure_upgraded
+
+                ensure_upgraded(home, connection, clock.now())
+    return approved_lessons.find_waiting_changes(home)
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:

@@ -45,6 +45,8 @@ def up(ctx: click.Context, yes: bool) -> None:
     It starts the worker. At a terminal it asks before it changes anything; run it again whenever you like.
     """
     home = paths.get_home()
+    # Both take a few seconds the first time.
+    click.echo("starting the worker, then reading your agents' transcripts …", err=True)
     compile_manifest(home, clock.now())
     # Plugins find the hook by these files, and see in them that they are not needed.
     write_discovery_files(home)

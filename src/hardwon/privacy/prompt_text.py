@@ -1,8 +1,8 @@
 """Extract from a prompt what a person wrote to their agent.
 
-Agents also send notifications, the output of local commands and reminders as prompts. People type `hardwon accept 3`,
-`#lesson` blocks and hardwon's slash commands there, which are not recorded as work. The hook imports this module when
-no worker runs, so it uses the standard library without `re`.
+Agents also send notifications, the output of local commands and reminders as prompts. People type hardwon's commands
+there, such as `hardwon accept 3`, and `#lesson` blocks, which are not recorded as work. The hook imports this module
+when no worker runs, so it uses the standard library without `re`.
 """
 
 from __future__ import annotations
@@ -42,26 +42,32 @@ _PROGRAM_OPENINGS = (
     "System: Please continue.",
 )
 _OUR_COMMANDS = ("/lessons:", "/hardwon:")
-_DECISIONS = (
-    "accept",
-    "reject",
-    "approve",
-    "ratify",
-    "discard",
-    "retire",
-    "restore",
-    "promote",
-    "resume",
-    "allow",
-    "undo",
-)
-_GROUP_COMMANDS = {
+# Every command by its name, with the commands below it; the first ones are short forms that the command line hides.
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("approve", "ratify", "discard", "retire", "promote", "allow"), ()),
+    **dict.fromkeys(("up", "demo", "install", "uninstall", "doctor", "review", "accept", "reject", "undo"), ()),
+    **dict.fromkeys(("status", "view", "search", "brief", "proof", "pause", "unpause", "show", "timeline", "why"), ()),
+    **dict.fromkeys(("deliveries", "blame", "approvals", "trust", "reflect", "resume", "mcp", "completion", "dev"), ()),
+    **dict.fromkeys(("backup", "restore", "purge", "rebuild", "start", "stop", "restart", "logs", "cost"), ()),
+    "config": ("get", "set"),
+    "data": ("export", "import", "backup", "restore", "purge", "rebuild"),
+    "export": ("notes",),
     "handoff": ("list", "show", "ratify", "amend", "discard", "write", "resume", "undo"),
+    "import": ("transcripts", "jsonl", "claude-mem", "notes"),
+    "jobs": ("list", "retry", "cancel"),
+    "lessons": ("list", "show", "add", "edit", "import", "restore", "retire", "build", "check"),
     "memory": ("list", "show", "add", "edit", "approve", "reject", "retire", "check", "undo"),
-    "lessons": ("list", "show", "restore", "retire", "build", "check"),
+    "scan": ("candidates", "promote", "state"),
+    "sessions": ("list", "show", "delete"),
+    "team": (
+        *("check", "erase", "init", "invite", "join", "leave", "list", "members", "mute", "policy", "propose", "pull"),
+        *("retire", "review", "revoke", "role", "rollback", "serve", "share", "show", "status", "sync", "token"),
+        "unmute",
+    ),
+    "worker": ("start", "stop", "restart", "logs", "jobs", "cost"),
 }
+_TEXT_COMMANDS = (("handoff", "write"), ("memory", "add"), ("memory", "edit"))  # followed by free text
 _MAX_LOOKBACK_CHARS = 200  # characters before an element
-_TEXT_COMMANDS = ("write", "add", "edit")  # followed by free text, not names
 
 
 def extract_agent_prompt(prompt: str) -> str:
@@ -73,7 +79,7 @@ def extract_agent_prompt(prompt: str) -> str:
 
 
 def is_only_for_hardwon(prompt: str) -> bool:
-    """Return whether a prompt is for hardwon alone: a decision, one of our slash commands, or nothing but lessons."""
+    """Return whether a prompt is for hardwon alone: one of its commands, typed or with a slash, or only lessons."""
     text = _strip_program_text(prompt)
     if not text:
         return False
@@ -81,25 +87,39 @@ def is_only_for_hardwon(prompt: str) -> bool:
     words = text.split(None, 40)
     if words[0].lower().startswith(_OUR_COMMANDS) or words[0].lower() == "/hardwon":
         return True
-    if words[0] == "hardwon" and _is_command(words[1:]):
+    if words[0] == "hardwon" and _is_command(_strip_quoted(text).split(None, 40)[1:]):
         return True
     return not _strip_lessons(text).strip()
 
 
 def _is_command(words: Sequence[str]) -> bool:
     """Return whether the words after `hardwon` are a command, not a sentence such as "hardwon search is slow"."""
-    if not words:
+    if not words or words[0] not in _COMMANDS:
         return False
-    verb, names = words[0], words[1:]
-    if verb in _GROUP_COMMANDS and names:
-        return names[0] in _GROUP_COMMANDS[verb] and (names[0] in _TEXT_COMMANDS or all(map(_is_name, names[1:])))
-    return verb in _DECISIONS and all(map(_is_name, names))
+    if tuple(words[:2]) in _TEXT_COMMANDS:
+        return True
+    has_command_below = len(words) > 1 and words[1] in _COMMANDS[words[0]]
+    return all(map(_is_argument, words[2 if has_command_below else 1 :]))
 
 
-def _is_name(word: str) -> bool:
-    """Return whether a word is a number, an id or a slug."""
+def _is_argument(word: str) -> bool:
+    """Return whether a word is an option, a number, an id, a slug, a path or a setting: no sentence has it."""
     bare = word.strip(",").partition(":")[2] or word.strip(",")
-    return bare.lstrip("LMHO").isdigit() or bare == "all" or (len(bare) > 5 and "-" in bare[1:-1])
+    number = bare[1:] if bare[:1].isalpha() else bare
+    if number.isdigit() or bare in ("all", "true", "false") or (len(bare) > 5 and "-" in bare[1:-1]):
+        return True
+    is_option = word.startswith("-") and word.strip("-") != ""
+    is_setting = word.isalnum() and word[0].islower() and word != word.lower()
+    return is_option or is_setting or "/" in word or "." in word[:-1] or "_" in word
+
+
+def _strip_quoted(text: str) -> str:
+    """Return a command without its quoted arguments."""
+    for quote in "\"'":
+        parts = text.split(quote)
+        if len(parts) % 2:
+            text = "".join(parts[::2])
+    return text
 
 
 def _strip_program_text(prompt: str) -> str:

@@ -188,7 +188,7 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
         for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
             if link.start() < begin < link.end():
                 begin = link.start()
-    lines = _strip_markup(text[begin : begin + 3 * max_chars])
+    lines = strip_markup(text[begin : begin + 3 * max_chars])
     is_cut = begin + 3 * max_chars < len(text) or len(lines) > MAX_EXCERPT_LINES
     excerpt = "\n".join(lines[:MAX_EXCERPT_LINES])
     if len(excerpt) > max_chars:
@@ -199,7 +199,7 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
     return f"{'…' if begin else ''}{excerpt}{'…' if is_cut else ''}"
 
 
-def _strip_markup(text: str) -> list[str]:
+def strip_markup(text: str) -> list[str]:
     """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links."""
     lines = (" ".join(line.split()) for line in _MARKUP.sub("", _LINK.sub(r"\1", text)).splitlines())
     return [line for line in lines if line]

@@ -17,15 +17,19 @@ from hardwon.handoff import handoffs
 from hardwon.lessons import manifest
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage
+from hardwon.search.matches import strip_markup
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text.characters import estimate_tokens
+from hardwon.text.excerpts import shorten_line
 from hardwon.types import Lesson
 
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
 _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
 _FILE_FIELDS = ("file_path", "notebook_path", "path", "absolute_path", "filePath")
 _SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
+_MAX_TITLE_CHARS = 120
+_MAX_TITLE_SOURCE_CHARS = 400  # with the markup and the targets of links that are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +186,12 @@ def _extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
     if kind == "S":
         filled_fields = [(name.replace("_", " "), row[name]) for name in _SUMMARY_FIELDS if row[name]]
         return RecordContent(
-            _shorten_title(row["request"] or row["completed"]),
+            _make_title(row["request"] or row["completed"]),
             _join_lines(f"{name}: {text}" for name, text in filled_fields),
             "summary",
         )
     if kind == "P":
-        return RecordContent(_shorten_title(row["prompt"]), row["prompt"], "prompt")
+        return RecordContent(_make_title(row["prompt"]), row["prompt"], "prompt")
     return _extract_event(row)
 
 
@@ -201,7 +205,7 @@ def _extract_observation(row: dict[str, Any]) -> RecordContent:
 
 def _extract_event(row: dict[str, Any]) -> RecordContent:
     if row["kind"] != "tool":
-        return RecordContent(_shorten_title(row["response"]), row["response"], row["kind"])
+        return RecordContent(_make_title(row["response"]), row["response"], row["kind"])
     tool_input = parse_json_or_text(row["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
     subject = next((fields[name] for name in _SUBJECT_FIELDS if isinstance(fields.get(name), str)), row["input"])
@@ -210,12 +214,16 @@ def _extract_event(row: dict[str, Any]) -> RecordContent:
     result = get_stored_result_text(row["response"])
     texts = [subject, *(str(value) for name, value in fields.items() if value != subject and isinstance(value, str))]
     return RecordContent(
-        f"{row['tool']}{outcome}: {_shorten_title(subject)}", _join_lines([*texts, result]), row["tool"], files
+        f"{row['tool']}{outcome}: {shorten_line(subject, _MAX_TITLE_CHARS)}",
+        _join_lines([*texts, result]),
+        row["tool"],
+        files,
     )
 
 
-def _shorten_title(text: str) -> str:
-    return " ".join(text[:400].split())[:120]
+def _make_title(text: str) -> str:
+    """Return the beginning of what a person or an agent wrote, on one line and without markup."""
+    return shorten_line(" ".join(strip_markup(text[:_MAX_TITLE_SOURCE_CHARS])), _MAX_TITLE_CHARS)
 
 
 def _join_lines(parts: Any) -> str:

@@ -15,8 +15,7 @@ from typing import Any
 
 from hardwon import paths
 from hardwon.store.db import Connection, fetch_dicts, fetch_row, fetch_value, insert_row, open_unmigrated
-from hardwon.store.reports import WAS_TOLD
-from hardwon.store.views import OF_LESSONS
+from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.types import Delivery, Event
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved

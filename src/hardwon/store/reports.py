@@ -33,6 +33,8 @@ _DELIVERY_COLUMNS = tuple(Delivery.__annotations__)
 # `event` is `session:call` where the agent names its calls, else the id that the hook minted, which has no colon.
 _NAMES_CALL = "instr({event}, ':')"
 WAS_TOLD = "arm in ('told', 'live')"  # the other firings were only recorded
+# Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
+OF_LESSONS = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_row, fetch_value
 from hardwon.store.observations import TITLE_OR_FACT
-from hardwon.store.reports import WAS_TOLD
+from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.store.sessions import HAS_CONTENT
 from hardwon.types import EDIT_TOOLS, frozen
 
@@ -303,8 +303,6 @@ def read_call(connection: Connection, event_id: int) -> dict[str, Any] | None:
     return fetch_row(connection, query, event_id)
 
 
-# Briefs, recalled records and requests for a lesson are deliveries too; records have ids where a lesson has its slug.
-OF_LESSONS = "slug not in ('brief', 'lesson-request') and slug not glob '[A-Z][0-9:]*'"
 _TOLD_LESSONS = f"{OF_LESSONS} and {WAS_TOLD}"
 
 

@@ -24,8 +24,8 @@ HANDOFF
 - `memories` (user, feedback, project or reference) are what every later session must know; leave them out if unsure.
 - hardwon adds the files, commits and checks that it recorded, and lists claims that these contradict. Correct those,
   and run it again.
-- It is a draft. Show the person its text, and the command that makes it count: `hardwon handoff ratify NUMBER`. Do not
-  run that yourself."""
+- It is a draft. Show the person its text, and the command that it printed for them (`hardwon accept H3`).
+  Do not run that yourself."""
 # A person types this to the agent; agents without our slash command understand it as well.
 HANDOFF_PROMPT = "hardwon handoff"
 PROPOSAL = "hardwon: no handoff yet for {}. Type “hardwon handoff” to have the agent write it"

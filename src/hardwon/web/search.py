@@ -9,6 +9,7 @@ from hardwon.search.matches import find_marks, split_query
 from hardwon.search.search import Hit, search_records
 from hardwon.store import views
 from hardwon.store.documents import DOCUMENT_KINDS
+from hardwon.text.excerpts import ELLIPSIS, shorten_line
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect, parse_day_range
 
 PAGE_SIZE = 40
@@ -93,15 +94,13 @@ def redirect_to_record(request: PageRequest) -> Redirect:
 
 def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
     """Return a hit as the page shows it: the title ends with a word, and the text goes on where the title ends."""
-    title, text, marks = hit.title, hit.text, hit.marks
-    is_beginning = text.startswith(title[:_MAX_TITLE_CHARS])
-    if len(title) > _MAX_TITLE_CHARS or (is_beginning and len(text) > len(title)):
-        title = title[:_MAX_TITLE_CHARS].rpartition(" ")[0] or title[:_MAX_TITLE_CHARS]
-    if is_beginning:
-        text = text[len(title) :]
-        marks = tuple((start - len(title), end - len(title)) for start, end in marks if start >= len(title))
-    if title != hit.title:
-        title += "…"
+    title, text, marks = shorten_line(hit.title, _MAX_TITLE_CHARS), hit.text, hit.marks
+    beginning = title.removesuffix(ELLIPSIS).rstrip()
+    if text.startswith(beginning):
+        text = text[len(beginning) :]
+        marks = tuple((start - len(beginning), end - len(beginning)) for start, end in marks if start >= len(beginning))
+    elif " ".join(text.split()) == title:
+        text, marks = "", ()
     return {
         "hit": hit,
         "title": title,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardwon.cli import hardwon
 from hardwon.privacy.prompt_text import extract_agent_prompt, is_only_for_hardwon
 
 BLOCK = "#lesson\ntool: Bash\ntrigger: git stash\nproblem: untracked files stay behind\nsolution: use -u\n#/lesson"
@@ -15,6 +17,7 @@ FOR_HARDWON = (
     "/hardwon:resume go on with it",
     "hardwon accept 1",
     "hardwon accept 1 2 3",
+    "hardwon accept l3",
     "hardwon approve 77",
     "hardwon reject M:3",
     "hardwon allow git-stash-u",
@@ -22,6 +25,16 @@ FOR_HARDWON = (
     "hardwon memory list",
     "hardwon handoff ratify 3",
     "hardwon resume",
+    "hardwon handoff",
+    "hardwon status",
+    "hardwon status --json",
+    "hardwon lessons list",
+    "hardwon scan candidates --limit 5",
+    "hardwon sessions show S55",
+    "hardwon config set autoReflect false",
+    "hardwon import ~/notes/export.jsonl",
+    'hardwon search "connection pool"',
+    "hardwon why 'git push --force'",
     BLOCK,
     f"{BLOCK}\n\n{BLOCK}\n",
     "<system-reminder>todo list is empty</system-reminder>\nhardwon accept 1",
@@ -48,6 +61,13 @@ OF_PEOPLE = (
     "/review the last commit",
     "hardwon search is slow, find out why",
     "hardwon accept should ask before it overwrites a lesson",
+    "hardwon handoff drafts are empty, look into it",
+    "hardwon status page needs a dark mode",
+    "hardwon lessons list is slow",
+    'hardwon status shows "5 jobs", why?',
+    "hardwon search doesn't find what I'm after",
+    "hardwon status\n\nthen mend the build",
+    "hardwon handoff, then commit",
     "hardwon",
     "why does <system-reminder> show up in my prompts?",
     "what is <task-notification> for",
@@ -59,6 +79,15 @@ OF_PEOPLE = (
 @pytest.mark.parametrize("prompt", FOR_HARDWON)
 def test_a_command_for_hardwon_is_no_prompt(prompt: str) -> None:
     assert (extract_agent_prompt(prompt), is_only_for_hardwon(prompt)) == ("", True)
+
+
+def test_every_command_of_the_command_line_is_recognised() -> None:
+    context = click.Context(hardwon)
+    prompts = []
+    for name in (*hardwon.list_commands(context), *hardwon.hidden_commands):
+        command = hardwon.get_command(context, name)
+        prompts += [f"hardwon {name} {below}" for below in getattr(command, "commands", ())] or [f"hardwon {name}"]
+    assert [prompt for prompt in prompts if not is_only_for_hardwon(prompt)] == []
 
 
 @pytest.mark.parametrize("prompt", OF_PROGRAMS)

@@ -576,3 +576,10 @@ def test_identical_observations_are_shown_once(library: Library) -> None:
     (merged_hit,) = (hit for hit in hits if hit.id != other)
     assert len(hits) == 2 and merged_hit.id in alike and merged_hit.alike == 3
     assert [hit.id for hit in library.find(" ".join(alike)).hits] == alike
+
+
+def test_a_title_has_no_markup_and_ends_with_a_word(library: Library) -> None:
+    library.prompt("## Kite\n\nMake the **kite** fly [higher](https://example.test/kite)")
+    library.prompt("kite " + "description " * 20, session="s2")
+    titles = sorted(hit.title for hit in library.find("kite").hits)
+    assert titles == ["Kite Make the kite fly higher", f"kite {'description ' * 9}…"]

@@ -26,7 +26,10 @@ function follow(stream) {
         stream.prepend(...rows);
         while (stream.children.length > 200) stream.lastElementChild.remove();
         document.querySelector("[data-queue]").replaceChildren(...part.querySelector("aside").childNodes);
-        if (rows.length) document.querySelector("[data-empty]")?.remove();
+        if (rows.length) {
+          document.querySelector("[data-empty]")?.remove();
+          stream.closest("section").hidden = false;
+        }
       }
     } catch { /* the live stream reconnects when the worker is back */ }
     asked = false;
