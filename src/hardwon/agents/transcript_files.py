@@ -344,8 +344,10 @@ def _find_session_nearby(path: str, session: str) -> list[str]:
         root, separator, _ = path.rpartition(f"/{folder_name}/")
         if separator:
             folders += [f"{glob.escape(root)}/sessions/*/*/*", f"{glob.escape(root)}/archived_sessions"]
-    matches = (glob.glob(f"{folder}/*{glob.escape(session)}.json*") for folder in folders)
-    return next(filter(None, matches), [])
+    for folder in folders:
+        if paths := glob.glob(f"{folder}/*{glob.escape(session)}.json*"):
+            return paths
+    return []
 
 
 def _has_private_tag(path: str) -> bool:

@@ -161,7 +161,10 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
     """Return whether the episode starts with this step, or quotes it."""
-    start_key = episode.key.rpartition("#")[0] if episode.tier == TAG_TIER else episode.key
+    start_key = episode.key
+    if episode.tier == TAG_TIER:
+        # A step may have several `#lesson` blocks, so their keys end in a position: `agent:step#0`.
+        start_key = start_key.rpartition("#")[0]
     if f"{episode.host}:{step.id}" == start_key:
         return True
     quotes = [
@@ -171,7 +174,9 @@ def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
         and step.kind in _EVIDENCE_STEP_KINDS.get(evidence["kind"], ())
         and evidence["quote"].strip()
     ]
-    text = collapse_spaces(clean_text(_get_step_text(step))) if quotes else ""
+    if not quotes:
+        return False
+    text = collapse_spaces(clean_text(_get_step_text(step)))
     return any(quote in text for quote in quotes)
 
 
@@ -390,7 +395,10 @@ def _parse_judgement(data: object, name: str) -> Judgement:
             raise UserError(message, _FORM_FIX)
         body["delivery"] = data["delivery"]
     tags = [_parse_text(item, f"{name}: tags") for item in _get_list(data, "tags", name, _MAX_TAGS)]
-    return Judgement(candidate, 0.0, "", str(verdict), {**body, "tags": tags} if tags else body)
+    if tags:
+        body["tags"] = tags
+    # Who read it and when is filled in where it is stored.
+    return Judgement(candidate, at=0.0, reader="", verdict=str(verdict), body=body)
 
 
 def _parse_quote(data: object, name: str) -> dict[str, Any]:

@@ -61,6 +61,7 @@ _GROUP_COMMANDS = {
     "lessons": ("list", "show", "restore", "retire", "build", "check"),
 }
 _MAX_LOOKBACK_CHARS = 200  # characters before an element
+_MIN_SLUG_CHARS = 6
 _TEXT_COMMANDS = ("write", "add", "edit")  # followed by free text, not names
 
 
@@ -98,8 +99,12 @@ def _is_command(words: Sequence[str]) -> bool:
 
 def _is_name(word: str) -> bool:
     """Return whether a word is a number, an id or a slug."""
-    bare = word.strip(",").partition(":")[2] or word.strip(",")
-    return bare.lstrip("LMHO").isdigit() or bare == "all" or (len(bare) > 5 and "-" in bare[1:-1])
+    stripped = word.strip(",")
+    name = stripped.partition(":")[2] or stripped
+    is_number = name.lstrip("LMHO").isdigit()
+    has_inner_dash = "-" in name[1:-1]
+    is_slug = len(name) >= _MIN_SLUG_CHARS and has_inner_dash
+    return is_number or name == "all" or is_slug
 
 
 def _strip_program_text(prompt: str) -> str:
@@ -116,13 +121,15 @@ def _strip_program_text(prompt: str) -> str:
 
 
 def _strip_element(text: str, tag: str) -> str:
+    """Return the text without the elements of this tag that begin a line; an unclosed one extends to the end."""
     opening, closing = f"<{tag}", f"</{tag}>"
-    parts, read_to = [], 0
+    parts = []
+    read_to = 0
     position = text.find(opening)
     while position >= 0:
         after_name = position + len(opening)
-        is_element = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
-        if not (is_element and _is_at_line_start(text, position, read_to)):
+        has_whole_name = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
+        if not has_whole_name or not _is_at_line_start(text, position, read_to):
             position = text.find(opening, after_name)
             continue
         parts.append(text[read_to:position])

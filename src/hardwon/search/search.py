@@ -133,7 +133,7 @@ class _Filters:
         )
 
 
-_NO_FILTERS = _Filters((), "", "", "", "", 0.0, 0.0)
+_NO_FILTERS = _Filters(kinds=(), record_type="", concept="", file="", host="", since=0.0, until=0.0)
 
 
 def search_records(

@@ -164,10 +164,8 @@ class _Scan:
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
-        self.text, self.size = (
-            text + "\n",
-            len(text),
-        )  # an extra newline, so that looking ahead one character is always possible
+        self.text = text + "\n"  # an extra newline, so that looking ahead one character is always possible
+        self.size = len(text)
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
@@ -195,33 +193,42 @@ def _scan_command(text: str, depth: int, *, max_simples: int = 1 << 30) -> _Scan
 
 
 def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
-    words: list[_Word] = []
-    text, mode, parens = scan.text, "", 0
+    """Record the commands from `i` up to `closer`, or up to the end if it is empty; return the position after it.
+
+    `mode` is what the next words are: "for", "case", "name" and "pattern" begin after reserved words, and their words
+    are grammar; "" is a command.
+    """
+    words: list[_Word] = []  # of the command that is being read
+    text = scan.text
+    mode = ""
+    open_parens = 0
     while i < scan.size:
         c = text[i]
         if c in _BLANK:
             i += 1
         elif c == "#" or (c == "\\" and text[i + 1] == "\n"):
             i = _skip_unseen(scan, i, closer)
-        elif c == closer and (c == "`" or not (parens or mode == "pattern")):
+        elif c == closer and (c == "`" or (not open_parens and mode != "pattern")):  # in `case`, `)` ends a pattern
             break
         elif c in ";|\n" or (c == "&" and text[i + 1] != ">"):
             _record_command(scan, words, depth)
-            if c == ";" and text[i + 1] in ";&":
+            if c == ";" and text[i + 1] in ";&":  # ends a branch of `case`
                 mode = "pattern"
             elif mode in ("for", "name"):
                 mode = ""
             i = _read_heredocs(scan, i + 1, depth) if c == "\n" else i + 1
-        elif c == "(" == text[i + 1] and mode != "pattern":
-            i = _read_quoted(scan, i + 2, "((", [], depth)
+        elif c == "(" and text[i + 1] == "(" and mode != "pattern":
+            i = _read_quoted(scan, i + len("(("), "((", [], depth)
         elif c in "()":
             if c == "(" and text[i + 1] == ")":  # the word before is a function's name
                 words.clear()
             _record_command(scan, words, depth)
-            if mode != "pattern":
-                parens = max(parens + (1 if c == "(" else -1), 0)
-            elif c == ")":
-                mode = ""
+            if mode == "pattern":
+                mode = "" if c == ")" else mode
+            elif c == "(":
+                open_parens += 1
+            elif open_parens:
+                open_parens -= 1
             i += 1
         else:
             i, mode = _read_next_word(scan, i, closer, words, mode, depth)
@@ -268,12 +275,16 @@ def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) 
 
 def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
     """Return the position after the heredoc bodies that begin at `i`, in the order of their operators."""
-    text, pending, scan.pending = scan.text, scan.pending, []
+    text = scan.text
+    pending, scan.pending = scan.pending, []
     for heredoc in pending:
         start = end = i
         while i < scan.size:
             end = text.find("\n", i)
-            if heredoc.value == (text[i:end].lstrip("\t") if heredoc.op == "<<-" else text[i:end]):
+            line = text[i:end]
+            if heredoc.op == "<<-":
+                line = line.lstrip("\t")
+            if line == heredoc.value:  # the delimiter
                 break
             i = min(end + 1, scan.size)
         scan.heredocs.append((heredoc.start, start, end))
@@ -283,7 +294,7 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
             _read_commands(scan, start, "", depth + 1)
             scan.size = whole_size
         else:
-            scan.cuts.append((start, i, False))
+            scan.cuts.append((start, i, False))  # not code, but part of the full text
         i = min(end + 1, scan.size)
     return i
 
@@ -494,13 +505,23 @@ def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
     if program in SHELLS:
         i = _skip_options(args, 0, "-o -O --rcfile --init-file")
-        letters = "".join(arg for arg in args[:i] if arg[:1] == "-" != arg[1:2])
-        return ("".join(args[i : i + 1]), False) if "c" in letters else ("", i >= len(args) or "s" in letters)
+        short_options = [arg for arg in args[:i] if arg.startswith("-") and not arg.startswith("--")]
+        letters = "".join(short_options)
+        if "c" in letters:
+            return "".join(args[i : i + 1]), False
+        has_script_file = i < len(args)
+        return "", not has_script_file or "s" in letters
+    script = ""
     if program in ("su", "env"):
         option = "-c" if program == "su" else "-S"
-        return "".join(args[args.index(option) + 1 :][:1]) if option in args else "", False
-    if program == "ssh":
-        return " ".join(args[_skip_options(args, 0, _SSH_VALUE_OPTIONS) + 1 :]), False
-    if program == "watch":
-        return " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :]), False
-    return " ".join(args) if program == "eval" else "", False
+        if option in args:
+            value_index = args.index(option) + 1
+            script = "".join(args[value_index : value_index + 1])
+    elif program == "ssh":
+        host_index = _skip_options(args, 0, _SSH_VALUE_OPTIONS)
+        script = " ".join(args[host_index + 1 :])
+    elif program == "watch":
+        script = " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :])
+    elif program == "eval":
+        script = " ".join(args)
+    return script, False

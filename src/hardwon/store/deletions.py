@@ -220,14 +220,15 @@ def store_candidate_trace(connection: Connection, signature: str) -> None:
 def _store_trace(connection: Connection, kind: str, text: str, project: str) -> None:
     salt = os.urandom(8).hex()
     trace = fingerprint_text(text, salt)
-    words, negated = (trace.word_hashes, trace.negated_hashes) if kind == _MEMORY else ((), ())
+    # Only memories are also recognised in other words.
+    has_words = kind == _MEMORY
     row = {
         "kind": kind,
         "salt": salt,
         "project": fingerprint_text(project, salt).normal_hash if project else "",
         "normal": trace.normal_hash,
-        "words": json.dumps(sorted(words)),
-        "denied": json.dumps(sorted(negated)),
+        "words": json.dumps(sorted(trace.word_hashes) if has_words else []),
+        "denied": json.dumps(sorted(trace.negated_hashes) if has_words else []),
     }
     insert_row(connection, "rejections", row)
 
