@@ -181,7 +181,7 @@ def undo_decision(decider: Decider, candidate_id: str) -> Candidate:
         with transaction(connection):
             efficacy.undo_changes(connection, candidate.lesson, (MEASURED, UNMEASURED), decider.now)
     review_queue.restore_record(home, candidate)
-    candidates.record_decision(connection, candidate_id, "candidate", None)
+    candidates.record_decision(connection, candidate_id, "candidate", at=None)
     _build_manifest(decider)
     return find_candidate(home, connection, candidate_id)
 

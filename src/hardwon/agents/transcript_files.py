@@ -188,7 +188,7 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     if is_single_document:
         file.seek(0)
         document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
-        yield [(1, document)], _finish_position(stat, _move_position(file, position, stat.st_size, 1))
+        yield [(1, document)], _finish_position(stat, _move_position(file, position, offset=stat.st_size, line=1))
         return
     file.seek(position.offset)
     lines: NumberedLines = []

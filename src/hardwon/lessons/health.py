@@ -34,7 +34,7 @@ STALE_SECONDS = 180 * DAY_SECONDS
 EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
 EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
 MAX_SAMPLE_CHARS = 60
-EMPTY_REPLAY = Replay(0, 0, 0, ())
+EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
 
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 

@@ -130,13 +130,15 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
     for number, line in [*lines, (0, "")]:
         item_match = _ITEM.fullmatch(line)
         if item and line.strip() and not item_match and line[:1] in " \t":
-            item = (*item[:2], f"{item[2]} {line.strip()}")
+            first_line, indent, text = item
+            item = (first_line, indent, f"{text} {line.strip()}")
             continue
         if item:
             first_line, indent, text = item
-            leads = [lead for lead in leads if lead[0] < indent]
+            leads = [(lead_indent, lead) for lead_indent, lead in leads if lead_indent < indent]
             yield NotesRule(first_line, " ".join([*(lead for _, lead in leads), text]))
-            leads += [(indent, text)] if text.endswith(":") else []
+            if text.endswith(":"):
+                leads.append((indent, text))
         if line.strip() and not item_match and line[:1] not in " \t":
             leads = []
         item = (number, len(item_match["indent"].expandtabs()), item_match["text"].strip()) if item_match else None

@@ -148,7 +148,7 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
         for lesson in missing:
             candidates.insert(connection, _build_candidate(lesson, slugs, now))
         for row in reopened:
-            candidates.set_status(connection, row.id, "candidate", None)
+            candidates.set_status(connection, row.id, "candidate", at=None)
 
 
 def _has_changed(row: Candidate, lesson: Lesson) -> bool:

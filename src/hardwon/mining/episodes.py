@@ -291,7 +291,7 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         if episode.errors[-1].signature == error.signature and not episode.is_refused
     ]
     for episode in related:
-        is_other_form = not corrections.is_same_call(episode.failing_call, call, False)
+        is_other_form = not corrections.is_same_call(episode.failing_call, call, unfiltered=False)
         if episode not in same_failures and is_other_form and episode.working_call is None:
             episode.working_call = call
     if not same_failures:
@@ -367,7 +367,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     triggers = build_triggers(first_call, diagnosis, cure, is_path=first.kind == "path")
     correction = _get_correction(open_episode)
     if correction:  # the person's words say which word of the call is wrong
-        diagnosis = diagnose_failure(failing_call, correction, "")
+        diagnosis = diagnose_failure(failing_call, correction, text="")
         triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
     rejection = _explain_rejection(open_episode, diagnosis, triggers)
     evidence = [EvidenceQuote(error.line, "error", error.quote) for error in open_episode.errors]
@@ -412,7 +412,7 @@ def _get_correction(episode: OpenEpisode) -> str:
         return ""
     if not corrections.is_correction(words):
         return ""
-    return words if episode.is_refused or diagnose_failure(call, words, "").word else ""
+    return words if episode.is_refused or diagnose_failure(call, words, text="").word else ""
 
 
 def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
@@ -434,7 +434,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "several commands of the call could have failed"
     if cure is None:
         return NO_FIX_KNOWN
-    if corrections.is_same_call(episode.failing_call, cure, False):
+    if corrections.is_same_call(episode.failing_call, cure, unfiltered=False):
         return "the same call worked later"
     if episode.is_edited and kind not in ("interface", "environment"):
         return "files were changed before it worked"

@@ -38,6 +38,7 @@ _FORM_FIX = "hardwon review --json   (its instructions show the form)"
 
 _SEARCHED_LINES = 300  # lines around the evidence that are searched for its call and result
 _NEIGHBOUR_STEPS = 2  # steps shown before and after the evidence
+_FIRST_PAGES_KEPT = 2  # of the evidence, when room is short
 _STEP_DEPTH = 5  # nesting depth of an episode's steps in a bundle
 _MIN_ENTRY_CHARS = 1_500  # with less room, an episode is not intelligible
 # Limits for a step's text and for that of a failed result, which is longest because the error matters most.
@@ -107,9 +108,10 @@ def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
     farthest = max(page.distance for page in pages)
     if farthest:
         return [page for page in pages if page.distance < farthest]
-    if len(pages) <= 2:
+    if len(pages) <= _FIRST_PAGES_KEPT:
         return []
-    return [*pages[:2], *pages[2 + max(len(pages) // 4, 1) :]]
+    dropped_count = max(len(pages) // 4, 1)  # a quarter at a time
+    return [*pages[:_FIRST_PAGES_KEPT], *pages[_FIRST_PAGES_KEPT + dropped_count :]]
 
 
 def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list[EpisodeStep], str]:

@@ -255,7 +255,10 @@ def _is_secret(flags: str, match: re.Match[str]) -> bool:
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
-    if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is_template(value)):
+    """Return whether a value stands for a secret: `xxxxxxxx`, `${TOKEN}`, `changeme`."""
+    last_chars = set(value[-12:])
+    min_variety = 3 if len(value) > 8 else 2
+    if len(last_chars) < min_variety or (may_be_template and _is_template(value)):
         return True
     return fold_case(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
 

@@ -169,9 +169,11 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
             last = request  # the next step repeats the outcome
         if last:
             notice = sanitize_line(f"{last}; {handoffs.describe_next(step)}", MAX_NOTICE)
-            yield BriefLine("handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", 1)
+            yield BriefLine(
+                "handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", heading_rank=1
+            )
         else:
-            yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", 1)
+            yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", heading_rank=1)
             yield BriefLine("handoff", f"H{draft.id} hardwon handoff show H{draft.id}")
         last_label = "" if last.startswith(handoffs.ASKED_LEAD) else "last: "
         for label, text in ((last_label, last), ("next: ", step)):
@@ -185,7 +187,9 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
     if page := handoffs.find_latest_page(connection, home, project):
         number = page.reflection.id
         day = strftime("%Y-%m-%d", localtime(page.reflection.decided_at or page.reflection.at))
-        yield BriefLine("resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", 1)
+        yield BriefLine(
+            "resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", heading_rank=1
+        )
         checker = StalenessChecker(connection, HANDOFF)
         # A newer draft says where things stand; of the older handoff the topic is enough.
         for text in [page.topic] if draft_page else _list_handoff_texts(page):
@@ -254,7 +258,7 @@ def _iter_summary_lines(
     next_line = summary["next_steps"].partition("\n")[0]
     notice = sanitize_line(f"{last}; next: {next_line}" if next_line else last, MAX_NOTICE)
     heading = _SUMMARY_HEADING.format(strftime("%Y-%m-%d", local_time))
-    yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", 1)
+    yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", heading_rank=1)
     told_word_sets = [tokenize(statement) for statement in told_statements]
     # A title may be the cut beginning of the sentence, and a handoff's line ends with one.
     told_parts = [part.lstrip("“") for statement in told_statements for part in statement.split(handoffs.OUTCOME_ARROW)]

@@ -42,13 +42,14 @@ def build_timeline(
         kinds = list(TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
         if not result.hits:
-            return Timeline("", (), f"nothing was found for {query!r}")
+            return Timeline(anchor="", records=(), note=f"nothing was found for {query!r}")
         anchor = result.hits[0].id
     if not anchor:
         return _build_latest(connection, home, project, record_type, depth_before, now)
     if anchor.isascii() and anchor.isdigit():
         anchor = f"O{anchor}"  # a bare number is an observation's, as in `fetch_records`
-    no_anchor = Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
+    place = " in this project" if project else ""
+    no_anchor = Timeline(anchor="", records=(), note=f"there is no {anchor}{place}")
     parsed = records.parse_id(anchor)
     if not parsed:
         return no_anchor
@@ -117,4 +118,4 @@ def _build_latest(
     project_records.sort(key=lambda record: float(record["at"]))
     latest = project_records[-limit:] if limit else []  # [-0:] would be all
     empty_note = f"nothing of type {record_type[:80]!r} is recorded here" if record_type else "nothing is recorded yet"
-    return Timeline("", tuple(latest), "" if latest else empty_note)
+    return Timeline(anchor="", records=tuple(latest), note="" if latest else empty_note)

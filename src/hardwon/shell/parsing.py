@@ -105,15 +105,17 @@ class ParsedCommand:
 def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
     """Return the simple commands and the code in one pass; None if there are more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
-    return None if scan is None else (scan.simples, _render_code(scan, 0, len(command), 0, full=False))
+    if scan is None:
+        return None
+    return scan.simples, _render_code(scan, start=0, end=len(command), cut=0, full=False)
 
 
 def parse_command(command: str) -> ParsedCommand | None:
     """Return the programs and redirections of a command; None if it has more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
-    return (
-        None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
-    )
+    if scan is None:
+        return None
+    return ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
 
 
 _last_scan: tuple[str, _Scan | None] = ("", None)
@@ -139,7 +141,8 @@ def _scan_once(command: str) -> _Scan | None:
 
 def extract_code(command: str) -> str:
     """Return the command as written, without comments and the text of quotes and heredocs."""
-    return _render_code(_scan_command(command, 0), 0, len(command), 0, full=False)
+    scan = _scan_command(command, depth=0)
+    return _render_code(scan, start=0, end=len(command), cut=0, full=False)
 
 
 def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: Iterable[tuple[int, int]] = ()) -> str:
@@ -187,7 +190,7 @@ class _Word:
 
 def _scan_command(text: str, depth: int, *, max_simples: int = 1 << 30) -> _Scan:
     scan = _Scan(text, max_simples)
-    _read_commands(scan, 0, "", depth)
+    _read_commands(scan, 0, closer="", depth=depth)
     scan.simples.sort(key=lambda simple: simple.start)
     return scan
 
@@ -291,7 +294,7 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
         if heredoc.runs and depth < _MAX_DEPTH:
             whole_size = scan.size
             scan.size = i - 1 if i < scan.size else i  # a newline follows the body, as it does the whole text
-            _read_commands(scan, start, "", depth + 1)
+            _read_commands(scan, start, closer="", depth=depth + 1)
             scan.size = whole_size
         else:
             scan.cuts.append((start, i, False))  # not code, but part of the full text
