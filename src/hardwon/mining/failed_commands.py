@@ -255,7 +255,15 @@ def find_started_command(command: SimpleCommand, names: Sequence[str]) -> Simple
             continue
         code = " ".join([name, *words[index + 1 :]])
         started_words = command.words[len(command.words) - len(words) + index :]
-        return SimpleCommand(name, code, code, command.start, command.end, (), (name, *started_words[1:]))
+        return SimpleCommand(
+            program=name,
+            code=code,
+            full_text=code,
+            start=command.start,
+            end=command.end,
+            prefix_words=(),
+            words=(name, *started_words[1:]),
+        )
     return None
 
 

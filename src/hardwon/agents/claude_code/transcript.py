@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,6 @@ from hardwon.agents.transcript_steps import (
 from hardwon.text.fence import remove_between
 
 StepContext = tuple[str, str, str, str]  # when, session, sub-agent, folder: a step's fields after its id
-Outcome = tuple[str, bool, str, bool]  # text, failed, refused, denied: a step's last fields
 
 # Every line of a known kind has the fields of one of these; a truncated line has the first of them.
 _OPENING_KEYS = (
@@ -301,17 +300,26 @@ def _can_be_typed(wire: _Line | _Attachment) -> bool:
     return not isinstance(origin, dict) or bool(origin.get("kind", "human") == "human")
 
 
+class Outcome(NamedTuple):
+    """How a call ended: a step's last fields."""
+
+    text: str
+    failed: bool = False
+    refused: str = ""
+    denied: bool = False
+
+
 def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
     full_text = block.content if isinstance(block.content, str) else _join_result_texts(block, detail)
     text = strip_fenced(full_text)
     if block.is_error is not True:
-        return text, _has_failed_exit(text, detail), "", False
+        return Outcome(text, failed=_has_failed_exit(text, detail))
     if text != full_text and _is_hardwon_only(text):
-        return "", False, "", True
+        return Outcome("", denied=True)
     text = remove_between(text, *_REMINDER_TAGS)
     if _DENIED_BY_HOOK.match(text):
-        return text, False, "", True
-    return text, True, _extract_refusal(text.strip(), detail), False
+        return Outcome(text, denied=True)
+    return Outcome(text, failed=True, refused=_extract_refusal(text.strip(), detail))
 
 
 def _join_result_texts(block: _Block, detail: _ResultDetail | _NotObject) -> str:
