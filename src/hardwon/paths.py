@@ -74,15 +74,16 @@ def write_private(path: str, content: bytes) -> None:
 
 
 def append_to_log(path: str, lines: str, max_bytes: int) -> None:
-    """Append lines to a log in the home; one previous file is kept, so that the log cannot fill the disk.
+    """Append lines to a log in the home; a log above `max_bytes` is first renamed, over the one renamed before it.
 
-    Nothing is raised: what a log would tell must not stop what it tells about.
+    So the log cannot fill the disk. An OSError is ignored: failing to log must not stop the work that is logged.
     """
     try:
         make_private_folder(os.path.dirname(path))
         if os.path.exists(path) and os.path.getsize(path) > max_bytes:
             os.replace(path, path + ".old")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", errors="replace") as file:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(descriptor, "a", errors="replace") as file:
             file.write(lines)
     except OSError:
         pass

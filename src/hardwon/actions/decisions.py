@@ -126,7 +126,7 @@ def take_back_decision(decider: Decider, name: str = "") -> str:
     if not name:
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
-            raise UserError("there is nothing to undo", "")
+            raise UserError("there is nothing to undo")
         return _undo_approval(decider, newest.id)
     if name.isascii() and name.isdigit():
         return _undo_approval(decider, int(name))

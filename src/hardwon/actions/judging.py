@@ -19,7 +19,7 @@ from hardwon.mining.proposals import OPEN
 from hardwon.store import candidates
 from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection, transaction
-from hardwon.types import MinedEpisode, replace
+from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, replace
 
 MAX_CANDIDATE_CHARS, MAX_TOTAL_CHARS = 12_000, 80_000  # characters given to a reader
 
@@ -75,11 +75,12 @@ def _propose_judged(
     body: Mapping[str, Any],
     episodes: Sequence[MinedEpisode],
 ) -> str:
-    """Pass what a reader proposes through the gate, and list it; return why it is refused, or ""."""
+    """List what a reader proposes as a candidate if it passes the gate; return why it is refused, or ""."""
     # A reader's lesson passes the same gate as one that the rules propose: it must match calls that failed.
     record = judge.build_judged_record(body, episodes)
     if "trigger" in body:
-        figures = gate.replay_records(connection, {"judged": record}).get("judged", gate.ReplayFigures())
+        figures_by_name = gate.replay_records(connection, {"judged": record})
+        figures = figures_by_name.get("judged", gate.ReplayFigures())
         if not figures.failed:
             return "its trigger matches no recorded call that failed"
         if figures.share < float(values["minTriggerPrecision"]):
@@ -92,7 +93,7 @@ def _propose_judged(
         record["triggers"] = {}
     with transaction(connection):
         candidates.store_episode(connection, proposals.build_judged_episode(record, episodes[0], clock.now()))
-    proposals.refresh_candidates(connection, values, tiers=(1, 2), now=clock.now())
+    proposals.refresh_candidates(connection, values, tiers=(TAG_TIER, MINED_TIER), now=clock.now())
     return ""
 
 

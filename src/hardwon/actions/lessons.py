@@ -181,7 +181,7 @@ def undo_decision(decider: Decider, candidate_id: str) -> Candidate:
         with transaction(connection):
             efficacy.undo_changes(connection, candidate.lesson, (MEASURED, UNMEASURED), decider.now)
     review_queue.restore_record(home, candidate)
-    candidates.record_decision(connection, candidate_id, "candidate", None)
+    candidates.record_decision(connection, candidate_id, "candidate", at=None)
     _build_manifest(decider)
     return find_candidate(home, connection, candidate_id)
 
@@ -274,7 +274,8 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
     if not approved_lessons.is_marked_active(lesson):
         return record
     try:
-        refuse_unsafe_block(connection, lesson, confirm, "", "")
+        # Only the fault is stored with the record, so no commands are needed for a fix.
+        refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as error:
         earlier_faults = record.get("importFaults")
         faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.say]

@@ -57,7 +57,8 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
     decision = parse_decision(prompt.split())
     if doubt and decision:
         log.warning("%s: %s", REFUSED_DECISION, doubt)
-        return [PromptAnswer(refuse_decision(home, prompt, doubt, clock.now()), False, is_logged=True)]
+        refusal = refuse_decision(home, prompt, doubt, clock.now())
+        return [PromptAnswer(refusal, is_accepted=False, is_logged=True)]
     if decision:
         return [_carry_out(home, decision, name) for name in decision.names]
     blocks = lesson_tags.find_lesson_blocks(prompt)

@@ -294,16 +294,19 @@ def _find_end_positions(
 
 
 def _purge_log_lines(scope: _Scope) -> Counter[str]:
-    """Remove matching lines from the logs; a log in which the text spans lines goes whole."""
-    limit = clock.format_iso(scope.target.older_than or 0.0)
+    """Remove matching lines from the logs; delete a log that still has the text, because it spans lines."""
+    oldest_kept_time = clock.format_iso(scope.target.older_than or 0.0)
 
     def should_remove(line: str) -> bool:
         if scope.pieces:
             return has_any_piece(line, scope.pieces)
-        return line[:4].isdigit() and line.split(" ", 1)[0] < limit
+        # Lines begin with their time, which sorts as text; a line that continues another has none.
+        time_text, _, _ = line.partition(" ")
+        begins_with_year = line[:4].isdigit()
+        return begins_with_year and time_text < oldest_kept_time
 
     removed = Counter[str]()
-    raw_log_prefix = os.path.join(scope.home, LOGS_FOLDER, "")
+    raw_log_prefix = os.path.join(scope.home, LOGS_FOLDER, "")  # with a slash at its end
     for path in list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
         if path.startswith(raw_log_prefix):
             continue

@@ -224,7 +224,7 @@ def roll_back_subject(team: Team, subject: Subject) -> str:
 
 
 def set_mute(team: Team, subject: Subject, *, is_muted: bool) -> None:
-    """Mute a subject on this machine, or lift that."""
+    """Mute a subject on this machine, or unmute it."""
     team.append(MUTE if is_muted else UNMUTE, subject.name, {})
     if is_muted:
         _withdraw(team, subject)

@@ -191,7 +191,8 @@ def write_removal(home: str, change: SettingsChange) -> None:
     entry = ledger.pop(change.path, {})
     empty_texts = ("", load_settings(change.agent).empty_settings.strip())
     # A file that was there before stays, even if hardwon's entries were all it held.
-    if not entry.get("existed", True) and change.new_text.strip() in empty_texts:
+    was_there_before = entry.get("existed", True)
+    if not was_there_before and change.new_text.strip() in empty_texts:
         os.unlink(change.path)
     else:
         write_change(home, change)

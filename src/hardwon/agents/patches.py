@@ -73,17 +73,21 @@ def parse_patch(patch: str) -> list[FileChange]:
     """Split a patch by file; a moved file is edited under its old name and written under the new one."""
     folder = _find_patch_folder(patch) or ""
     files: list[tuple[str, list[str], list[str]]] = []  # each file's tool, its path and the one it moves to, its lines
+    paths: list[str] = []  # of the last file, as are the lines
+    lines: list[str] = []
     for line in patch.split("\n"):
         stripped = line.strip()  # Codex is not strict about white space either
         header = next((header for header in _FILE_HEADERS if stripped.startswith(header)), "")
         if header and len(files) == MAX_PATCH_FILES:
             break
         if header:
-            files.append((_FILE_HEADERS[header], [join(folder, stripped.removeprefix(header))], []))
+            paths = [join(folder, stripped.removeprefix(header))]
+            lines = []
+            files.append((_FILE_HEADERS[header], paths, lines))
         elif files and stripped.startswith(_MOVE_PREFIX):
-            files[-1][1].append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
+            paths.append(join(folder, stripped.removeprefix(_MOVE_PREFIX)))
         elif files:
-            files[-1][2].append(line)
+            lines.append(line)
     changes: list[FileChange] = []
     for tool, (path, *moved_paths), lines in files:
         added, removed = join_marked_lines("+", lines), join_marked_lines("-", lines)

@@ -127,18 +127,21 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
 
 def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home: str) -> str:
     """Return why a process is not our hook at work for a prompt."""
-    words = hook.arguments
-    is_hook_command = len(words) == 7 and words[1:3] == ("-I", "-S")
-    if not is_hook_command or words[4:6] != (agent_name, PROMPT_EVENT):
-        return f"it was sent by {_get_program_name(hook)}, not by hardwon's hook"
+    not_our_hook = f"it was sent by {_get_program_name(hook)}, not by hardwon's hook"
+    # As installed: `python -I -S hook.py AGENT EVENT HOME`.
+    if len(hook.arguments) != 7:
+        return not_our_hook
+    _, *options, hook_path, hook_agent, event, hook_home = hook.arguments
+    if options != ["-I", "-S"] or hook_agent != agent_name or event != PROMPT_EVENT:
+        return not_our_hook
     # Another copy of hook.py could be an agent's own, edited to say anything.
-    is_this_copy = os.path.realpath(words[3]) == os.path.realpath(HOOK_PATH)
+    is_this_copy = os.path.realpath(hook_path) == os.path.realpath(HOOK_PATH)
     if not is_this_copy or hook.program != this_process.program:
         return (
-            f"the hook belongs to another copy of hardwon: {words[3]} (hardwon install {agent_name} puts this one in)"
+            f"the hook belongs to another copy of hardwon: {hook_path} (hardwon install {agent_name} puts this one in)"
         )
-    if os.path.realpath(words[6]) != os.path.realpath(home):
-        return f"the hook is for another home: {words[6]}"
+    if os.path.realpath(hook_home) != os.path.realpath(home):
+        return f"the hook is for another home: {hook_home}"
     return ""
 
 

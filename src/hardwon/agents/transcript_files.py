@@ -188,7 +188,7 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
     if is_single_document:
         file.seek(0)
         document = file.read(MAX_DOCUMENT_BYTES) if stat.st_size <= MAX_DOCUMENT_BYTES else b"too large"
-        yield [(1, document)], _finish_position(stat, _move_position(file, position, stat.st_size, 1))
+        yield [(1, document)], _finish_position(stat, _move_position(file, position, offset=stat.st_size, line=1))
         return
     file.seek(position.offset)
     lines: NumberedLines = []
@@ -344,8 +344,10 @@ def _find_session_nearby(path: str, session: str) -> list[str]:
         root, separator, _ = path.rpartition(f"/{folder_name}/")
         if separator:
             folders += [f"{glob.escape(root)}/sessions/*/*/*", f"{glob.escape(root)}/archived_sessions"]
-    matches = (glob.glob(f"{folder}/*{glob.escape(session)}.json*") for folder in folders)
-    return next(filter(None, matches), [])
+    for folder in folders:
+        if paths := glob.glob(f"{folder}/*{glob.escape(session)}.json*"):
+            return paths
+    return []
 
 
 def _has_private_tag(path: str) -> bool:

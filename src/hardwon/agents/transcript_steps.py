@@ -284,10 +284,10 @@ def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     if not counter:
         return
     latest, message_id = counter["latest"], shorten_id(message)
-    previous = latest.pop(message_id, (0, 0, 0))
-    counter["in"] += usage.tokens_in - previous[0]
-    counter["out"] += usage.tokens_out - previous[1]
-    counter["cached"] += usage.tokens_cached - previous[2]
+    previous_in, previous_out, previous_cached = latest.pop(message_id, (0, 0, 0))
+    counter["in"] += usage.tokens_in - previous_in
+    counter["out"] += usage.tokens_out - previous_out
+    counter["cached"] += usage.tokens_cached - previous_cached
     if message_id:
         latest[message_id] = list(usage)
         forget_oldest(latest, _MAX_RECOUNTED)

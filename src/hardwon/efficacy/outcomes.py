@@ -213,7 +213,7 @@ def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
 def list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
     """Return the words of each error that the lesson was learned from; none for one that a person wrote."""
     quotes = [str(item.get("quote", "")) for item in lesson.evidence if item.get("kind") == "error"]
-    word_sets = (_split_signature(compute_signature("Bash", "", quote)) for quote in quotes)
+    word_sets = (_split_signature(compute_signature("Bash", command="", text=quote)) for quote in quotes)
     return [words for words in word_sets if words]
 
 

@@ -132,7 +132,8 @@ def find_anchors(text: str, root: str) -> list[CodeAnchor]:
     A file named without a symbol is only watched for its disappearance: some line of it changes every day.
     """
     anchors: dict[tuple[str, str], CodeAnchor] = {}
-    symbols = [next(filter(None, groups)) for groups in _SYMBOL.findall(text)]
+    # Each form of a symbol has its own group in the pattern, and the others are empty.
+    symbols = ["".join(groups) for groups in _SYMBOL.findall(text)]
     for name in dict.fromkeys(_PATH.findall(text)):
         path = os.path.join(root, name)
         if not os.path.isfile(path):
@@ -220,7 +221,8 @@ def _tokenize(source: str, extension: str) -> list[str]:
             continue
         if token in ("}", ")", "]") and tokens and tokens[-1] == ",":
             tokens.pop()  # a trailing comma is the formatter's choice, like quotes and semicolons
-        tokens.append(f'"{token[1:-1]}"' if token[0] in "'\"" and len(token) > 1 else token)
+        is_quoted = token[0] in "'\"" and len(token) > 1
+        tokens.append(f'"{token[1:-1]}"' if is_quoted else token)
     return tokens
 
 

@@ -348,7 +348,7 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
     except (TimeoutError, re.error, RecursionError, OverflowError):
         return False
     finally:
-        _signal.setitimer(_signal.ITIMER_VIRTUAL, 0)
+        _signal.setitimer(_signal.ITIMER_VIRTUAL, 0)  # ends the alarm
 
 
 def _log_error(home: str, kind: str, error: Exception) -> None:

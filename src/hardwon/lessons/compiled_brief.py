@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BRIEFS_FOLDER = "briefs"
 _HEADER = "hardwon-brief-1"
 _FILE_SUFFIX = ".txt"
+_FIELD_COUNT = 4  # of a row: section, text, statement, heading rank
 
 
 def get_brief_path(home: str, project: str) -> str:
@@ -30,8 +31,14 @@ def read(home: str, project: str) -> list[BriefLine]:
     header, *rows = text.split("\n")
     if header != _HEADER:
         return []
-    split_rows = [row.split("\t") for row in rows if row]
-    return [BriefLine(row[0], row[1], row[2], int(row[3])) for row in split_rows if len(row) == 4 and row[3].isdigit()]
+    lines = []
+    for row in rows:
+        fields = row.split("\t")
+        if len(fields) == _FIELD_COUNT:
+            section, line_text, statement, heading_rank = fields
+            if heading_rank.isdigit():
+                lines.append(BriefLine(section, line_text, statement, int(heading_rank)))
+    return lines
 
 
 def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:

@@ -34,7 +34,7 @@ STALE_SECONDS = 180 * DAY_SECONDS
 EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
 EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
 MAX_SAMPLE_CHARS = 60
-EMPTY_REPLAY = Replay(0, 0, 0, ())
+EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
 
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
@@ -232,7 +232,8 @@ def find_similar(lessons: Sequence[Lesson], facts: LessonFacts) -> Iterator[Advi
     """Yield lessons that say the same; retire the one with lower priority, or else with fewer deliveries."""
 
     def get_weight(lesson: Lesson) -> tuple[int, int]:
-        return lesson.priority, facts.delivery_totals.get(lesson.id, (0, 0.0))[0]
+        delivery_count, _ = facts.delivery_totals.get(lesson.id, (0, 0.0))
+        return lesson.priority, delivery_count
 
     for earlier, later, share in _find_similar_pairs(lessons):
         weaker = later if get_weight(later) <= get_weight(earlier) else earlier

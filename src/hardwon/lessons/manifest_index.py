@@ -92,11 +92,13 @@ class ManifestIndex:
     def _find_piece_indexes(self, text: bytes) -> list[int]:
         """Return the indexes of our pieces that occur in the text.
 
-        A few pieces are searched one by one; for many the text is split into pieces.
+        A few pieces are searched one by one; for many the text is split into pieces, and the larger of the two sets of
+        pieces is looked up for each of the smaller.
         """
         if len(self._pieces) < _FEW_PIECES:
             return [piece_index for piece_index, piece in enumerate(self._pieces) if _encode_piece(piece) in text]
-        pieces = _split_into_pieces(text, (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,))
+        widths = (_LONG_WIDTH, _SHORT_WIDTH) if self._has_short else (_LONG_WIDTH,)
+        pieces = _split_into_pieces(text, widths)
         if len(pieces) > len(self._pieces):
             return [piece_index for piece_index, piece in enumerate(self._pieces) if piece in pieces]
         indexed_pieces = ((bisect_left(self._pieces, piece), piece) for piece in pieces)

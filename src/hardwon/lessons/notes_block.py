@@ -87,19 +87,21 @@ def _strip_newline(text: str) -> str:
 
 def _find_block_span(text: str) -> tuple[int, int] | None:
     """Return start and end of our block, without its final newline."""
-    markers, offset = list[tuple[str, int, int]](), 0
+    prefixes: list[str] = []
+    spans: list[tuple[int, int]] = []
+    offset = 0
     for line in text.splitlines(keepends=True):
-        marker = next(
-            (marker for marker in (_BEGIN_PREFIX, _END_PREFIX) if line.lstrip("\ufeff").startswith(marker)), ""
-        )
-        if marker:
-            markers.append((marker, offset + line.index("<"), offset + len(line.rstrip("\r\n"))))
+        for prefix in (_BEGIN_PREFIX, _END_PREFIX):
+            if line.lstrip("\ufeff").startswith(prefix):
+                prefixes.append(prefix)
+                spans.append((offset + line.index("<"), offset + len(line.rstrip("\r\n"))))
         offset += len(line)
-    if not markers:
+    if not prefixes:
         return None
-    if [marker for marker, _, _ in markers] != [_BEGIN_PREFIX, _END_PREFIX]:
+    if prefixes != [_BEGIN_PREFIX, _END_PREFIX]:
         raise MisplacedMarkers("its markers `hardwon: begin` and `hardwon: end` are not one pair")
-    return markers[0][1], markers[1][2]
+    (block_start, _), (_, block_end) = spans
+    return block_start, block_end
 
 
 def find_rules(text: str) -> Iterator[NotesRule]:
@@ -128,13 +130,15 @@ def _iter_item_rules(lines: Iterable[tuple[int, str]]) -> Iterator[NotesRule]:
     for number, line in [*lines, (0, "")]:
         item_match = _ITEM.fullmatch(line)
         if item and line.strip() and not item_match and line[:1] in " \t":
-            item = (*item[:2], f"{item[2]} {line.strip()}")
+            first_line, indent, text = item
+            item = (first_line, indent, f"{text} {line.strip()}")
             continue
         if item:
             first_line, indent, text = item
-            leads = [lead for lead in leads if lead[0] < indent]
+            leads = [(lead_indent, lead) for lead_indent, lead in leads if lead_indent < indent]
             yield NotesRule(first_line, " ".join([*(lead for _, lead in leads), text]))
-            leads += [(indent, text)] if text.endswith(":") else []
+            if text.endswith(":"):
+                leads.append((indent, text))
         if line.strip() and not item_match and line[:1] not in " \t":
             leads = []
         item = (number, len(item_match["indent"].expandtabs()), item_match["text"].strip()) if item_match else None

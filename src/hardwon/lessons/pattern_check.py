@@ -217,8 +217,11 @@ def _is_ambiguous(body: Any) -> bool:
 
     `regex` optimises such patterns, so trying them does not show how slow `re` is in the fallback.
     """
-    while len(body) == 1 and body[0][0] is ops.SUBPATTERN:
-        body = body[0][1][3]
+    while len(body) == 1:
+        op, value = body[0]
+        if op is not ops.SUBPATTERN:
+            break
+        _group, _added_flags, _removed_flags, body = value
     endless_repeats = [value for op, value in body if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT]
     required_parts = [value for op, value in body if op is not ops.AT and not (op in REPEAT_OPS and value[0] == 0)]
     if not endless_repeats or len(required_parts) > 1:

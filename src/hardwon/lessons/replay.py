@@ -47,7 +47,7 @@ def replay_lesson(connection: Connection, lesson: Lesson, *, limit: int | None =
     """Try the trigger on every recorded call, or on the newest `limit`."""
     (entry,) = compile_entries([lesson])
     if entry.delivery == "start":
-        return Replay(0, 0, 0, ())
+        return Replay(fires=0, failed=0, fine=0, samples=())
     fired_calls = list(_iter_fired_calls(entry, islice(transcripts.iter_ended_calls(connection, entry.tools), limit)))
     failed = [call for call in fired_calls if call.outcome == "failed"]
     fine = [call for call in fired_calls if call.outcome == "fine"]

@@ -96,7 +96,7 @@ def build_reply(
     deliveries = [*(build_firing(event, entry) for entry, _ in chosen), *silent_firings]
     notice = ""
     if chosen and index.settings["showDeliveries"]:
-        first = chosen[0][0]
+        first, _ = chosen[0]
         suffix = f" (+{len(chosen) - 1} more)" if len(chosen) > 1 else ""
         notice = f"hardwon {_describe_delivery(event, first)} [{first.slug}]{suffix}"
     return HookReply(deny, context, notice, tuple(deliveries))

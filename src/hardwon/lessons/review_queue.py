@@ -148,7 +148,7 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
         for lesson in missing:
             candidates.insert(connection, _build_candidate(lesson, slugs, now))
         for row in reopened:
-            candidates.set_status(connection, row.id, "candidate", None)
+            candidates.set_status(connection, row.id, "candidate", at=None)
 
 
 def _has_changed(row: Candidate, lesson: Lesson) -> bool:
@@ -266,10 +266,12 @@ def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, 
 def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
     old_words, new_words = _WORD.findall(failed[:_MAX_DIFF_CHARS]), _WORD.findall(worked[:_MAX_DIFF_CHARS])
-    if not new_words:
-        return [(failed[:_MAX_DIFF_CHARS], False)] if old_words else [], []
     old_segments: Segments = []
     new_segments: Segments = []
+    if not new_words:
+        if old_words:
+            old_segments.append((failed[:_MAX_DIFF_CHARS], False))
+        return old_segments, new_segments
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         is_changed = kind != "equal"

@@ -71,7 +71,7 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
     Both the full command and its short form count: `hardwon handoff ratify 3`, `hardwon ratify 3`.
     """
     if list(prompt_words) == ["hardwon", "undo"]:
-        return TypedDecision("", "undo", ("",))  # the last decision, whatever it was about
+        return TypedDecision(topic="", verb="undo", names=("",))  # the last decision, whatever it was about
     if len(prompt_words) < 3 or prompt_words[0] != "hardwon":
         return None
     verb, names = prompt_words[1], tuple(prompt_words[2:])

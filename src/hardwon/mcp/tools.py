@@ -187,14 +187,15 @@ def remember(
 ) -> str:
     """Propose a memory: something undated that every later session here should know. A person approves it."""
     with _open_store(context.home) as connection:
-        scope = "" if context.is_open else _resolve_scope(connection, context, "")
-        missing = [
-            source.get("error") or _refuse_other(context, source["id"])
-            for source in records.fetch_records(connection, context.home, sources)
-            if "error" in source or not query_scope.is_in_project(scope, source)
-        ]
-        if missing:
-            raise UserError("; ".join(missing)[:1_000], "leave the source out, or take an id from search")
+        allowed_project = "" if context.is_open else _resolve_scope(connection, context, project="")
+        faults = []
+        for source in records.fetch_records(connection, context.home, sources):
+            if "error" in source:
+                faults.append(source["error"])
+            elif not query_scope.is_in_project(allowed_project, source):
+                faults.append(_refuse_other(context, source["id"]))
+        if faults:
+            raise UserError("; ".join(faults)[:1_000], "leave the source out, or take an id from search")
         memory = memories.propose(
             connection,
             context.home,

@@ -117,7 +117,7 @@ def shows_success(call: Step, result: str) -> bool:
 def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) -> bool:
     """Return whether a call is the failing one but for the wrong word, which it lacks or has another name for.
 
-    Options, names and the order may differ no further; numbers and paths may.
+    Other options and names must be the same; their order, numbers and paths may differ.
     """
     failed = diagnosis.command
     if failed is None or skips_check(failing_call, call) or _HIDES_FAILURE.search(call.command):
@@ -133,7 +133,8 @@ def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) 
             continue
         new_words = words - aim_words
         is_left_out = not new_words and diagnosis.word.startswith("-")
-        if is_left_out or (len(new_words) == 1 and _is_respelled(diagnosis.word, new_words.pop(), "")):
+        is_replaced = len(new_words) == 1 and _is_respelled(diagnosis.word, new_words.pop())
+        if is_left_out or is_replaced:
             return True
     return False
 
@@ -147,7 +148,7 @@ def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> boo
     if diagnosis.word in list_parameters(failing_call):
         return diagnosis.word not in list_parameters(call)
     name, other_name = failing_call.content.partition("\n")[0], call.content.partition("\n")[0]
-    return name == diagnosis.word != other_name and _is_respelled(name, other_name, "")
+    return name == diagnosis.word != other_name and _is_respelled(name, other_name)
 
 
 def _avoids_named_word(diagnosis: Diagnosis, call: Step, error: Failure) -> bool:
@@ -200,11 +201,13 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
     return is_same_program
 
 
-def _is_respelled(wrong: str, right: str, text: str) -> bool:
+def _is_respelled(wrong: str, right: str, error_text: str = "") -> bool:
     """Return whether a name is close to the wrong one, or was suggested by the error."""
     matcher = SequenceMatcher(None, wrong, right)
     is_similar = matcher.ratio() >= MIN_NAME_SIMILARITY or matcher.find_longest_match().size >= _MIN_SHARED_CHARS
-    return is_similar or bool(right in text and re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", text))
+    if is_similar or right not in error_text:
+        return is_similar
+    return re.search(rf"(?<![\w-]){re.escape(right)}(?![\w-])", error_text) is not None
 
 
 def _respells_word(failed: SimpleCommand, command: str) -> bool:
@@ -213,7 +216,7 @@ def _respells_word(failed: SimpleCommand, command: str) -> bool:
         if part.program != failed.program or len(part.words) != len(failed.words):
             continue
         pairs = [(wrong, right) for wrong, right in zip(failed.words, part.words, strict=True) if wrong != right]
-        if len(pairs) == 1 and _is_respelled(*pairs[0], ""):
+        if len(pairs) == 1 and _is_respelled(*pairs[0]):
             return True
     return False
 

@@ -38,6 +38,7 @@ _FEW_WORDS = 3  # "continue", "commit it": the next task, not a correction
 # If the error names the wrong word of the call, one occurrence is enough. Otherwise it may have been chance.
 NAMED_SCORE, PERSON_SCORE, UNNAMED_SCORE = 0.8, 0.6, 0.4
 NO_FIX_KNOWN = "nothing that worked instead is known"
+_WORD_KINDS: tuple[FailureKind, ...] = ("interface", "path")  # a word of the call is wrong
 # About how the agent's own tools work, so no lesson for a project.
 _MECHANICS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition"))
 NEVER_LESSONS: frozenset[FailureKind] = _MECHANICS | {"code"}  # so nothing is gained by diagnosing them
@@ -226,6 +227,7 @@ def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpis
 
 
 def _apply_success(thread: ThreadState, call: Step, text: str) -> list[OpenEpisode]:
+    """Close and return the open episodes that a call which worked cures or decides; `text` is its result."""
     related = _find_related(thread, call)
     cured: list[OpenEpisode] = []
     for episode in thread.open_episodes:
@@ -289,7 +291,7 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         if episode.errors[-1].signature == error.signature and not episode.is_refused
     ]
     for episode in related:
-        is_other_form = not corrections.is_same_call(episode.failing_call, call, False)
+        is_other_form = not corrections.is_same_call(episode.failing_call, call, unfiltered=False)
         if episode not in same_failures and is_other_form and episode.working_call is None:
             episode.working_call = call
     if not same_failures:
@@ -301,30 +303,54 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
 
 
 def _build_failure(call: Step, result: Step) -> Failure:
+    """Return a failed attempt with the line that names the failure, its kind and its signature."""
     is_shell = call.tool == SHELL_TOOL
     text = failures.cut_middle(result.text)
-    line = find_blaming_line(call.command, text) if is_shell else ""
-    kind: FailureKind = "refused"
-    if line:
+    kind: FailureKind
+    blaming_line = find_blaming_line(call.command, text) if is_shell else ""
+    if blaming_line:
+        line = blaming_line
         diagnosis = diagnose_failure(call, line, text)
         kind = classify_blame(diagnosis, line)
     else:
         line = failures.find_failure_line(text, is_shell=is_shell)
         kind = failures.classify_failure(text, line, call.command)
-        is_named_kind = kind in ("interface", "path") or (kind == "other" and not is_shell)
-        diagnosis = diagnose_failure(call, line, text) if is_named_kind else Diagnosis()
+        may_name_word = kind in _WORD_KINDS or (kind == "other" and not is_shell)
+        diagnosis = diagnose_failure(call, line, text) if may_name_word else Diagnosis()
         if kind == "other" and diagnosis.word:
             kind = classify_blame(diagnosis, line)
     if result.refused:
         kind = "refused"
-    if diagnosis.word and kind in ("interface", "path"):
-        # Programs word the error in many ways; the same word in the same place is the same mistake.
-        word = "url" if diagnosis.is_pattern and "://" in diagnosis.word else diagnosis.word
-        signature = " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, word)))
+    if diagnosis.word and kind in _WORD_KINDS:
+        signature = _build_word_signature(diagnosis)
     else:
         signature = failures.build_signature(call.tool, call.command, kind, line)
-    quote = line or text.strip()[:MAX_QUOTE_LENGTH].partition("\n")[0]
-    return Failure(result.id, result.line, call.line, call.tool, call.command, call.path, text, quote, kind, signature)
+    if line:
+        quote = line
+    else:
+        quote, _, _ = text.strip()[:MAX_QUOTE_LENGTH].partition("\n")
+    return Failure(
+        id=result.id,
+        line=result.line,
+        call_line=call.line,
+        tool=call.tool,
+        command=call.command,
+        path=call.path,
+        text=text,
+        quote=quote,
+        kind=kind,
+        signature=signature,
+    )
+
+
+def _build_word_signature(diagnosis: Diagnosis) -> str:
+    """Return a signature of the wrong word and its place.
+
+    Programs word the error in many ways; the same word in the same place is the same mistake.
+    """
+    is_url = diagnosis.is_pattern and "://" in diagnosis.word
+    word = "url" if is_url else diagnosis.word
+    return " ".join(filter(None, ("call", diagnosis.program, diagnosis.subcommand, word)))
 
 
 def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Episode:
@@ -341,7 +367,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     triggers = build_triggers(first_call, diagnosis, cure, is_path=first.kind == "path")
     correction = _get_correction(open_episode)
     if correction:  # the person's words say which word of the call is wrong
-        diagnosis = diagnose_failure(failing_call, correction, "")
+        diagnosis = diagnose_failure(failing_call, correction, text="")
         triggers = build_triggers(failing_call, diagnosis, None, is_path=False) if diagnosis.word else {}
     rejection = _explain_rejection(open_episode, diagnosis, triggers)
     evidence = [EvidenceQuote(error.line, "error", error.quote) for error in open_episode.errors]
@@ -386,7 +412,7 @@ def _get_correction(episode: OpenEpisode) -> str:
         return ""
     if not corrections.is_correction(words):
         return ""
-    return words if episode.is_refused or diagnose_failure(call, words, "").word else ""
+    return words if episode.is_refused or diagnose_failure(call, words, text="").word else ""
 
 
 def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
@@ -408,7 +434,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "several commands of the call could have failed"
     if cure is None:
         return NO_FIX_KNOWN
-    if corrections.is_same_call(episode.failing_call, cure, False):
+    if corrections.is_same_call(episode.failing_call, cure, unfiltered=False):
         return "the same call worked later"
     if episode.is_edited and kind not in ("interface", "environment"):
         return "files were changed before it worked"

@@ -157,9 +157,16 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
 def find_missing_program(line: str) -> str:
     # Most lines have neither, and finding that out with the pattern takes much longer.
     has_words = "not found" in line or "not recognized" in line
-    missing = _MISSING_PROGRAM.search(line) if has_words else None
-    program = next(filter(None, missing.groups()), "") if missing else ""
+    match = _MISSING_PROGRAM.search(line) if has_words else None
+    if match is None:
+        return ""
+    program = _get_first_group(match)
     return program if PROGRAM_NAME.fullmatch(program) else ""
+
+
+def _get_first_group(match: re.Match[str]) -> str:
+    """Return the first group that is not empty: of a pattern with alternatives, that of the one which matched."""
+    return next((group for group in match.groups() if group), "")
 
 
 def find_blaming_line(command: str, text: str) -> str:
@@ -248,7 +255,15 @@ def find_started_command(command: SimpleCommand, names: Sequence[str]) -> Simple
             continue
         code = " ".join([name, *words[index + 1 :]])
         started_words = command.words[len(command.words) - len(words) + index :]
-        return SimpleCommand(name, code, code, command.start, command.end, (), (name, *started_words[1:]))
+        return SimpleCommand(
+            program=name,
+            code=code,
+            full_text=code,
+            start=command.start,
+            end=command.end,
+            prefix_words=(),
+            words=(name, *started_words[1:]),
+        )
     return None
 
 
@@ -348,7 +363,10 @@ def _find_word(words: Sequence[str], token: str) -> str:
 
 
 def list_literal_words(command: SimpleCommand) -> list[str]:
-    words = command.code.split()[1:] if command.end < MAX_INSPECTED_CHARS else command.code.split()[1:-1]
+    """Return the arguments of a command that are written out, without what is quoted or expanded."""
+    words = command.code.split()[1:]
+    if command.end >= MAX_INSPECTED_CHARS:
+        words = words[:-1]  # the last one may be cut
     # Of an option whose value is in quotes the name remains: `--include='*.py'`.
     names = [word if _QUOTING_CHARS.isdisjoint(word) else word.partition("=")[0] for word in words]
     return [name for name in names if len(name) <= _MAX_WORD_CHARS and _QUOTING_CHARS.isdisjoint(name)]
@@ -366,8 +384,11 @@ def _find_argument(call: Step, line: str) -> str:
 
 def _find_absent_parameter(call: Step, line: str) -> str:
     """Return the parameter that a tool requires and the call lacks."""
-    names = (next(filter(None, match.groups())) for match in _ABSENT_PARAMETER.finditer(line))
-    return next((name for name in names if len(name) >= _MIN_NAME_CHARS and name not in list_parameters(call)), "")
+    for match in _ABSENT_PARAMETER.finditer(line):
+        name = _get_first_group(match)
+        if len(name) >= _MIN_NAME_CHARS and name not in list_parameters(call):
+            return name
+    return ""
 
 
 def list_parameters(call: Step) -> list[str]:

@@ -38,6 +38,7 @@ _FORM_FIX = "hardwon review --json   (its instructions show the form)"
 
 _SEARCHED_LINES = 300  # lines around the evidence that are searched for its call and result
 _NEIGHBOUR_STEPS = 2  # steps shown before and after the evidence
+_FIRST_PAGES_KEPT = 2  # of the evidence, when room is short
 _STEP_DEPTH = 5  # nesting depth of an episode's steps in a bundle
 _MIN_ENTRY_CHARS = 1_500  # with less room, an episode is not intelligible
 # Limits for a step's text and for that of a failed result, which is longest because the error matters most.
@@ -107,9 +108,10 @@ def _drop_farthest(pages: list[EpisodeStep]) -> list[EpisodeStep]:
     farthest = max(page.distance for page in pages)
     if farthest:
         return [page for page in pages if page.distance < farthest]
-    if len(pages) <= 2:
+    if len(pages) <= _FIRST_PAGES_KEPT:
         return []
-    return [*pages[:2], *pages[2 + max(len(pages) // 4, 1) :]]
+    dropped_count = max(len(pages) // 4, 1)  # a quarter at a time
+    return [*pages[:_FIRST_PAGES_KEPT], *pages[_FIRST_PAGES_KEPT + dropped_count :]]
 
 
 def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list[EpisodeStep], str]:
@@ -161,7 +163,10 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
 
 def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
     """Return whether the episode starts with this step, or quotes it."""
-    start_key = episode.key.rpartition("#")[0] if episode.tier == TAG_TIER else episode.key
+    start_key = episode.key
+    if episode.tier == TAG_TIER:
+        # A step may have several `#lesson` blocks, so their keys end in a position: `agent:step#0`.
+        start_key = start_key.rpartition("#")[0]
     if f"{episode.host}:{step.id}" == start_key:
         return True
     quotes = [
@@ -171,7 +176,9 @@ def _is_evidence(step: Step, episode: MinedEpisode) -> bool:
         and step.kind in _EVIDENCE_STEP_KINDS.get(evidence["kind"], ())
         and evidence["quote"].strip()
     ]
-    text = collapse_spaces(clean_text(_get_step_text(step))) if quotes else ""
+    if not quotes:
+        return False
+    text = collapse_spaces(clean_text(_get_step_text(step)))
     return any(quote in text for quote in quotes)
 
 
@@ -390,7 +397,10 @@ def _parse_judgement(data: object, name: str) -> Judgement:
             raise UserError(message, _FORM_FIX)
         body["delivery"] = data["delivery"]
     tags = [_parse_text(item, f"{name}: tags") for item in _get_list(data, "tags", name, _MAX_TAGS)]
-    return Judgement(candidate, 0.0, "", str(verdict), {**body, "tags": tags} if tags else body)
+    if tags:
+        body["tags"] = tags
+    # Who read it and when is filled in where it is stored.
+    return Judgement(candidate, at=0.0, reader="", verdict=str(verdict), body=body)
 
 
 def _parse_quote(data: object, name: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def attach_later_fixes(connection: Connection) -> None:
     for episode in candidates.list_unfixed_episodes(connection, NO_FIX_KNOWN, limit=_MAX_EPISODES):
         quote = next((item["quote"] for item in episode.body["evidence"] if item["kind"] == "error"), "")
         call = Step("call", 0, tool=SHELL_TOOL, command=episode.body["firstCommand"], cwd=episode.project)
-        diagnosis = diagnose_failure(call, quote, "")
+        diagnosis = diagnose_failure(call, quote, text="")
         if diagnosis.word and diagnosis.command:
             waiting[diagnosis.program].append((episode, call, diagnosis))
     fixed: dict[str, MinedEpisode] = {}
@@ -75,6 +75,6 @@ def _build_fixed_body(
         "rejection": "",
         "triggers": triggers,
         "trigger": triggers["commandPatterns"][0],
-        "solution": suggest_solution(call, diagnosis, fix, added, "", ""),
+        "solution": suggest_solution(call, diagnosis, fix, added, reason="", person_words=""),
         "evidence": [*episode.body["evidence"], {**quote, "quote": fix.command[:MAX_QUOTE_LENGTH].rstrip()}],
     }

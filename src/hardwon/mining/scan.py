@@ -356,7 +356,7 @@ def _trim_step(step: Step, has_tags: bool) -> Step:
     private.
     """
     if step.kind in _SPEECH_KINDS:
-        return step._replace(text=text) if has_tags and (text := strip_private(step.text)) != step.text else step
+        return step._replace(text=strip_private(step.text)) if has_tags else step
     if step.failed or step.refused:
         return step._replace(text=cut_middle(step.text))
     if len(step.content) > MAX_CONTENT_CHARS_READ:

@@ -110,7 +110,9 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     words_before = [diagnosis.program, *call_words[1:position]]
     # A name is clear only with what precedes it, as in `gh pr view --json stars`.
     is_readable = len(" ".join(words_before)) <= _MAX_WORD_CHARS and not any(map(_VALUE.search, words_before))
-    return f"`{' '.join([*(words_before if is_readable and not word.startswith('-') else words), word])}`"
+    is_option = word.startswith("-")
+    shown_words = words_before if is_readable and not is_option else words
+    return f"`{' '.join([*shown_words, word])}`"
 
 
 def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: Step) -> str:
@@ -127,7 +129,7 @@ def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: 
 
 
 def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
-    """Name the parameter that a call of a tool needs, or the one in place of which it has a wrong one."""
+    """Say which parameter to add, to rename or to leave out in a call of a tool; return "" if that is unclear."""
     if diagnosis.is_absent:
         return f"Pass the parameter `{diagnosis.word}` too"
     old_names, new_names = list_parameters(call), list_parameters(cure)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ID_FIELDS = ("host", "session", "agent", "source", "tool", "tool_use_id", "prompt_name")
 _SHORT_LENGTH = 16  # no vendor's keys are alphanumeric and shorter than this
+_MAX_NAME_LENGTH = 2 * _SHORT_LENGTH  # of an id of letters only
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _UUID_LENGTH = 36
 
@@ -105,19 +106,23 @@ def clean_ids(event: Event) -> Event:
 
 def clean_id(text: str) -> str:
     """Return the id, or a hash of it if it looks like a secret; records with the same id still belong together."""
-    if _is_usual(text) or clean_text(text) == text:
+    if _is_usual_id(text) or clean_text(text) == text:
         return text
     from hashlib import sha256
 
     return f"redacted-{sha256(b'hardwon id ' + text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
-def _is_usual(text: str) -> bool:
-    """Return whether this is a UUID, an id with a known prefix, a short id or a name of letters only."""
+def _is_usual_id(text: str) -> bool:
+    """Return whether this is a UUID, a short id, a name of letters only or an id with a known prefix."""
     length = len(text)
+    # A UUID has groups of 8, 4, 4, 4 and 12 digits.
     if length == _UUID_LENGTH and text[8] == text[13] == text[18] == text[23] == "-":
-        return not text.replace("-", "").strip(_HEX_DIGITS)
+        other_chars = text.replace("-", "").strip(_HEX_DIGITS)
+        return not other_chars
     plain = text.replace("-", "").replace("_", "")
-    if length < _SHORT_LENGTH or plain.isalpha():
-        return plain.isalnum() and length < 2 * _SHORT_LENGTH
+    if length < _SHORT_LENGTH:
+        return plain.isalnum()
+    if plain.isalpha():
+        return length < _MAX_NAME_LENGTH
     return any(text.startswith(prefix) and text[len(prefix) :].isalnum() for prefix in KNOWN_ID_PREFIXES)

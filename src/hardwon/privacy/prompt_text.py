@@ -136,13 +136,15 @@ def _strip_program_text(prompt: str) -> str:
 
 
 def _strip_element(text: str, tag: str) -> str:
+    """Return the text without the elements of this tag that begin a line; an unclosed one extends to the end."""
     opening, closing = f"<{tag}", f"</{tag}>"
-    parts, read_to = [], 0
+    parts = []
+    read_to = 0
     position = text.find(opening)
     while position >= 0:
         after_name = position + len(opening)
-        is_element = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
-        if not (is_element and _is_at_line_start(text, position, read_to)):
+        has_whole_name = text[after_name : after_name + 1] in (">", " ", "\n", "\t")
+        if not has_whole_name or not _is_at_line_start(text, position, read_to):
             position = text.find(opening, after_name)
             continue
         parts.append(text[read_to:position])

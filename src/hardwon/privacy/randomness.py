@@ -95,6 +95,7 @@ def is_random(run: str) -> bool:
     if run.startswith(("sha1-", "sha256-", "sha384-", "sha512-", "AAAAB3Nza", "AAAAC3Nza", "AAAAE2Vj")):
         return False
     if _is_hex(run):
+        # Not as short as SHA-256 in hex, nor as long as SHA-384 or SHA-512.
         return len(run) > 64 and len(run) not in (96, 128) and len(set(run)) > 12
     rest = "-".join([piece for piece in run.replace("_", "-").split("-") if not _is_hex(piece)])
     digits = sum(map(rest.count, "0123456789"))

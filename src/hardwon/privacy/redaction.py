@@ -81,6 +81,8 @@ _PROMISES = {
 _MIN_ID_CHARS = 12
 _LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MAX_NAME_CHARS = 32
+_BASE64_GROUP = 4  # characters that encode three bytes
+_MIN_BASIC_LENGTH = 8
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 _JOINING_SIGNS = frozenset(':=>(,!|?\n{\\"')
 
@@ -253,7 +255,10 @@ def _is_secret(flags: str, match: re.Match[str]) -> bool:
 
 
 def _is_stand_in(value: str, may_be_template: bool = True) -> bool:
-    if len(set(value[-12:])) < (3 if len(value) > 8 else 2) or (may_be_template and _is_template(value)):
+    """Return whether a value stands for a secret: `xxxxxxxx`, `${TOKEN}`, `changeme`."""
+    last_chars = set(value[-12:])
+    min_variety = 3 if len(value) > 8 else 2
+    if len(last_chars) < min_variety or (may_be_template and _is_template(value)):
         return True
     return fold_case(value).partition("|")[0].strip(" .:!?") in PLAIN_VALUES
 
@@ -493,7 +498,8 @@ def _is_code(value: str) -> bool:
 
 def _is_basic_credentials(value: str) -> bool:
     """Return whether a value is `user:password` in base64, as in Docker's config.json."""
-    if len(value) % 4 or len(value) < 8:
+    is_whole = len(value) % _BASE64_GROUP == 0
+    if not is_whole or len(value) < _MIN_BASIC_LENGTH:
         return False
     import binascii
 

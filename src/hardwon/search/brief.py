@@ -114,11 +114,15 @@ def preview_opening(connection: db.Connection, home: str, index: ManifestIndex, 
 
 
 def build_lines(connection: db.Connection, home: str, project: str, values: Mapping[str, Any]) -> list[BriefLine]:
+    """Return the lines of a project's brief: handoff, memories, an index of observations, the last summary."""
     handoff_lines = list(_iter_handoff_lines(connection, home, project))
     memory_checker = StalenessChecker(connection, MEMORY)
-    pages = memories.list_approved_pages(connection, home, project)
-    memory_states = [(page, memory_checker.check(str(page.number))) for page in pages]
-    lines = [*handoff_lines, *_iter_memory_lines([pair for pair in memory_states if pair[1] != GONE_CODE])]
+    pages_with_state: list[tuple[MemoryPage, str]] = []
+    for page in memories.list_approved_pages(connection, home, project):
+        state = memory_checker.check(str(page.number))
+        if state != GONE_CODE:
+            pages_with_state.append((page, state))
+    lines = [*handoff_lines, *_iter_memory_lines(pages_with_state)]
     number = find_project_number(connection, project) if project else None
     if number is None:
         return lines
@@ -126,16 +130,14 @@ def build_lines(connection: db.Connection, home: str, project: str, values: Mapp
     latest = list_latest_observations(connection, number, limit * MAX_OBSERVATIONS_READ)
     told_statements = [line.statement for line in lines if not line.heading_rank]
     observations = _select_observations(latest, told_statements)[:limit]
-    summary = find_last_summary(connection, number)
-    return [
-        *lines,
-        *(_iter_index_lines(observations, project) if observations else ()),
-        *_iter_summary_lines(
-            summary,
-            told_statements=[*told_statements, *(observation.title for observation in observations)],
-            has_handoff=bool(handoff_lines),
-        ),
-    ]
+    if observations:
+        lines += _iter_index_lines(observations, project)
+    lines += _iter_summary_lines(
+        find_last_summary(connection, number),
+        told_statements=[*told_statements, *(observation.title for observation in observations)],
+        has_handoff=bool(handoff_lines),
+    )
+    return lines
 
 
 def _select_observations(
@@ -167,9 +169,11 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
             last = request  # the next step repeats the outcome
         if last:
             notice = sanitize_line(f"{last}; {handoffs.describe_next(step)}", MAX_NOTICE)
-            yield BriefLine("handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", 1)
+            yield BriefLine(
+                "handoff", _DRAFT_HEADING.format(draft.id), f"last session: {notice} ({review})", heading_rank=1
+            )
         else:
-            yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", 1)
+            yield BriefLine("handoff", _UNREAD_HEADING, f"a handoff waits ({review})", heading_rank=1)
             yield BriefLine("handoff", f"H{draft.id} hardwon handoff show H{draft.id}")
         last_label = "" if last.startswith(handoffs.ASKED_LEAD) else "last: "
         for label, text in ((last_label, last), ("next: ", step)):
@@ -183,7 +187,9 @@ def _iter_handoff_lines(connection: db.Connection, home: str, project: str) -> I
     if page := handoffs.find_latest_page(connection, home, project):
         number = page.reflection.id
         day = strftime("%Y-%m-%d", localtime(page.reflection.decided_at or page.reflection.at))
-        yield BriefLine("resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", 1)
+        yield BriefLine(
+            "resume", _RESUME_HEADING.format(day, number), f"handoff of {day}: {page.topic}", heading_rank=1
+        )
         checker = StalenessChecker(connection, HANDOFF)
         # A newer draft says where things stand; of the older handoff the topic is enough.
         for text in [page.topic] if draft_page else _list_handoff_texts(page):
@@ -201,12 +207,15 @@ def _list_handoff_texts(page: handoffs.HandoffPage) -> list[str]:
     return list(dict.fromkeys([*topics, last, *handoffs.get_resume_lines(page)]))
 
 
-def _iter_memory_lines(pages: Sequence[tuple[MemoryPage, str]]) -> Iterator[BriefLine]:
-    """Yield memories, each with a remark if the code that it names has changed since."""
-    if pages:
-        count_text = f"{len(pages)} memories" if len(pages) > 1 else "1 memory"
-        yield BriefLine("memories", _MEMORIES_HEADING.format(pages[0][0].number), count_text, 1)
-    for page, state in pages:
+def _iter_memory_lines(pages_with_state: Sequence[tuple[MemoryPage, str]]) -> Iterator[BriefLine]:
+    """Yield memories below a heading, each with a remark if the code that it names has changed since."""
+    if pages_with_state:
+        count = len(pages_with_state)
+        count_text = f"{count} memories" if count > 1 else "1 memory"
+        first_page, _ = pages_with_state[0]
+        heading = _MEMORIES_HEADING.format(first_page.number)  # the first is the example of `hardwon show`
+        yield BriefLine("memories", heading, count_text, heading_rank=1)
+    for page, state in pages_with_state:
         text = sanitize_line(page.text, MAX_FIELD)
         yield BriefLine("memories", f"M{page.number} {page.type}: {text}{_describe_staleness(state)}", text)
 
@@ -249,7 +258,7 @@ def _iter_summary_lines(
     next_line = summary["next_steps"].partition("\n")[0]
     notice = sanitize_line(f"{last}; next: {next_line}" if next_line else last, MAX_NOTICE)
     heading = _SUMMARY_HEADING.format(strftime("%Y-%m-%d", local_time))
-    yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", 1)
+    yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", heading_rank=1)
     told_word_sets = [tokenize(statement) for statement in told_statements]
     # A title may be the cut beginning of the sentence, and a handoff's line ends with one.
     told_parts = [part.lstrip("“") for statement in told_statements for part in statement.split(handoffs.OUTCOME_ARROW)]

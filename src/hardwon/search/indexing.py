@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from hardwon import projects
@@ -139,7 +140,8 @@ def _build_document_words(record: Mapping[str, Any], letter: str) -> tuple[str, 
 def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]) -> int:
     """Index these rows; return how many there were."""
     new_documents: list[Document] = []
-    for letter, group in groupby(sorted(waiting), key=lambda item: item[0]):
+    get_letter = itemgetter(0)
+    for letter, group in groupby(sorted(waiting), key=get_letter):
         counts_by_row = {row: count for _, row, count in group}
         kind = DOCUMENT_KINDS[letter]
         for row in documents.read_source_rows(connection, kind, list(counts_by_row)):
@@ -189,7 +191,7 @@ def _find_project_number(connection: Connection, path: str) -> int:
     if not path:
         return EVERYWHERE
     with transaction(connection):
-        return find_or_create_project(connection, projects.find_project_path(path), "", 0.0) or EVERYWHERE
+        return find_or_create_project(connection, projects.find_project_path(path), remote="", at=0.0) or EVERYWHERE
 
 
 def _embed_batch(
@@ -211,7 +213,8 @@ def _embed_batch(
 def _iter_texts(
     connection: Connection, home: str, waiting: Sequence[tuple[int, str, int, str]]
 ) -> Iterator[tuple[int, str]]:
-    for letter, group in groupby(sorted(waiting, key=lambda item: item[1]), key=lambda item: item[1]):
+    get_letter = itemgetter(1)
+    for letter, group in groupby(sorted(waiting, key=get_letter), key=get_letter):
         kind, items = DOCUMENT_KINDS[letter], list(group)
         if kind.table:
             ids_by_row = {row: document_id for document_id, _, row, _ in items}

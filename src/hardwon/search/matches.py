@@ -59,7 +59,7 @@ class TextMatch:
     excerpt_start: int
 
 
-NO_MATCH = TextMatch(0.0, 0.0, (), 0)
+NO_MATCH = TextMatch(score=0.0, coverage=0.0, words=(), excerpt_start=0)
 NO_NAMES: Mapping[str, str] = {}
 
 

@@ -93,6 +93,9 @@ def is_in_project(project: str, record: Mapping[str, Any]) -> bool:
     )
 
 
+_NO_BOUND = 0.0
+
+
 @frozen
 class Period:
     """A stretch of time, from `since` until before `until`; 0 is no limit. `words` are those that name it."""
@@ -152,14 +155,16 @@ def _build_period(match: re.Match[str], now: float) -> Period | None:
     """Return the time that a match of _PERIOD names; None for a day that does not exist."""
     try:
         first, last = _find_days(match, date.fromtimestamp(now))
-        since, until = (datetime.combine(day, datetime.min.time()).timestamp() for day in (first, last + timedelta(1)))
+        day_after = last + timedelta(days=1)
+        since = datetime.combine(first, datetime.min.time()).timestamp()
+        until = datetime.combine(day_after, datetime.min.time()).timestamp()
     except (ValueError, OverflowError):  # also a day before the first or after the last that a timestamp can say
         return None
-    lead = match["lead"].split()[:1]
-    if lead in (["since"], ["after"], ["from"]):
-        return Period(since, 0.0)
-    if lead in (["before"], ["until"]):
-        return Period(0.0, since)
+    lead, *_ = match["lead"].split() or [""]
+    if lead in ("since", "after", "from"):
+        return Period(since, until=_NO_BOUND)
+    if lead in ("before", "until"):
+        return Period(_NO_BOUND, until=since)
     return Period(since, until)
 
 

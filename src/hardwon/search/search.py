@@ -133,7 +133,7 @@ class _Filters:
         )
 
 
-_NO_FILTERS = _Filters((), "", "", "", "", 0.0, 0.0)
+_NO_FILTERS = _Filters(kinds=(), record_type="", concept="", file="", host="", since=0.0, until=0.0)
 
 
 def search_records(
@@ -262,7 +262,7 @@ class _Search:
             if len(split_query(name)) > 1:
                 # Records may have `session`, `state` and `dir`, but not `getSessionStateDir`.
                 match = documents.build_match_query([squeeze_identifier(name)])
-                if not documents.find_matches(self._connection, match, self._scope, 1):
+                if not documents.find_matches(self._connection, match, self._scope, limit=1):
                     return True
         return False
 

@@ -42,23 +42,31 @@ def build_timeline(
         kinds = list(TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
         if not result.hits:
-            return Timeline("", (), f"nothing was found for {query!r}")
+            return Timeline(anchor="", records=(), note=f"nothing was found for {query!r}")
         anchor = result.hits[0].id
     if not anchor:
         return _build_latest(connection, home, project, record_type, depth_before, now)
     if anchor.isascii() and anchor.isdigit():
         anchor = f"O{anchor}"  # a bare number is an observation's, as in `fetch_records`
+    place = " in this project" if project else ""
+    no_anchor = Timeline(anchor="", records=(), note=f"there is no {anchor}{place}")
     parsed = records.parse_id(anchor)
-    position = _find_position(connection, *parsed) if parsed else None
-    if (
-        not parsed
-        or not position
-        or (project and position[0] not in (*documents.find_project_numbers(connection, project), EVERYWHERE))
-    ):
-        return Timeline("", (), f"there is no {anchor}" + (" in this project" if project else ""))
-    anchor_id = records.format_id(parsed[0].letter, *parsed[1:])
-    earlier = _list_nearest(connection, home, *position, anchor_id, record_type, depth_before, is_before=True)
-    later = _list_nearest(connection, home, *position, anchor_id, record_type, depth_after, is_before=False)
+    if not parsed:
+        return no_anchor
+    kind, row, name = parsed
+    position = _find_position(connection, kind, row, name)
+    if not position:
+        return no_anchor
+    number, at = position
+    if project and number not in (*documents.find_project_numbers(connection, project), EVERYWHERE):
+        return no_anchor
+    anchor_id = records.format_id(kind.letter, row, name)
+    earlier = _list_nearest(
+        connection, home, number, at, anchor_id=anchor_id, record_type=record_type, limit=depth_before, is_before=True
+    )
+    later = _list_nearest(
+        connection, home, number, at, anchor_id=anchor_id, record_type=record_type, limit=depth_after, is_before=False
+    )
     return Timeline(anchor_id, (*reversed(earlier), *records.fetch_records(connection, home, [anchor_id]), *later))
 
 
@@ -76,33 +84,38 @@ def _list_nearest(
     home: str,
     project: int,
     at: float,
-    anchor_id: str,
+    *,
+    anchor_id: str = "",
     record_type: str,
     limit: int,
-    *,
     is_before: bool,
 ) -> list[dict[str, Any]]:
-    """Return the nearest on one side of a time, without the anchor itself."""
+    """Return the records nearest to a time on one side of it, without the anchor itself."""
     match = documents.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
+    limit_with_anchor = limit + 1
     rows = documents.list_nearest_in_time(
-        connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit + 1, match=match
+        connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit_with_anchor, match=match
     )
     ids = [records.format_id(item["kind"], item["row"], item["name"]) for item in rows]
     fetched = records.fetch_records(connection, home, [record_id for record_id in ids if record_id != anchor_id])
-    return [item for item in fetched if "error" not in item and record_type.lower() in ("", item["type"].lower())][
-        :limit
-    ]
+    readable = [record for record in fetched if "error" not in record]
+    if record_type:
+        # The index only preselects, since different types may share a filter word.
+        readable = [record for record in readable if record["type"].lower() == record_type.lower()]
+    return readable[:limit]
 
 
 def _build_latest(
     connection: Connection, home: str, project: str, record_type: str, limit: int, now: float
 ) -> Timeline:
     """Return the latest records of a project, which may have several numbers."""
-    found = []
+    just_after_now = now + 1  # so that what happens now counts as before
+    project_records = []
     for number in documents.find_project_numbers(connection, project):
-        # One second later, so that what happens now counts as before.
-        found += _list_nearest(connection, home, number, now + 1, "", record_type, limit, is_before=True)
-    found.sort(key=lambda record: float(record["at"]))
-    latest = found[-limit:] if limit else []  # [-0:] would be all
+        project_records += _list_nearest(
+            connection, home, number, just_after_now, record_type=record_type, limit=limit, is_before=True
+        )
+    project_records.sort(key=lambda record: float(record["at"]))
+    latest = project_records[-limit:] if limit else []  # [-0:] would be all
     empty_note = f"nothing of type {record_type[:80]!r} is recorded here" if record_type else "nothing is recorded yet"
-    return Timeline("", tuple(latest), "" if latest else empty_note)
+    return Timeline(anchor="", records=tuple(latest), note="" if latest else empty_note)

@@ -201,7 +201,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
         real_path = os.path.realpath(path)
     except ValueError:  # a null byte or a lone surrogate in the path
         return False
-    if _can_write_own_files("", real_path, home):
+    if _can_write_own_files(text="", cwd=real_path, home=home):
         return True
     # People link these to their dotfiles.
     sources = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG)]

@@ -154,16 +154,21 @@ def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
 
 def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, str], home: str) -> None:
     """Take the words of one `for` from the list; set its variable to its first value in the home, else to its first."""
-    name = loop_words.pop(0)[1]
+    _, name = loop_words.pop(0)
     values = []
-    if loop_words and loop_words[0][1] == "in":
+    if _has_word(loop_words, 0, "in"):
         loop_words.pop(0)
         # A name followed by `in` begins the next loop.
-        while loop_words and not (len(loop_words) > 1 and loop_words[1][1] == "in"):
-            values.append(resolve_path(loop_words.pop(0)[1], variables["PWD"], variables))
-    in_home = [value for value in values if value.startswith(home)]
+        while loop_words and not _has_word(loop_words, 1, "in"):
+            _, word = loop_words.pop(0)
+            values.append(resolve_path(word, variables["PWD"], variables))
+    values_in_home = [value for value in values if value.startswith(home)]
     if values:
-        variables[name] = (in_home or values)[0]
+        variables[name] = values_in_home[0] if values_in_home else values[0]
+
+
+def _has_word(loop_words: Sequence[tuple[int, str]], index: int, word: str) -> bool:
+    return index < len(loop_words) and loop_words[index][1] == word
 
 
 def _change_folder(simple: SimpleCommand, variables: dict[str, str]) -> None:
@@ -190,25 +195,31 @@ def expand_tilde(word: str) -> str:
 
 
 def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
-    """Expand `$NAME`, `${NAME}` and `${NAME:-default}`; unset variables stay as written."""
+    """Expand `$NAME`, `${NAME}` and `${NAME:-default}`; unset variables stay as written.
+
+    `depth` is the number of defaults that the word is nested in.
+    """
     if "$" not in word or depth > _MAX_DEFAULT_DEPTH:
         return word
-    parts, position = [], 0
+    parts = []
+    position = 0  # everything before it has been copied or expanded
     while (start := word.find("$", position)) >= 0:
         parts.append(word[position:start])
         in_braces = word.startswith("${", start)
-        name_start = start + 1 + in_braces
+        name_start = start + len("${" if in_braces else "$")
         name_end = name_start
         while name_end < len(word) and (word[name_end].isalnum() or word[name_end] == "_"):
             name_end += 1
         position = _find_closing_brace(word, name_end) if in_braces else name_end
         name = word[name_start:name_end]
         value = variables.get(name) or os.environ.get(name, "")
-        default = word[name_end : position - 1].lstrip(":") if in_braces else ""
+        # What follows the name in the braces: `:-default`, `-default`, `:=default` or `=default`.
+        modifier = word[name_end : position - 1].lstrip(":") if in_braces else ""
         if value:
             parts.append(value)
-        elif default.startswith(("-", "=")):
-            parts.append(fill_variables(default[1:], variables, depth + 1))
+        elif modifier.startswith(("-", "=")):
+            default = modifier[1:]
+            parts.append(fill_variables(default, variables, depth + 1))
         else:
             parts.append(word[start:position])
     parts.append(word[position:])
@@ -395,16 +406,20 @@ def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
-    """Yield the database, unless it is opened read-only, and files that its statements may name."""
+    """Yield the database if it may be written, and each word of statements that do more than read: it may be a file."""
     operands = _find_operands(words, _SQLITE_VALUE_OPTIONS)
-    commands = [*_find_values(words, ("-cmd",)), *operands[1:]]
-    is_reading = all(map(_is_reading_sql, commands))
-    is_read_only = "-readonly" in words or "--readonly" in words
-    for database in operands[:1]:
+    databases, statements = operands[:1], operands[1:]
+    commands = [*_find_values(words, ("-cmd",)), *statements]
+    only_reads = all(map(_is_reading_sql, commands))
+    has_read_only_option = "-readonly" in words or "--readonly" in words
+    for database in databases:
         path, _, query = database.partition("?")
-        if not is_read_only and "mode=ro" not in query and "immutable=1" not in query and not (commands and is_reading):
+        is_read_only = has_read_only_option or "mode=ro" in query or "immutable=1" in query
+        # Without commands the statements come from the input, which may write.
+        is_only_read = bool(commands) and only_reads
+        if not is_read_only and not is_only_read:
             yield path if database.startswith("file:") else database
-    if not is_reading:
+    if not only_reads:
         for command in commands:
             yield from command.replace("'", " ").replace('"', " ").split()
 

@@ -201,9 +201,8 @@ class TranscriptState:
         self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
         self._last_message: Event | None = None
         if saved_message := state.get("said"):
-            self._last_message = self._build_event(
-                Step("agent", 0, cwd=saved_message[2]), "Stop", message=saved_message[0], at=saved_message[1]
-            )
+            message, at, cwd = saved_message
+            self._last_message = self._build_event(Step("agent", line=0, cwd=cwd), "Stop", message=message, at=at)
         self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._final_messages: list[FinalMessage] = []
         self._is_for_hardwon = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us

@@ -105,15 +105,17 @@ class ParsedCommand:
 def parse_with_code(command: str) -> tuple[list[SimpleCommand], str] | None:
     """Return the simple commands and the code in one pass; None if there are more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
-    return None if scan is None else (scan.simples, _render_code(scan, 0, len(command), 0, full=False))
+    if scan is None:
+        return None
+    return scan.simples, _render_code(scan, start=0, end=len(command), cut=0, full=False)
 
 
 def parse_command(command: str) -> ParsedCommand | None:
     """Return the programs and redirections of a command; None if it has more than MAX_SIMPLE_COMMANDS."""
     scan = _scan_once(command)
-    return (
-        None if scan is None else ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
-    )
+    if scan is None:
+        return None
+    return ParsedCommand(tuple(scan.simples), tuple(scan.redirections), tuple(scan.loop_words))
 
 
 _last_scan: tuple[str, _Scan | None] = ("", None)
@@ -139,7 +141,8 @@ def _scan_once(command: str) -> _Scan | None:
 
 def extract_code(command: str) -> str:
     """Return the command as written, without comments and the text of quotes and heredocs."""
-    return _render_code(_scan_command(command, 0), 0, len(command), 0, full=False)
+    scan = _scan_command(command, depth=0)
+    return _render_code(scan, start=0, end=len(command), cut=0, full=False)
 
 
 def remove_spans(command: str, spans: Iterable[tuple[int, int]], spans_to_keep: Iterable[tuple[int, int]] = ()) -> str:
@@ -164,10 +167,8 @@ class _Scan:
 
     def __init__(self, text: str, max_simples: int) -> None:
         self.max_simples = max_simples
-        self.text, self.size = (
-            text + "\n",
-            len(text),
-        )  # an extra newline, so that looking ahead one character is always possible
+        self.text = text + "\n"  # an extra newline, so that looking ahead one character is always possible
+        self.size = len(text)
         self.simples: list[SimpleCommand] = []
         self.cuts: list[tuple[int, int, bool]] = []  # start, end, left out of `full` as well
         self.pending: list[_Word] = []  # heredocs whose bodies begin after the next newline
@@ -189,39 +190,48 @@ class _Word:
 
 def _scan_command(text: str, depth: int, *, max_simples: int = 1 << 30) -> _Scan:
     scan = _Scan(text, max_simples)
-    _read_commands(scan, 0, "", depth)
+    _read_commands(scan, 0, closer="", depth=depth)
     scan.simples.sort(key=lambda simple: simple.start)
     return scan
 
 
 def _read_commands(scan: _Scan, i: int, closer: str, depth: int) -> int:
-    words: list[_Word] = []
-    text, mode, parens = scan.text, "", 0
+    """Record the commands from `i` up to `closer`, or up to the end if it is empty; return the position after it.
+
+    `mode` is what the next words are: "for", "case", "name" and "pattern" begin after reserved words, and their words
+    are grammar; "" is a command.
+    """
+    words: list[_Word] = []  # of the command that is being read
+    text = scan.text
+    mode = ""
+    open_parens = 0
     while i < scan.size:
         c = text[i]
         if c in _BLANK:
             i += 1
         elif c == "#" or (c == "\\" and text[i + 1] == "\n"):
             i = _skip_unseen(scan, i, closer)
-        elif c == closer and (c == "`" or not (parens or mode == "pattern")):
+        elif c == closer and (c == "`" or (not open_parens and mode != "pattern")):  # in `case`, `)` ends a pattern
             break
         elif c in ";|\n" or (c == "&" and text[i + 1] != ">"):
             _record_command(scan, words, depth)
-            if c == ";" and text[i + 1] in ";&":
+            if c == ";" and text[i + 1] in ";&":  # ends a branch of `case`
                 mode = "pattern"
             elif mode in ("for", "name"):
                 mode = ""
             i = _read_heredocs(scan, i + 1, depth) if c == "\n" else i + 1
-        elif c == "(" == text[i + 1] and mode != "pattern":
-            i = _read_quoted(scan, i + 2, "((", [], depth)
+        elif c == "(" and text[i + 1] == "(" and mode != "pattern":
+            i = _read_quoted(scan, i + len("(("), "((", [], depth)
         elif c in "()":
             if c == "(" and text[i + 1] == ")":  # the word before is a function's name
                 words.clear()
             _record_command(scan, words, depth)
-            if mode != "pattern":
-                parens = max(parens + (1 if c == "(" else -1), 0)
-            elif c == ")":
-                mode = ""
+            if mode == "pattern":
+                mode = "" if c == ")" else mode
+            elif c == "(":
+                open_parens += 1
+            elif open_parens:
+                open_parens -= 1
             i += 1
         else:
             i, mode = _read_next_word(scan, i, closer, words, mode, depth)
@@ -268,22 +278,26 @@ def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) 
 
 def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
     """Return the position after the heredoc bodies that begin at `i`, in the order of their operators."""
-    text, pending, scan.pending = scan.text, scan.pending, []
+    text = scan.text
+    pending, scan.pending = scan.pending, []
     for heredoc in pending:
         start = end = i
         while i < scan.size:
             end = text.find("\n", i)
-            if heredoc.value == (text[i:end].lstrip("\t") if heredoc.op == "<<-" else text[i:end]):
+            line = text[i:end]
+            if heredoc.op == "<<-":
+                line = line.lstrip("\t")
+            if line == heredoc.value:  # the delimiter
                 break
             i = min(end + 1, scan.size)
         scan.heredocs.append((heredoc.start, start, end))
         if heredoc.runs and depth < _MAX_DEPTH:
             whole_size = scan.size
             scan.size = i - 1 if i < scan.size else i  # a newline follows the body, as it does the whole text
-            _read_commands(scan, start, "", depth + 1)
+            _read_commands(scan, start, closer="", depth=depth + 1)
             scan.size = whole_size
         else:
-            scan.cuts.append((start, i, False))
+            scan.cuts.append((start, i, False))  # not code, but part of the full text
         i = min(end + 1, scan.size)
     return i
 
@@ -494,13 +508,23 @@ def _find_shell_script(program: str, args: Sequence[str]) -> tuple[str, bool]:
     """Return the script that the program gives to a shell, and whether it is a shell that reads its input."""
     if program in SHELLS:
         i = _skip_options(args, 0, "-o -O --rcfile --init-file")
-        letters = "".join(arg for arg in args[:i] if arg[:1] == "-" != arg[1:2])
-        return ("".join(args[i : i + 1]), False) if "c" in letters else ("", i >= len(args) or "s" in letters)
+        short_options = [arg for arg in args[:i] if arg.startswith("-") and not arg.startswith("--")]
+        letters = "".join(short_options)
+        if "c" in letters:
+            return "".join(args[i : i + 1]), False
+        has_script_file = i < len(args)
+        return "", not has_script_file or "s" in letters
+    script = ""
     if program in ("su", "env"):
         option = "-c" if program == "su" else "-S"
-        return "".join(args[args.index(option) + 1 :][:1]) if option in args else "", False
-    if program == "ssh":
-        return " ".join(args[_skip_options(args, 0, _SSH_VALUE_OPTIONS) + 1 :]), False
-    if program == "watch":
-        return " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :]), False
-    return " ".join(args) if program == "eval" else "", False
+        if option in args:
+            value_index = args.index(option) + 1
+            script = "".join(args[value_index : value_index + 1])
+    elif program == "ssh":
+        host_index = _skip_options(args, 0, _SSH_VALUE_OPTIONS)
+        script = " ".join(args[host_index + 1 :])
+    elif program == "watch":
+        script = " ".join(args[_skip_options(args, 0, _WRAPPERS["watch"]) :])
+    elif program == "eval":
+        script = " ".join(args)
+    return script, False

@@ -17,6 +17,7 @@ from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
 _OPEN_MARKER = '"open":true'
+_NO_LIMIT = -1  # as SQLite has it
 _SIGNAL_COLUMNS = tuple(name for name in MinedEpisode.__annotations__ if name != "errors")
 _WORDING_FIELDS = (
     "summary",
@@ -152,8 +153,9 @@ def list_episodes(connection: Connection, signature: str, *, limit: int = -1) ->
 
 
 def _select_episodes(
-    connection: Connection, where: str, values: Sequence[object], *, limit: int = -1
+    connection: Connection, where: str, values: Sequence[object], *, limit: int = _NO_LIMIT
 ) -> list[MinedEpisode]:
+    """Return the episodes that meet a condition, the best first; `values` fill its placeholders."""
     rows = connection.execute(
         f"""
         select {", ".join(_SIGNAL_COLUMNS)} from signals where {where}
@@ -161,7 +163,12 @@ def _select_episodes(
         """,
         (*values, limit),
     )
-    return [MinedEpisode(**{**dict(row), "body": json.loads(row["body"])}) for row in rows]
+    episodes = []
+    for row in rows:
+        fields = dict(row)
+        fields["body"] = json.loads(fields["body"])
+        episodes.append(MinedEpisode(**fields))
+    return episodes
 
 
 def list_fresh_tags(connection: Connection) -> list[MinedEpisode]:

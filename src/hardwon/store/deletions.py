@@ -72,7 +72,9 @@ def add_tombstones(connection: Connection, kind: str, names: Iterable[str], dele
     """Leave a tombstone for each session or project of these names, within the caller's transaction."""
     salt = _read_salt(connection)
     for name in names:
-        _insert_tombstone(connection, kind, salt, PurgedText(_compute_digest(salt, name), 0, 0, deleted_before))
+        digest = _compute_digest(salt, name)
+        purged_name = PurgedText(digest, length=0, checksum=0, deleted_before=deleted_before)
+        _insert_tombstone(connection, kind, salt, purged_name)
 
 
 def add_text_tombstones(connection: Connection, pieces: Sequence[str], deleted_before: float) -> None:
@@ -214,20 +216,21 @@ def store_memory_traces(connection: Connection, where: str, values: tuple[object
 
 def store_candidate_trace(connection: Connection, signature: str) -> None:
     """Store a trace of a rejected candidate that is about to be deleted; within the caller's transaction."""
-    _store_trace(connection, _CANDIDATE, signature, "")
+    _store_trace(connection, _CANDIDATE, signature, project="")
 
 
 def _store_trace(connection: Connection, kind: str, text: str, project: str) -> None:
     salt = os.urandom(8).hex()
     trace = fingerprint_text(text, salt)
-    words, negated = (trace.word_hashes, trace.negated_hashes) if kind == _MEMORY else ((), ())
+    # Only memories are also recognised in other words.
+    has_words = kind == _MEMORY
     row = {
         "kind": kind,
         "salt": salt,
         "project": fingerprint_text(project, salt).normal_hash if project else "",
         "normal": trace.normal_hash,
-        "words": json.dumps(sorted(words)),
-        "denied": json.dumps(sorted(negated)),
+        "words": json.dumps(sorted(trace.word_hashes) if has_words else []),
+        "denied": json.dumps(sorted(trace.negated_hashes) if has_words else []),
     }
     insert_row(connection, "rejections", row)
 

@@ -402,14 +402,14 @@ def iter_codes(
 
 def read_vectors_version(connection: Connection, project: int) -> tuple[int, int]:
     """Return how many vectors of a project were deleted, and the last number given; any change alters one of them."""
-    row = connection.execute(
+    deleted_count, last_number = connection.execute(
         """
         select coalesce((select times from vectors_went where project = ?), 0),
             coalesce((select seq from sqlite_sequence where name = 'vectors'), 0)
         """,
         (project,),
     ).fetchone()
-    return row[0], row[1]
+    return deleted_count, last_number
 
 
 def list_vector_numbers(connection: Connection, project: int) -> list[int]:

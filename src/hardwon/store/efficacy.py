@@ -397,7 +397,8 @@ def list_latest_deliveries(connection: Connection, *, limit: int, after_id: int 
         """,
         (after_id, limit),
     ).fetchall()
-    return [(row_id, Delivery(*values)) for row_id, *values in reversed(rows)]
+    oldest_first = reversed(rows)
+    return [(row_id, Delivery(*values)) for row_id, *values in oldest_first]
 
 
 def count_by_lesson(connection: Connection) -> dict[str, tuple[int, float]]:

@@ -95,7 +95,7 @@ def finish(connection: Connection, job: Job) -> bool:
         deleted = connection.execute(
             f"delete from jobs where {_IS_LEASED} and wanted = ?", (job.id, job.lease, job.wanted)
         ).rowcount
-        return bool(deleted) or _requeue_job(connection, job, job.due_at, "", tries=0)
+        return bool(deleted) or _requeue_job(connection, job, job.due_at, why="", tries=0)
 
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:

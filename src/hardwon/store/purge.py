@@ -127,7 +127,7 @@ def preview_purge(connection: Connection, target: PurgeTarget) -> Counter[str]:
     connection.execute("pragma cache_spill = off").fetchall()
     connection.execute("begin immediate")
     try:
-        return _delete_target(connection, target, 0.0)
+        return _delete_target(connection, target, at=0.0)  # rolled back, so the time does not matter
     finally:
         connection.execute("rollback")
 
@@ -161,13 +161,14 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
         changed_counts = Counter({"transcripts (state)": _reset_reader_state(connection, target)})
         _delete_rows(connection, target)
     _purge_candidates(connection, signal_counts, target.text_pieces)
-    for session in fetch_column(
+    sessions_that_lost_prompts = fetch_column(
         connection,
         """
         select id from sessions where prompts != (select count(*) from prompts where prompts.session = sessions.id)
         or (first_prompt = '' and prompts > 0)
         """,
-    ):
+    )
+    for session in sessions_that_lost_prompts:
         old_numbers = turns.read_prompt_numbers(connection, session)
         reports.recount_session(connection, session)
         turns.renumber_turns(connection, session, old_numbers)
@@ -179,7 +180,8 @@ def _delete_target(connection: Connection, target: PurgeTarget, at: float) -> Co
         and subject not in (select cast(id as text) from memories)
         """
     )
-    return +(counts_before - _count_rows(connection) + changed_counts)
+    deleted_counts = counts_before - _count_rows(connection)
+    return deleted_counts + changed_counts
 
 
 def erase_deleted_pages(connection: Connection) -> bool:
@@ -340,14 +342,15 @@ def find_target_transcripts(connection: Connection, target: PurgeTarget) -> set[
     """Return the transcripts of a session or project; none for a text, which may be in any, or for a time."""
     if not target.session and not target.project:
         return set()
-    query = f"""
-        select transcript from sessions where {_IN_PROJECT} union select path from calls where {_BELOW}
-        union select path from signals where project = ?1
-        """
     if target.session:
         query = """
             select transcript from sessions where session = ?1 union select path from calls where session = ?1
             union select path from signals where session = ?1
+            """
+    else:
+        query = f"""
+            select transcript from sessions where {_IN_PROJECT} union select path from calls where {_BELOW}
+            union select path from signals where project = ?1
             """
     paths = fetch_column(connection, query, target.session or target.project)
     return {os.path.realpath(path) for path in paths if path}
@@ -395,6 +398,7 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
         has_text = bool(pieces) and traces.has_any_piece(text, pieces)
         if not has_text and old_counts.get(signature, 0) == new_counts.get(signature, 0):
             continue
+        # The signature is made of words, so only signals that are left may keep it.
         is_unsupported = bool(pieces) and not new_counts.get(signature)
         is_named_by_text = bool(pieces) and traces.has_any_piece(f"{candidate.slug} {signature}", pieces)
         if candidate.status in ("candidate", "open") or is_unsupported or is_named_by_text:

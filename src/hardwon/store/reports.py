@@ -163,7 +163,7 @@ def _store_prompt(connection: Connection, session: int, report: Report, at: floa
             row,
         ).rowcount
         if replaced:
-            _renumber_prompts(connection, session, 0.0)
+            _renumber_prompts(connection, session, since=0.0)
             return False
     inserted = connection.execute(
         """
@@ -229,7 +229,7 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
     ).fetchone()
     origin = earlier["origin"] if earlier else None
     if earlier and "denied" in (earlier["outcome"], report.outcome):
-        _record_ignored_denial(connection, earlier["outcome"], earlier["input"], report)
+        _record_ignored_denial(connection, report, earlier_outcome=earlier["outcome"], earlier_input=earlier["input"])
     # Some agents reuse a call's id in a later turn, so a second step of a transcript is another call.
     if origin == report.origin == _TRANSCRIPT:
         tool_use_id, origin = report.key, None
@@ -254,13 +254,13 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
     return origin is None
 
 
-def _record_ignored_denial(connection: Connection, outcome: str, call_input: str, report: Report) -> None:
-    """Record that an agent ran a call although hardwon had denied it, if the two reports of it say so.
-
-    Some agents reuse ids, so the input must be the same; some report a denial as a failed call with our own words.
-    """
-    has_run = any(value in _RAN for value in (outcome, report.outcome))
-    if has_run and FENCE_OPEN not in report.response and _is_same_input(call_input, report.input):
+def _record_ignored_denial(connection: Connection, report: Report, *, earlier_outcome: str, earlier_input: str) -> None:
+    """Record that an agent ran a call although hardwon had denied it, if the two reports of it say so."""
+    has_run = earlier_outcome in _RAN or report.outcome in _RAN
+    # Some agents report a denial as a failed call, with our own words as its result.
+    is_denial = FENCE_OPEN in report.response
+    # Some agents reuse ids, so the input must be the same.
+    if has_run and not is_denial and _is_same_input(earlier_input, report.input):
         row = {"host": report.host, "session": report.session, "call": report.tool_use_id, "tool": report.tool}
         insert_row(connection, "ignored_denials", {"at": report.at, "version": "", **row}, verb="insert or ignore")
 
@@ -320,7 +320,7 @@ def _update_session(connection: Connection, session: int, report: Report, at: fl
 
 def recount_session(connection: Connection, session: int) -> None:
     """Recompute a session's prompt count and status after an import or a deletion, within the caller's transaction."""
-    _renumber_prompts(connection, session, 0.0)
+    _renumber_prompts(connection, session, since=0.0)
     connection.execute(
         f"update sessions set prompts = {_PROMPTS}, first_prompt = {_FIRST_PROMPT} where id = ?", (session,)
     )

@@ -58,7 +58,8 @@ def read_turn(connection: Connection, session: int, number: int) -> tuple[Turn, 
     with _open_snapshot(connection):
         turns = _read_turns(connection, session, number)
         fingerprints = _compute_fingerprints(connection, session, number)
-    return turns.get(number, Turn(session, number, 0.0)), fingerprints.get(number, "")
+    empty_turn = Turn(session, number, at=0.0)
+    return turns.get(number, empty_turn), fingerprints.get(number, "")
 
 
 def list_turns(connection: Connection, session: int) -> list[Turn]:

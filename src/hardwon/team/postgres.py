@@ -216,6 +216,7 @@ class TeamTables:
 
     def use_setup_code(self, code_hash: str) -> bool:
         """Use up a code for founding this team; False if there is no such code or it was used before."""
+        # The row's policy shows a code only to a transaction that names it.
         self._connection.execute("select set_config('hardwon.setup_code', %s, true)", (code_hash,))
         if not _fetch_value(self._connection, "select 1 from setup_codes where code_hash = %s", code_hash):
             return False

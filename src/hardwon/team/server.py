@@ -127,7 +127,7 @@ class TeamServer:
             if not tables.use_setup_code(hash_code(str(payload.get("code", "")))):
                 raise self._refuse_code(caller)
             self._store(tables, records, bodies)
-            return {"team": team, "token": _issue_token(tables, records[0].writer, "")}
+            return {"team": team, "token": _issue_token(tables, machine=records[0].writer, name="")}
 
     def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
@@ -162,7 +162,7 @@ class TeamServer:
                 raise self._refuse_code(caller)
             if not token.startswith(f"{team}.") or not is_token_of(token, signature, machine.public_key):
                 raise Refused(403, "this token is not signed by the machine")
-            tables.insert_token(_hash_token(token), machine.id, "")
+            tables.insert_token(_hash_token(token), machine.id, name="")
         self._extend_cache(team, batch.new_records)
         cache = self._get_cache(team)
         with cache.lock:
@@ -202,7 +202,7 @@ class TeamServer:
                 raise Refused(400, "a token needs a name, by which it can be revoked")
             if payload.get("revoke"):
                 return {"revoked": tables.revoke_tokens_named(name)}
-            return {"token": _issue_token(tables, "", name)}
+            return {"token": _issue_token(tables, machine="", name=name)}
 
     def sync(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Store the records of a request and answer with what the machine asked for.

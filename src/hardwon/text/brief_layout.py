@@ -174,7 +174,9 @@ def split_normalized_sentences(text: str) -> list[str]:
 def normalize_line(line: str) -> str:
     """Return a line in lower case without markup, quotes, extra spaces and final punctuation."""
     words = line.translate(_QUOTE_REMOVAL).lstrip("-+#>• \t").split()
-    if words and words[0][:-1].isdigit() and words[0][-1] in ".)":
+    first_word = words[0] if words else ""
+    is_list_number = first_word.endswith((".", ")")) and first_word[:-1].isdigit()
+    if is_list_number:
         del words[0]
     return " ".join(words).rstrip(".:;!, ").casefold()
 

@@ -154,7 +154,10 @@ class HookResponder:
         on_event: Callable[[Event], None] = lambda event: None,
         publish_message: Callable[[str, dict[str, object]], None] = lambda kind, message: None,
     ) -> None:
-        self.home, self.connection, self._on_event, self._publish_message = home, connection, on_event, publish_message
+        self.home = home
+        self.connection = connection
+        self._on_event = on_event
+        self._publish_message = publish_message
         self.viewer_url = ""
         # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
         self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=MAX_UNWRITTEN_EVENTS)

@@ -41,15 +41,18 @@ from hardwon.types import Job
 REFLECT = "reflect"
 SHIFT_SECONDS = 20.0
 STORE_RETRY_SECONDS = 30.0
+_NICENESS = 10
+_EXIT_FAILED = 1
 ReadClock = Callable[[], float]
 T = TypeVar("T")
 
 
 def main(home: str, kind: str) -> int:
-    """Do the due jobs of a kind; return 1 to try again, jobs.EXIT_UNFINISHED if more is left to index."""
-    # A person may be waiting for an agent.
-    os.nice(10)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a model call in progress is recorded as cut off
+    """Do the due jobs of a kind; return the exit code, jobs.EXIT_UNFINISHED if more is left to index."""
+    # Give way to other programs: a person may be waiting for an agent.
+    os.nice(_NICENESS)
+    # Raising SystemExit lets a model call in progress be recorded as cut off.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_EXIT_FAILED))
     try:
         values = settings.load_settings(home)
         with db.open(home) as connection:
@@ -63,7 +66,7 @@ def main(home: str, kind: str) -> int:
                 _judge_firings(home, connection)
     except (UserError, OSError, db.StoreError) as error:
         _write_log_line(f"{kind}: {error}", level="WARNING")
-        return 1
+        return _EXIT_FAILED
     return 0 if is_finished else jobs.EXIT_UNFINISHED
 
 

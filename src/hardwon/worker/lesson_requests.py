@@ -137,11 +137,11 @@ class LessonRequests:
 def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> bool:
     """Return whether a lesson in force fires on the failed call, whoever wrote it."""
     call = episode.failing_call
-    failed = replace(
+    failed_event = replace(
         event, kind="PreToolUse", tool=call.tool, command=call.command, path=call.path, content=call.content, parts=()
     )
-    matchable_call = prepare_call(failed)
-    numbers = index.find_possible_matches(failed.tool, list_call_texts(failed))
+    matchable_call = prepare_call(failed_event)
+    numbers = index.find_possible_matches(call.tool, list_call_texts(failed_event))
     return any(match_entry(index.read_entry(number), matchable_call, search_pattern) for number in numbers)
 
 

@@ -93,8 +93,8 @@ def read_status(home: str) -> WorkerStatus:
     announcement = _read_announcement(home) if is_lock_held(home) else None
     # worker.json may be left by a worker that was killed.
     if announcement is None or announcement["pid"] != find_lock_holder(home):
-        return WorkerStatus(False, None, None, home, None, __version__)
-    return WorkerStatus(True, home=home, **announcement)
+        return WorkerStatus(running=False, pid=None, port=None, home=home, socket=None, version=__version__)
+    return WorkerStatus(running=True, home=home, **announcement)
 
 
 def is_announced(home: str) -> bool:

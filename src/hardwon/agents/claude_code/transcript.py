@@ -302,6 +302,10 @@ def _can_be_typed(wire: _Line | _Attachment) -> bool:
 
 
 def _read_outcome(block: _Block, detail: _ResultDetail | _NotObject) -> Outcome:
+    """Return a result's text, whether the call failed, a person's words of refusal, and whether a hook denied it.
+
+    A plain tuple: a scan reads one for each result, and a named one takes half as long again.
+    """
     full_text = block.content if isinstance(block.content, str) else _join_result_texts(block, detail)
     text = strip_fenced(full_text)
     if block.is_error is not True:

@@ -49,7 +49,8 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
             names = ("inputTokens", "outputTokens", "cacheReadTokens")
             count_usage(reader.usage, message_id, TokenUsage(*(get_count(metrics, name) for name in names)))
         line_number = number - 1 + find_line(get_text(message, "id"))
-        step = Step("agent", line_number, message_id, format_milliseconds(message.get("ts")), session, "", cwd)
+        at = format_milliseconds(message.get("ts"))
+        step = Step("agent", line_number, message_id, at=at, session=session, cwd=cwd)
         yield from _read_message(reader, step, message, stopped_calls)
 
 

@@ -284,10 +284,13 @@ def remove_table(text: str, path: Sequence[str]) -> str:
     if get_toml_value(text, path) is None:
         return text
     document = tomlkit.parse(text)
+    *parent_names, table_name = path
     parent: Any = document
-    for key in path[:-1]:
-        parent = parent[key]
-    del parent[path[-1]]
+    for name in parent_names:
+        parent = parent[name]
+    del parent[table_name]
     new_text = tomlkit.dumps(document)
     # The blank line that tomlkit put before the table would be left at the end.
-    return new_text.removesuffix("\n") if new_text.endswith("\n\n") else new_text
+    if new_text.endswith("\n\n"):
+        return new_text.removesuffix("\n")
+    return new_text

@@ -219,10 +219,12 @@ class Reader:
         return step._replace(kind="call", id=self._build_id(f"call:{key}"), call=key, **vars(call))
 
     def _read_result(self, step: Step, key: str, outcome: CallOutcome) -> Iterator[Step]:
+        """Yield the result of a call; that of a script, after its call, only if the script itself failed."""
         command = self.open.pop(key, "")
         script = self.scripts.pop(key, None)
         if script is not None:
-            if not (script and outcome.script_failed):
+            is_failure_told = not script  # emptied when a command that it ran failed, or when it was interrupted
+            if is_failure_told or not outcome.script_failed:
                 return  # the commands that it ran have been yielded
             line, tool, command, path = script
             yield self._build_call(step._replace(line=line), key, ToolCall(tool, command, path))

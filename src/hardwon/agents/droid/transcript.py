@@ -32,7 +32,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     if get_text(wire, "type") != "message" or "visibility" in message:
         return
     line_id = shorten_id(get_text(wire, "id"))
-    step = Step("agent", number, line_id, get_text(wire, "timestamp"), reader.session, "", reader.cwd)
+    step = Step("agent", number, line_id, at=get_text(wire, "timestamp"), session=reader.session, cwd=reader.cwd)
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
         block_step = step._replace(id=f"{line_id}.{index}")

@@ -158,7 +158,10 @@ def _find_caller(transcript: str, session: str) -> tuple[str, str]:
         names = []
     paths = [transcript, *(subagent_folder + name for name in names if name.endswith(".jsonl"))]
     latest = max(paths, key=_get_modified_time)
-    return "" if latest == transcript else os.path.basename(latest).removesuffix(".jsonl"), latest
+    if latest == transcript:
+        return "", transcript
+    subagent_id = os.path.basename(latest).removesuffix(".jsonl")
+    return subagent_id, latest
 
 
 def _get_modified_time(path: str) -> int:

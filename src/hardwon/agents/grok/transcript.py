@@ -35,7 +35,8 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     output = get_object(update, "rawOutput")
     reader.cwd = truncate_path(get_text(output, "current_dir")) or reader.cwd
     at = format_milliseconds(meta.get("agentTimestampMs"))
-    step = Step("agent", number, step_id, at, shorten_id(get_text(params, "sessionId")), "", reader.cwd)
+    session = shorten_id(get_text(params, "sessionId"))
+    step = Step("agent", number, step_id, at=at, session=session, cwd=reader.cwd)
     call_id = get_text(update, "toolCallId")
     if kind == "user_message_chunk":
         if text := extract_typed_words(strip_fenced(get_text(get_object(update, "content"), "text"))):

@@ -73,8 +73,10 @@ def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
         return None
     # An event of opencode's bus has its fields in `properties`, those of a session in `info` below that.
     properties = get_object(wire, "properties")
+    # Of fields with the same name the outermost counts.
     wire = {**get_object(properties, "info"), **properties, **get_object(wire, "info"), **wire}
-    session_id, parent = get_text(wire, "sessionID"), get_text(wire, "parentID")
+    session_id = get_text(wire, "sessionID")
+    parent = get_text(wire, "parentID")  # of a sub-agent's session
     event = Event(
         host=agent,
         kind=kind,
@@ -86,8 +88,9 @@ def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
         prompt_name=get_text(wire, "messageID"),
         message=get_first_text(wire, "said", "reason", "agent"),
     )
-    is_call = kind in ("PreToolUse", "PostToolUse", "PostToolUseFailure")
-    return _add_call_fields(event, wire) if is_call else event
+    if kind in ("PreToolUse", "PostToolUse", "PostToolUseFailure"):
+        return _add_call_fields(event, wire)
+    return event
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event | None:
@@ -155,8 +158,11 @@ def find_call_cwd(tool: str, tool_input: Wire, cwd: str) -> str:
 
 def unquote_prompt(text: str) -> str:
     """Return a prompt without the quotes that `opencode run` and `kilo run` put around a single argument."""
-    inner = text.strip()[1:-1]
-    if text.strip() != f'"{inner}"' or " " not in inner or '"' in inner.replace('\\"', ""):
+    stripped = text.strip()
+    inner = stripped[1:-1]
+    is_quoted = stripped == f'"{inner}"'
+    has_unescaped_quote = '"' in inner.replace('\\"', "")
+    if not is_quoted or " " not in inner or has_unescaped_quote:
         return text
     return inner.replace('\\"', '"')
 

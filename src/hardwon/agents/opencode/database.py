@@ -54,7 +54,7 @@ def is_database(path: str) -> bool:
 
 def get_agent(path: str) -> str:
     """Return the agent whose database this is, or whose session is in it."""
-    database = (split_session_path(path) or (path, ""))[0]
+    database, _ = split_session_path(path) or (path, "")
     return "kilo" if os.path.basename(database).startswith("kilo") else "opencode"
 
 

@@ -26,7 +26,9 @@ def parse_result(name: str, text: str) -> tuple[str, bool]:
     """Return a tool's output without the frame around a command's, and whether that says that it failed."""
     text, failed = parse_outcome(name, text)
     text = text.removesuffix("Exit Code: 0").rstrip()
-    return "" if text == "(empty)" else text, failed
+    if text == "(empty)":
+        text = ""
+    return text, failed
 
 
 CONTRACT = HookContract(

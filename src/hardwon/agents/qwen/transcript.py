@@ -34,7 +34,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         tokens_in, tokens_cached = (get_count(usage, f"{name}TokenCount") for name in ("prompt", "cachedContent"))
         count_usage(reader.usage, line_id, TokenUsage(tokens_in, tokens_out, tokens_cached))
     session, cwd = shorten_id(get_text(wire, "sessionId")), truncate_path(get_text(wire, "cwd"))
-    step = Step("agent", number, line_id, get_text(wire, "timestamp"), session, "", cwd)
+    step = Step("agent", number, line_id, at=get_text(wire, "timestamp"), session=session, cwd=cwd)
     parts = get_objects(get_object(wire, "message"), "parts")
     # A thought is not what the agent said.
     text = "\n".join(get_text(part, "text") for part in parts if "text" in part and not part.get("thought"))
