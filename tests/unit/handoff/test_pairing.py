@@ -109,7 +109,7 @@ def test_handed_over_material_belongs_to_the_request_before(tmp_path: Path) -> N
 def test_the_arguments_of_a_slash_command_are_the_request(tmp_path: Path) -> None:
     transcript = Transcript()
     commits = "- 1a2b3c4: lengthen the tail of a light kite\n" * 100
-    transcript.person(f"/review /simplify\n\nReview the commits about the ribbon of the storm kite.\n\n{commits}")
+    transcript.person(f"/review /audit\n/simplify\n\nReview the commits about the ribbon of the storm kite.\n\n{commits}")
     transcript.bash("git log --oneline", "1a2b3c4 Lengthen the tail")
     transcript.agent("The ribbon of the storm kite in `src/kite/ribbon.py` is too short for gusts.")
     draft = build_transcript_draft(transcript, tmp_path)
