@@ -603,18 +603,31 @@ def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement
 
 
 def list_causes(facts: SessionFacts) -> list[Statement]:
-    """List sentences in which the agent explains why something failed."""
-    causes = [
-        Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
-        for exchange, turn in zip(facts.exchanges, facts.turns, strict=True)
-        for step in exchange.steps
-        if step.kind == "agent" and phrasing.is_failure_cause(step.text)
-        for line in phrasing.find_causes(step.text)
-        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line) and line.endswith((".", "!"))
-        # What the agent thought on the way counts less than its answer.
-        if step.text in turn.final_message
-        or phrasing.is_root_cause(line, has_fault=_REPORTS_FAULT.search(turn.prompt) is not None)
-    ]
+    """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
+    causes = list[Statement]()
+    next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]
+    for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
+        if phrasing.is_refuted(turn.final_message, next_prompt):
+            continue
+        has_fault = _REPORTS_FAULT.search(turn.prompt) is not None
+        final_causes, earlier_causes = list[Statement](), list[Statement]()
+        for step in exchange.steps:
+            if step.kind != "agent":
+                continue
+            if phrasing.takes_back_cause(step.text):
+                earlier_causes.clear()
+            for line in phrasing.find_causes(step.text):
+                if not phrasing.is_failure_cause(line) or _STARTS_BACK.match(line) or not line.endswith((".", "!")):
+                    continue
+                statement = Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
+                if step.text == turn.final_message:
+                    final_causes.append(statement)
+                elif phrasing.is_root_cause(line, has_fault=has_fault):
+                    earlier_causes.append(statement)
+        # Of several times "the issue is …" on the way to the answer only the last held.
+        blames = [statement for statement in earlier_causes if phrasing.blames_one_thing(statement.text)]
+        outdated = blames if final_causes else blames[:-1]
+        causes += [statement for statement in earlier_causes if statement not in outdated] + final_causes
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
 

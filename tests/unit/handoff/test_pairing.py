@@ -109,8 +109,39 @@ def test_handed_over_material_belongs_to_the_request_before(tmp_path: Path) -> N
 def test_the_arguments_of_a_slash_command_are_the_request(tmp_path: Path) -> None:
     transcript = Transcript()
     commits = "- 1a2b3c4: lengthen the tail of a light kite\n" * 100
-    transcript.person(f"/review /audit\n/simplify\n\nReview the commits about the ribbon of the storm kite.\n\n{commits}")
+    transcript.person(
+        f"/review /audit\n/simplify\n\nReview the commits about the ribbon of the storm kite.\n\n{commits}"
+    )
     transcript.bash("git log --oneline", "1a2b3c4 Lengthen the tail")
     transcript.agent("The ribbon of the storm kite in `src/kite/ribbon.py` is too short for gusts.")
     draft = build_transcript_draft(transcript, tmp_path)
     assert draft.topic.startswith("Review the commits about the ribbon of the storm kite")
+
+
+def test_a_cause_that_was_taken_back_or_refuted_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("The launch test fails, why?")
+    transcript.agent("The issue is that `launch.py` starts with a slack line.")
+    transcript.bash("cat src/launch.py", "line = 1")
+    transcript.agent("Actually, wait - the real issue is that `spool.py` has a broken brake.")
+    transcript.bash("cat src/spool.py", "brake = 1")
+    transcript.agent("The issue is that `ribbon.py` ties the ribbon of the kite twice.")
+    transcript.edit("src/ribbon.py", "2", "1")
+    transcript.agent("Fixed.")
+    transcript.person("And why does the landing fail?")
+    transcript.agent("The root cause is that `landing.py` reels the line too late.")
+    transcript.person("still fails")
+    transcript.agent("The root cause is that `wind.py` gives the wind in knots.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "`ribbon.py`" in text and "`wind.py`" in text
+    assert "`launch.py`" not in text and "`spool.py`" not in text
+    assert not any(line.startswith("The root cause is that `landing.py`") for line in text.splitlines())
+
+
+def test_the_last_cause_in_an_answer_to_no_is_kept_after_a_question(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("The landing test fails")
+    transcript.agent("The root cause is that `landing.py` reels the line too late. Shall I change the wind as well?")
+    transcript.person("no, that is for tomorrow")
+    transcript.agent("Fine.")
+    assert any("`landing.py`" in line for line in list_summary(transcript, tmp_path))
