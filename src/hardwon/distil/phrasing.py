@@ -77,10 +77,10 @@ _DANGLES = re.compile(
 # The person says that the answer before did not help.
 _REFUTES = re.compile(
     r"^\W*(?:(?:hm+|ok(?:ay)?|sorry|but|well|ugh|argh)\b\W*)*(?:nope\b|still\b|that'?s (?:not|wrong)|(?:it|that|this)"
-    r" (?:still|is(?:n'?t| not)|did(?:n'?t| not)|does(?:n'?t| not)) ?(?:work|help|fix|it|right|true|fail|do|the|not|get)"
-    r"|same (?:error|issue|problem|result|thing))"
-    r"|\b(?:it|that|this|tests?|build|we|i|i'm)(?: is| are|'s)? still (?:not|fail\w*|does(?:n'?t| not)|broken|get(?:ting)?"
-    r"|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
+    r" (?:still|is(?:n'?t| not)|did(?:n'?t| not)|does(?:n'?t| not))"
+    r" ?(?:work|help|fix|it|right|true|fail|do|the|not|get)|same (?:error|issue|problem|result|thing))"
+    r"|\b(?:it|that|this|tests?|build|we|i|i'm)(?: is| are|'s)? still (?:not|fail\w*|does(?:n'?t| not)|broken"
+    r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
     re.I,
 )
 _DENIES = re.compile(r"^\W*no\b(?=[,.!]|\W+(?:that|it|this|the)\b)", re.I)
