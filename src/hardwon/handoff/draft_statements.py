@@ -52,6 +52,7 @@ _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about
 _MAX_SENTENCES, _MIN_NAMED_WORDS = 6, 3  # the sentences of an answer that may tell the outcome, and what they name
 _MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_MIN_OUTPUT_LINES = 2
 _MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what follows it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
@@ -110,7 +111,8 @@ _ORDERS = re.compile(
 # Asks for an answer; "can you add …?" is an order.
 _ASKS = re.compile(
     r"\W*(?:(?:and|but|so|or|ok(?:ay)?|hm+|wait)\b\W*)*(?:what|why|how|when|where|which|who|do|does|did|is|are|was|were"
-    r"|isn'?t|aren'?t|doesn'?t|has|have|will|would it|should)\b(?! not\b|n'?t\b)",
+    r"|isn'?t|aren'?t|doesn'?t|has|have|will|would it|should"
+    r"|(?:can|could) you (?:explain|tell|describe))\b(?! not\b|n'?t\b)",
     re.I,
 )
 # Hands over material for the request before: "here's the fourth: …".
@@ -244,11 +246,12 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
         weight = sum(_weigh_action(action) for action in actions)
         has_changes = _has_changes(actions)
         is_command = request.startswith("/")
-        if topics and not is_command and _is_pasted(exchange.prompt):
+        names_nothing = not request or is_trivial_request(request) or _hands_over(exchange.prompt)
+        is_output = _is_pasted(exchange.prompt) or (names_nothing and _has_output(exchange.prompt))
+        if topics and not is_command and is_output:
             # Its answer is about the pasted text, not about the request before.
             topics.append(Topic("", exchange.prompt, number, number, weight, has_changes))
             continue
-        names_nothing = not request or is_trivial_request(request) or _hands_over(exchange.prompt)
         if topics and not is_command and names_nothing:
             previous = topics[-1]
             topics[-1] = replace(
@@ -264,6 +267,12 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
 
 def _hands_over(prompt: Step | None) -> bool:
     return prompt is not None and bool(_HANDS_OVER.match(prompt.text))
+
+
+def _has_output(prompt: Step | None) -> bool:
+    """Return whether terminal output follows the typed words: "this is stuck: [test:ci] $ …"."""
+    lines = prompt.text.splitlines()[1:] if prompt else []
+    return sum(map(is_pasted_line, lines)) >= _MIN_OUTPUT_LINES
 
 
 def _is_pasted(prompt: Step | None) -> bool:
@@ -379,7 +388,7 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     described = [
         (topic, statement)
         for topic in facts.topics
-        if is_worth_telling(topic) and (statement := _describe_topic(facts, topic))
+        if is_worth_telling(topic) and not _is_superseded(facts, topic) and (statement := _describe_topic(facts, topic))
     ]
     described = [entry for entry in described if entry[0].weight > 1] or described
     last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
@@ -389,6 +398,17 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
 
+def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether the next prompt says that the outcome of a topic did not help and goes on with the work."""
+    following = topic.last + 1
+    if following == len(facts.exchanges) or not _has_changes(facts.actions_by_turn[following]):
+        return False
+    commits = phrasing.list_commits(
+        action for turn in facts.actions_by_turn[topic.first : following] for action in turn
+    )
+    return not commits and phrasing.is_refuted(facts.turns[topic.last].final_message, facts.turns[following].prompt)
+
+
 def is_worth_telling(topic: Topic) -> bool:
     """Return False for a slash command that changed nothing: what it printed was for that moment."""
     return topic.has_changes or not topic.request.startswith("/")
@@ -396,7 +416,9 @@ def is_worth_telling(topic: Topic) -> bool:
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     outcome = describe_outcome(facts, topic)
-    if not outcome.text:
+    # Without a request in front of it, a commit stands better among the results.
+    is_bare_commit = not topic.request and not outcome.text.startswith(("“", "changed "))
+    if not outcome.text or is_bare_commit:
         return None
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
     parts = [part for part in (quote_text(topic.request, 160), outcome.text) if part]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import Draft, build_draft
 from tests.support.made_up_transcripts import Transcript
@@ -70,12 +72,13 @@ def test_only_the_last_message_of_a_turn_tells_its_outcome(tmp_path: Path) -> No
     assert any("`silk`" in line for line in summary) and not any("`red`" in line for line in summary)
 
 
-def test_the_answer_to_a_pasted_log_is_not_given_to_the_request_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("typed_words", ["", "it is stuck now:\n\n"])
+def test_the_answer_to_a_pasted_log_is_not_given_to_the_request_before(tmp_path: Path, typed_words: str) -> None:
     transcript = Transcript()
     transcript.person("Add a brake to the spool of the storm kite")
     transcript.edit("src/kite/spool.py", "1", "2")
     transcript.agent("I added a brake to the spool in `src/kite/spool.py`.")
-    transcript.person("=== RUN TestLaunch\n--- FAIL: TestLaunch (0.1s)\nFAIL kite/launch 0.2s")
+    transcript.person(f"{typed_words}=== RUN TestLaunch\n--- FAIL: TestLaunch (0.1s)\nFAIL kite/launch 0.2s")
     transcript.edit("src/kite/launch.py", "1", "2")
     transcript.agent("I changed the launch angle of the kite in `src/kite/launch.py`.")
     summary = list_summary(transcript, tmp_path)
@@ -145,3 +148,15 @@ def test_the_last_cause_in_an_answer_to_no_is_kept_after_a_question(tmp_path: Pa
     transcript.person("no, that is for tomorrow")
     transcript.agent("Fine.")
     assert any("`landing.py`" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_attempt_that_the_next_prompt_calls_failing_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Stop the ribbon of the storm kite from tearing")
+    transcript.edit("src/kite/ribbon.py", "1", "2")
+    transcript.agent("I doubled the ribbon of the storm kite in `src/kite/ribbon.py`.")
+    transcript.person("Still tears in gusts, maybe the knot of the ribbon is too tight?")
+    transcript.edit("src/kite/knot.py", "1", "2")
+    transcript.agent("I loosened the knot of the ribbon in `src/kite/knot.py`.")
+    text = "\n".join(list_summary(transcript, tmp_path))
+    assert "loosened the knot" in text and "doubled the ribbon" not in text
