@@ -52,7 +52,6 @@ _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about
 _MAX_SENTENCES, _MIN_NAMED_WORDS = 6, 3  # the sentences of an answer that may tell the outcome, and what they name
 _MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
-_MIN_OUTPUT_LINES = 2
 _MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what follows it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
@@ -272,7 +271,7 @@ def _hands_over(prompt: Step | None) -> bool:
 def _has_output(prompt: Step | None) -> bool:
     """Return whether terminal output follows the typed words: "this is stuck: [test:ci] $ …"."""
     lines = prompt.text.splitlines()[1:] if prompt else []
-    return sum(map(is_pasted_line, lines)) >= _MIN_OUTPUT_LINES
+    return any(map(is_pasted_line, lines))
 
 
 def _is_pasted(prompt: Step | None) -> bool:
