@@ -119,6 +119,11 @@ def find_error_line(text: str, *, is_shell: bool) -> str:
     return shorten_line(find_failure_line(excerpt, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
 
 
+def has_complaint(text: str) -> bool:
+    """Return whether an output has a line with a file position and a message, as compilers and linters print."""
+    return bool(_SOURCE_LOCATION.search(cut_middle(text)))
+
+
 def is_source_location(line: str) -> bool:
     return bool(_SOURCE_LOCATION.match(line))
 

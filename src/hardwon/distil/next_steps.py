@@ -20,7 +20,7 @@ _LABELS = (
     r"|follow[- ]?ups?|loose ends?|open (?:items?|questions?|ends?|points?|decisions?|issues?|tasks?)"
     r"|outstanding(?: \w+)?|left to do|pending|unfinished|not (?:yet )?(?:done|covered|included|addressed)"
     r"|(?:the )?required (?:work|steps?|changes?)(?: is| are)?|before (?:merging|release|you merge)|deferred|left out"
-    r"|out of scope|to finish|action items?"
+    r"|out of scope|to finish|action items?|recommendations?"
 )
 _LABEL_LINE = re.compile(
     rf"^\W*(?:{_LABELS})\b(?P<rest>(?!\.)(?:[^.:!?\n]|\.(?=\w)){{0,40}})(?P<end>:|$)\W*(?P<step>.*)$", re.I
@@ -35,6 +35,12 @@ _RETRY_LINE = re.compile(
 )
 _COMMAND_LINE = re.compile(r"^\s*[\w./~$][^\n]*$")
 _SECTION_START = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$)")
+# Below these headings "uncommitted" and "remaining" describe what there is.
+_REPORT_HEADING = re.compile(
+    r"^\s*(?:#{1,6}\s+|\*\*)(?:overview|summary|context|background|what (?:changed|i did|was done)"
+    r"|changes(?: made)?)\b",
+    re.I,
+)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)])\s+(?:\[ \]\s+)?")
 _DONE_ITEM = re.compile(r"^\s*(?:[-*+•]\s+)?\[[xX]\]|✅|☑|✔|~~", re.I)
 
@@ -136,11 +142,25 @@ def find_next_steps(message: str) -> list[NextStep]:
         if (step := _read_sentence(sentences, index))
     ]
     steps = [*labelled]
+    report = _find_report_text(message)
     for step in mentioned:
+        if not step.is_firm and not step.is_offer and step.text in report:
+            continue
         if not any(step.text in other.text or other.text in step.text for other in labelled):
             steps.append(step)
     ordered = sorted(steps, key=lambda step: (step.is_state, step.is_offer))
     return list({step.text: step for step in ordered}.values())
+
+
+def _find_report_text(message: str) -> str:
+    """Return the plain text below the headings that report what was done."""
+    report_lines, is_report = list[str](), False
+    for line in message.splitlines():
+        if _SECTION_START.match(line):
+            is_report = bool(_REPORT_HEADING.match(line))
+        elif is_report:
+            report_lines.append(line)
+    return "\n".join(list_prose_lines("\n".join(report_lines)))
 
 
 def _find_labelled_steps(message: str) -> list[NextStep]:

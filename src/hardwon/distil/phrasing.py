@@ -63,6 +63,28 @@ _ROOT_CAUSE = re.compile(ROOT_CAUSE + r"|\bturns out\b|\bcaused by\b|\bcause(?: 
 _DEDUCES = re.compile(
     r"^\W*(?:this|that|which|so|now|ok|okay|hence|therefore)\b|\b(?:I(?:'m)?|my|the tests?(?: is| are)?)\b", re.I
 )
+_BLAMES = re.compile(
+    r"^\W*(?:the (?:real |actual |root )?(?:problem|issue|bug|cause|reason|culprit)|root cause)\b", re.I
+)
+# The agent corrects itself while it still searches: "Actually, wait - the real issue is …".
+_SEARCHES = re.compile(r"^\W*(?:(?:actually|wait|hm+)\b|(?:no|oh),)", re.I)
+# The subject stands in an earlier sentence: "It is paying that cost because …", "Today you have that because …".
+_DANGLES = re.compile(
+    r"^\W*(?:(?:today|now|so|then|and|but|currently),? )?(?:(?:it|that|this|they|these|those)\b"
+    r"|you (?:have|get|need) (?:it|that|this|them)\b)",
+    re.I,
+)
+# The person says that the answer before did not help.
+_REFUTES = re.compile(
+    r"^\W*(?:(?:hm+|ok(?:ay)?|sorry|but|well|ugh|argh)\b\W*)*(?:nope\b|still\b|that'?s (?:not|wrong)|(?:it|that|this)"
+    r" (?:still|is(?:n'?t| not)|did(?:n'?t| not)|does(?:n'?t| not))"
+    r" ?(?:work|help|fix|it|right|true|fail|do|the|not|get)|same (?:error|issue|problem|result|thing))"
+    r"|\b(?:it|that|this|tests?|build|we|i|i'm)(?: is| are|'s)? still (?:not|fail\w*|does(?:n'?t| not)|broken"
+    r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
+    re.I,
+)
+_DENIES = re.compile(r"^\W*no\b(?=[,.!]|\W+(?:that|it|this|the)\b)", re.I)
+_REPLY_CHARS = 200  # what a prompt says of the answer before stands at its beginning
 # Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
@@ -105,7 +127,9 @@ _MIN_PROVEN_WORDS = 12
 # The end of a line that introduces a list, and words after which such a line is no sentence without the list.
 _LIST_LEAD = re.compile(r"(?:,? (?:covering|including|namely|as follows|with|which|that))?:$", re.I)
 _INCOMPLETE = re.compile(
-    r"(?:\b(?:to|that|which|now|with|by|as|and|or|of|for|in|on|from|where|the|it|both|is|are|was|were|now \w+|\w+ing)"
+    r"(?:\b(?:to|that|which|now|with|by|as|and|or|of|for|in|on|from|where|the|it|both|is|are|was|were|now \w+|\w+ing"
+    r"|an?|its|this|will|would|can|could|should|must|may|do|does|did|has|have|had|be|been|not|also|then|only|into|at"
+    r"|between|like|via|if|when|so|because|than|to \w+|will \w+|can \w+)"
     r"|\b(?:following|these|\w+) (?:things|changes|fixes|files|places|parts|steps|points|ways|items|tests))$",
     re.I,
 )
@@ -212,8 +236,35 @@ def find_causes(message: str) -> list[str]:
     return [
         sentence
         for sentence in _list_statements(message)
-        if _CAUSE.search(sentence) and len(sentence.split()) >= _MIN_CAUSE_WORDS
+        if _CAUSE.search(sentence)
+        and len(sentence.split()) >= _MIN_CAUSE_WORDS
+        and not _SEARCHES.match(sentence)
+        and not is_dangling(sentence)
     ]
+
+
+def is_dangling(sentence: str) -> bool:
+    """Return whether a sentence names neither its subject nor anything of the code."""
+    return bool(_DANGLES.match(sentence)) and not _NAME.search(sentence)
+
+
+def is_refuted(message: str, next_prompt: str) -> bool:
+    """Return whether the next prompt says that a message was wrong or did not help."""
+    reply = next_prompt[:_REPLY_CHARS].replace("’", "'")
+    # After a question "no" only answers it.
+    is_denied = bool(_DENIES.match(reply)) and not message.rstrip().endswith("?")
+    return is_denied or bool(_REFUTES.search(reply))
+
+
+def takes_back_cause(message: str) -> bool:
+    """Return whether the agent names another cause than before: "Actually, wait - the real issue is …"."""
+    sentences = split_sentences(message[:_MAX_MESSAGE_CHARS])
+    return any(_SEARCHES.match(sentence) and _CAUSE.search(sentence) for sentence in sentences)
+
+
+def blames_one_thing(sentence: str) -> bool:
+    """Return whether a sentence claims to name the one fault: "The issue is …"."""
+    return _BLAMES.match(sentence) is not None
 
 
 def is_failure_cause(sentence: str) -> bool:

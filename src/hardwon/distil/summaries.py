@@ -133,9 +133,11 @@ def _list_findings(
     turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]], observations: Sequence[Observation]
 ) -> list[str]:
     """Return causes that name something of their turn, fixed failures, and decisions."""
+    next_prompts = [*(turn.prompt for turn in turns[1:]), ""]
     causes = [
         f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
-        for turn, actions in zip(turns, actions_by_turn, strict=True)
+        for turn, actions, next_prompt in zip(turns, actions_by_turn, next_prompts, strict=True)
+        if not phrasing.is_refuted(turn.final_message, next_prompt)
         for sentence in phrasing.find_causes(turn.final_message)
         if phrasing.is_failure_cause(sentence)
         or "`" in sentence

@@ -85,6 +85,7 @@ _OUTSIDE_PREFIXES = ("/tmp/", "/dev/", "/var/", "/private/")
 _REDIRECTION = re.compile(r"\s*\d?&?>>?\s*(?:&\d|/dev/null)|\s*<<-?\s*\S+$")
 _INLINE_MESSAGE = re.compile(r"""\s*(?:-\w*m\s*|--(?:message|body|notes)[= ])?["']?\$\(\s*cat.*""", re.S)
 _HELP_ARGUMENTS = frozenset(("--help", "-h", "--version", "-V", "help", "version"))
+_HIDES_EXIT_CODE = re.compile(r"[;|](?!\|)")
 _FORMATTERS = frozenset(("gofmt", "goimports", "prettier", "fmt", "format"))
 _DRIVE_PREFIX = re.compile(r"[A-Za-z]:[\\/]")
 _PROGRAM_NAME = re.compile(r"\w[\w.@+-]*")
@@ -246,6 +247,10 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
     failed = (
         fields["failed"] or bool(tally and tally.has_failed) or failures.is_unreported_failure(call.tool, command, text)
     )
+    # Behind `;` or `|` the exit code is that of another program, so a check that complains may have failed.
+    may_be_hidden = kind == "check" and not failed and not tally and _HIDES_EXIT_CODE.search(command)
+    if may_be_hidden and check_results.has_complaint(text):
+        kind = "ran"
     return ToolAction(call, kind, label, written_paths, **{**fields, "failed": failed}, tally=tally)
 
 

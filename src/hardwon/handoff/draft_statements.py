@@ -52,6 +52,7 @@ _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about
 _MAX_SENTENCES, _MIN_NAMED_WORDS = 6, 3  # the sentences of an answer that may tell the outcome, and what they name
 _MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what follows it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
 _OBJECTS = re.compile(r"\b(?:no|not|instead|never|use|should|need|already|wrong|because|first|only)\b|n'?t\b", re.I)
@@ -97,6 +98,26 @@ _REQUESTS = re.compile(
     r"|migrate|refactor|document|build|replace|reproduce|verify|extract|explain|find|submit)\b",
     re.I,
 )
+# A request that opens with an order; what it pastes below is material, not the request.
+_ORDERS = re.compile(
+    r"(?:(?:please|just|then|now|can you|could you|would you|let'?s|i want you to|i need you to)\s+)*(?:add|analy[sz]e"
+    r"|audit|build|bump|change|check|clean|close|compare|convert|create|debug|delete|deploy|document|draft|drop|extend"
+    r"|extract|file|find|fix|generate|implement|improve|install|investigate|list|merge|migrate|move|open|port|publish"
+    r"|rebase|refactor|release|remove|rename|replace|reproduce|resolve|revert|review|rewrite|run|set up|simplify|split"
+    r"|stash|submit|summari[sz]e|support|switch|test|update|upgrade|validate|verify|write)\b",
+    re.I,
+)
+# Asks for an answer; "can you add …?" is an order.
+_ASKS = re.compile(
+    r"\W*(?:(?:and|but|so|or|ok(?:ay)?|hm+|wait)\b\W*)*(?:what|why|how|when|where|which|who|do|does|did|is|are|was|were"
+    r"|isn'?t|aren'?t|doesn'?t|has|have|will|would it|should"
+    r"|(?:can|could) you (?:explain|tell|describe))\b(?! not\b|n'?t\b)",
+    re.I,
+)
+# Hands over material for the request before: "here's the fourth: …".
+_HANDS_OVER = re.compile(r"\W*(?:(?:and|ok(?:ay)?|so)\b\W*)?here(?:'s|’s| is| are)\b[^.\n]{0,60}:\s*\n", re.I)
+_COMMAND_NAMES = re.compile(r"\A(?:/[\w:.-]+\s+)+(?=\S)")  # /review /simplify Scope: …
+_MIN_ARGUMENT_WORDS = 4  # "/model opus 4" sets something, longer arguments ask for something
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
@@ -144,6 +165,7 @@ _REPORTS_FAULT = re.compile(
     r"\b(?:fail|error|bug|broke|crash|issue|problem|wrong|fix|why|regress|flak)|n't work|\bnot work", re.I
 )
 _ASKS_CAUSE = re.compile(r"\b(?:why|how come|what (?:caused|causes)|warum|wieso)\b", re.I)
+_ISSUE_NUMBER = re.compile(r"#\d")
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
@@ -222,9 +244,14 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
         weight = sum(_weigh_action(action) for action in actions)
-        has_changes = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
+        has_changes = _has_changes(actions)
         is_command = request.startswith("/")
-        names_nothing = not request or is_trivial_request(request) or _is_pasted(exchange.prompt)
+        names_nothing = not request or is_trivial_request(request) or _hands_over(exchange.prompt)
+        is_output = _is_pasted(exchange.prompt) or (names_nothing and _has_output(exchange.prompt))
+        if topics and not is_command and is_output:
+            # Its answer is about the pasted text, not about the request before.
+            topics.append(Topic("", exchange.prompt, number, number, weight, has_changes))
+            continue
         if topics and not is_command and names_nothing:
             previous = topics[-1]
             topics[-1] = replace(
@@ -238,8 +265,18 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
     return tuple(topics)
 
 
+def _hands_over(prompt: Step | None) -> bool:
+    return prompt is not None and bool(_HANDS_OVER.match(prompt.text))
+
+
+def _has_output(prompt: Step | None) -> bool:
+    """Return whether terminal output follows the typed words: "this is stuck: [test:ci] $ …"."""
+    lines = prompt.text.splitlines()[1:] if prompt else []
+    return any(map(is_pasted_line, lines))
+
+
 def _is_pasted(prompt: Step | None) -> bool:
-    """Return whether a prompt is only terminal output: it shows how the request before turned out."""
+    """Return whether a prompt is only terminal output."""
     if prompt is None or len(prompt.text) > transcript_story.MAX_TYPED_CHARS:
         return prompt is not None and is_pasted_line(prompt.text)
     return not transcript_story.get_spoken_sentences(prompt._replace(text=strip_severity(prompt.text)))
@@ -256,7 +293,7 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
     if exchange.prompt is None:
         plan = next((step for step in exchange.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL), None)
         return (read_plan_title(plan.content), plan) if plan else ("", None)
-    text = strip_severity(exchange.prompt.text)
+    text = _strip_command_names(strip_severity(exchange.prompt.text))
     sentences = transcript_story.get_spoken_sentences(exchange.prompt._replace(text=text))
     # A prompt too long to be typed is a task description, or words typed before pasted text: its beginning says what
     # it is about.
@@ -270,6 +307,9 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
     ]
     if not candidates:
         return phrasing.pick_first_sentence(text, MAX_LINE_CHARS), exchange.prompt
+    opening = _LEADING_FILLER.sub("", candidates[0])
+    if candidates[0] == sentences[0] and _ORDERS.match(opening) and len(find_topic_words(opening)) >= _MIN_ORDER_WORDS:
+        return shorten_line(opening.rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
     # Prefer a later sentence only if it names clearly more than the first.
     scores = [
         min(len(find_topic_words(line)), 9)
@@ -280,6 +320,13 @@ def _read_request(exchange: Exchange) -> tuple[str, Step | None]:
     ]
     line = candidates[scores.index(max(scores))]
     return shorten_line(_LEADING_FILLER.sub("", line).rstrip("\\"), MAX_LINE_CHARS), exchange.prompt
+
+
+def _strip_command_names(text: str) -> str:
+    """Return the arguments of a slash command if they are a request, else the text."""
+    names = _COMMAND_NAMES.match(text)
+    arguments = text[names.end() :] if names else ""
+    return arguments if len(arguments.split()) >= _MIN_ARGUMENT_WORDS else text
 
 
 def find_topic_words(text: str) -> frozenset[str]:
@@ -341,7 +388,7 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     described = [
         (topic, statement)
         for topic in facts.topics
-        if is_worth_telling(topic) and (statement := _describe_topic(facts, topic))
+        if is_worth_telling(topic) and not _is_superseded(facts, topic) and (statement := _describe_topic(facts, topic))
     ]
     described = [entry for entry in described if entry[0].weight > 1] or described
     last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
@@ -351,6 +398,17 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
 
+def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether the next prompt says that the outcome of a topic did not help and goes on with the work."""
+    following = topic.last + 1
+    if following == len(facts.exchanges) or not _has_changes(facts.actions_by_turn[following]):
+        return False
+    commits = phrasing.list_commits(
+        action for turn in facts.actions_by_turn[topic.first : following] for action in turn
+    )
+    return not commits and phrasing.is_refuted(facts.turns[topic.last].final_message, facts.turns[following].prompt)
+
+
 def is_worth_telling(topic: Topic) -> bool:
     """Return False for a slash command that changed nothing: what it printed was for that moment."""
     return topic.has_changes or not topic.request.startswith("/")
@@ -358,7 +416,9 @@ def is_worth_telling(topic: Topic) -> bool:
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     outcome = describe_outcome(facts, topic)
-    if not outcome.text:
+    # Without a request in front of it, a commit stands better among the results.
+    is_bare_commit = not topic.request and not outcome.text.startswith(("“", "changed "))
+    if not outcome.text or is_bare_commit:
         return None
     evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
     parts = [part for part in (quote_text(topic.request, 160), outcome.text) if part]
@@ -373,7 +433,7 @@ def quote_text(text: str, max_chars: int) -> str:
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
-    exchanges = range(topic.first, topic.last + 1)
+    exchanges = _list_own_exchanges(facts, topic)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     commits = [entry for entry in phrasing.list_commits(actions) if not _is_of_earlier_topic(facts, topic, entry[1])]
     if commits:
@@ -382,13 +442,29 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         action, commit = max(reversed(commits), key=lambda entry: len(_find_stems(entry[1].subject) & request_stems))
         text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
         return Statement(text, cite_action(facts, action, commit.short_hash))
-    if topic.last == len(facts.exchanges) - 1 and is_unfinished(facts):
+    if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
         return Statement("")
     working = [number for number in exchanges if facts.actions_by_turn[number]]
-    for number in dict.fromkeys((*working[-1:], topic.last)):
+    for number in dict.fromkeys((*working[-1:], exchanges[-1])):
         if closing := _find_closing_statement(facts, number, topic.request):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
     return _describe_changes(facts, actions)
+
+
+def _list_own_exchanges(facts: SessionFacts, topic: Topic) -> range:
+    """Return the exchanges whose outcome is the topic's.
+
+    "ok, do it" after the answer to a question starts work that the question did not ask for.
+    """
+    if not _ASKS.match(topic.request):
+        return range(topic.first, topic.last + 1)
+    working = [number for number in range(topic.first, topic.last + 1) if _has_changes(facts.actions_by_turn[number])]
+    end = working[0] if working and working[0] > topic.first else topic.last + 1
+    return range(topic.first, end)
+
+
+def _has_changes(actions: Iterable[ToolAction]) -> bool:
+    return any(action.kind in ("changed", "saved") and not action.failed for action in actions)
 
 
 def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: check_results.Commit) -> bool:
@@ -468,9 +544,12 @@ def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> S
     Answers often open with agreement or praise, so a sentence that names something is preferred. After an edit, what
     was done comes first; "why" is answered by a cause; any other answer is told by its first sentence.
     """
-    message = _unwrap_json(facts.turns[number].final_message)
+    last_step = facts.exchanges[number].steps[-1:]
+    if not last_step or last_step[0].kind != "agent":
+        return None  # the work was interrupted, so what was said before is no outcome
+    message = _unwrap_json(last_step[0].text)
     if message.rstrip().endswith(":"):
-        return None  # the agent was about to go on, and the work was interrupted
+        return None  # the agent was about to go on
     sentences = split_sentences(message[:4_000])
     answers = [line for line in sentences if line.endswith((".", "!")) and not _VAGUE.match(line)]
     if request.endswith("?") and len(sentences) <= 2 and answers and not _OPENER.match(answers[0]):
@@ -505,7 +584,7 @@ def _is_complete_sentence(line: str) -> bool:
 
 def _is_telling(line: str, results: Container[str]) -> bool:
     """Return whether a closing sentence names enough; "I verified it." does not."""
-    has_name = "`" in line or bool(_SAVING.search(line))
+    has_name = "`" in line or bool(_SAVING.search(line)) or bool(_ISSUE_NUMBER.search(line))
     return has_name or len(find_topic_words(line)) >= (4 if line in results else _MIN_TELLING_WORDS)
 
 
@@ -546,18 +625,31 @@ def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement
 
 
 def list_causes(facts: SessionFacts) -> list[Statement]:
-    """List sentences in which the agent explains why something failed."""
-    causes = [
-        Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
-        for exchange, turn in zip(facts.exchanges, facts.turns, strict=True)
-        for step in exchange.steps
-        if step.kind == "agent" and phrasing.is_failure_cause(step.text)
-        for line in phrasing.find_causes(step.text)
-        if phrasing.is_failure_cause(line) and not _STARTS_BACK.match(line) and line.endswith((".", "!"))
-        # What the agent thought on the way counts less than its answer.
-        if step.text in turn.final_message
-        or phrasing.is_root_cause(line, has_fault=_REPORTS_FAULT.search(turn.prompt) is not None)
-    ]
+    """List sentences in which the agent explains why something failed, unless the person's next prompt refutes it."""
+    causes = list[Statement]()
+    next_prompts = [*(turn.prompt for turn in facts.turns[1:]), ""]
+    for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
+        if phrasing.is_refuted(turn.final_message, next_prompt):
+            continue
+        has_fault = _REPORTS_FAULT.search(turn.prompt) is not None
+        final_causes, earlier_causes = list[Statement](), list[Statement]()
+        for step in exchange.steps:
+            if step.kind != "agent":
+                continue
+            if phrasing.takes_back_cause(step.text):
+                earlier_causes.clear()
+            for line in phrasing.find_causes(step.text):
+                if not phrasing.is_failure_cause(line) or _STARTS_BACK.match(line) or not line.endswith((".", "!")):
+                    continue
+                statement = Statement(shorten_line(line, MAX_LINE_CHARS), cite_step(facts, step, line))
+                if step.text == turn.final_message:
+                    final_causes.append(statement)
+                elif phrasing.is_root_cause(line, has_fault=has_fault):
+                    earlier_causes.append(statement)
+        # Of several times "the issue is …" on the way to the answer only the last held.
+        blames = [statement for statement in earlier_causes if phrasing.blames_one_thing(statement.text)]
+        outdated = blames if final_causes else blames[:-1]
+        causes += [statement for statement in earlier_causes if statement not in outdated] + final_causes
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
 
@@ -750,8 +842,7 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
 def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
     """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
     prompt, actions = facts.exchanges[number].prompt, facts.actions_by_turn[number]
-    has_work = any(action.kind in ("changed", "saved") and not action.failed for action in actions)
-    return prompt is not None and has_work and is_trivial_request(prompt.text)
+    return prompt is not None and _has_changes(actions) and is_trivial_request(prompt.text)
 
 
 def _find_stems(text: str) -> frozenset[str]:

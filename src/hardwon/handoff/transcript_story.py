@@ -328,11 +328,8 @@ def build_turns(story: Story) -> tuple[Turn, ...]:
 
 
 def get_final_message(exchange: Exchange) -> str:
-    """Return the agent's message after its last call, or its last message at all."""
-    messages = [step for step in exchange.steps if step.kind == "agent"]
-    last_call = max((index for index, step in enumerate(exchange.steps) if step.kind == "call"), default=-1)
-    closing_texts = [step.text for step in exchange.steps[last_call + 1 :] if step.kind == "agent"]
-    return "\n\n".join(closing_texts) if closing_texts else messages[-1].text if messages else ""
+    """Return the agent's last message; those before it, such as reports while sub-agents run, are not final."""
+    return next((step.text for step in reversed(exchange.steps) if step.kind == "agent"), "")
 
 
 def _get_call_key(step: Step) -> str:

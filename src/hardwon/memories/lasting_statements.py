@@ -358,6 +358,11 @@ _REWRITES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"^I (?:think|know|kind of feel like|feel like|believe|guess) we\b", "We"),
     ),
     "reference": (
+        # "The repo" alone would be taken for the project's own.
+        (
+            r"^repo\w*\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S*?/([\w.-]+?))(?:\.git)?/?(?=[.,;:]*(?:\s|$)).*",
+            r"The \2 repo is at \1",
+        ),
         (
             r"^(repo\w*|docs?|wiki|board|spec|tracker)\b.*?\b(?:it'?s|is) (?:at|here:?|on) (https?://\S+).*",
             r"The \1 is at \2",

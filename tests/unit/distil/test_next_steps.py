@@ -72,3 +72,12 @@ def test_firm_steps_come_before_offers_and_states() -> None:
     steps = find_next_steps(message)
     assert steps[0].is_firm and steps[-1].is_state
     assert any(step.is_offer for step in steps)
+
+
+def test_what_a_report_calls_uncommitted_is_no_step_and_a_recommendation_is() -> None:
+    message = (
+        "## Overview\n\nUncommitted additions: a `--storm` flag and a longer ribbon for the light kite.\n\n"
+        "## Recommendation\n\nAddress the knot of the ribbon before merging."
+    )
+    assert [step.text for step in find_next_steps(message)] == ["Address the knot of the ribbon before merging."]
+    assert [step.text for step in find_next_steps("The ribbon change is still uncommitted.")] != []

@@ -198,3 +198,9 @@ def test_files_that_were_only_read_are_not_listed() -> None:
 
 def test_a_bare_fail_line_of_go_is_not_the_failed_package() -> None:
     assert parse_check_result("FAIL\nFAIL\tkite/wind [build failed]\nFAIL\n") == CheckResult("FAIL kite/wind", True)
+
+
+def test_a_check_whose_exit_code_is_hidden_and_that_complains_is_not_called_passing() -> None:
+    complaint = "Saved working directory\nkite/wind.go:24:9: possible misuse of a pointer\nDropped the stash"
+    assert "go vet" not in summarise_turns(turn("vet it", [bash("go vet ./...; git stash pop", complaint)])).completed
+    assert "go vet" in summarise_turns(turn("vet it", [bash("go vet ./...; git stash pop", "Dropped")])).completed

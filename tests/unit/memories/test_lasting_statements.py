@@ -254,7 +254,7 @@ REWRITTEN = (
     (
         "ok, I made a repo and it's at https://git.example.com/kite/tail",
         "reference",
-        "The repo is at https://git.example.com/kite/tail.",
+        "The tail repo is at https://git.example.com/kite/tail.",
     ),
     ("I work mostly in the evenings", "user", "The user works mostly in the evenings."),
     ("I'm the CTO", "user", "The user is the CTO."),

@@ -1,0 +1,38 @@
+"""Sentences of an answer are told only if they stand alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwon.distil import phrasing
+
+
+@pytest.mark.parametrize("lead", ["I've added a `brake` to spool.py that will:", "Changed `ribbon.py` so that it can:"])
+def test_a_sentence_that_needs_its_list_is_no_result(lead: str) -> None:
+    assert phrasing.find_results(f"{lead}\n- hold the line\n- reel it in") == []
+
+
+def test_a_complete_sentence_before_a_list_is_a_result() -> None:
+    message = "I've added a `brake` to the spool of the kite:\n- it holds the line"
+    assert phrasing.find_results(message) == ["I've added a `brake` to the spool of the kite."]
+
+
+def test_a_cause_without_its_subject_is_left_out() -> None:
+    assert phrasing.find_causes("It is paying that cost because the wind gives no other way up.") == []
+    assert phrasing.find_causes("Today you have that because you already measured the whole line.") == []
+    assert phrasing.find_causes("That works because `spool.py` can reel the line without any wind.") != []
+    assert phrasing.find_causes("No kite rises today because the line of the spool is torn.") != []
+
+
+@pytest.mark.parametrize("reply", ["Still doesn't work", "that's not it", "no, the ribbon tears", "hm, it still fails"])
+def test_a_reply_refutes_the_answer_before(reply: str) -> None:
+    assert phrasing.is_refuted("The ribbon is too long.", reply)
+
+
+@pytest.mark.parametrize("reply", ["great, now the tail", "not the tail, please", "No tail for the light kite today"])
+def test_other_replies_refute_nothing(reply: str) -> None:
+    assert not phrasing.is_refuted("The ribbon is too long.", reply)
+
+
+def test_no_after_a_question_refutes_nothing() -> None:
+    assert not phrasing.is_refuted("The ribbon is too long. Shall I cut it?", "no, leave it")
