@@ -229,39 +229,39 @@ def _tokenize(source: str, extension: str) -> list[str]:
 def _normalize_tokens(tokens: list[str], symbol: str) -> str:
     """Return the tokens of a definition, up to the bracket that closes it; empty if there is none."""
     name = symbol.rpartition(".")[2]
-    for place, token in enumerate(tokens):
-        if token != name or not _is_definition(tokens, place):
+    for index, token in enumerate(tokens):
+        if token != name or not _is_definition(tokens, index):
             continue
-        end = _find_end(tokens, place + 1)
-        return " ".join(tokens[place:end])
+        end = _find_end(tokens, index + 1)
+        return " ".join(tokens[index:end])
     return ""
 
 
-def _is_definition(tokens: list[str], place: int) -> bool:
-    previous = tokens[place - 1] if place else ""
-    following = tokens[place + 1] if place + 1 < len(tokens) else ""
+def _is_definition(tokens: list[str], index: int) -> bool:
+    previous = tokens[index - 1] if index else ""
+    following = tokens[index + 1] if index + 1 < len(tokens) else ""
     if previous in _DEFINING_WORDS or (following in ("=", ":") and previous not in (".", "?")):
         return True
     if following != "(" or previous in (".", "new", "return", "=", "(", ","):
         return False
-    closing = _skip_brackets(tokens, place + 1)  # a method: `name(arguments) {`
+    closing = _skip_brackets(tokens, index + 1)  # a method: `name(arguments) {`
     return "{" in tokens[closing : closing + 4]
 
 
-def _find_end(tokens: list[str], place: int) -> int:
+def _find_end(tokens: list[str], index: int) -> int:
     """Return where a definition ends: after its block, or for one without a block where the next one begins."""
-    for position in range(place, len(tokens)):
+    for position in range(index, len(tokens)):
         if tokens[position] == "{":
             return _skip_brackets(tokens, position)
-        if position > place and tokens[position] in _DEFINING_WORDS:
+        if position > index and tokens[position] in _DEFINING_WORDS:
             return position
     return len(tokens)
 
 
-def _skip_brackets(tokens: list[str], place: int) -> int:
-    """Return the position after the bracket that closes the one at `place`."""
-    opening, closing, depth = tokens[place], _CLOSERS[tokens[place]], 0
-    for position in range(place, len(tokens)):
+def _skip_brackets(tokens: list[str], index: int) -> int:
+    """Return the position after the bracket that closes the one at `index`."""
+    opening, closing, depth = tokens[index], _CLOSERS[tokens[index]], 0
+    for position in range(index, len(tokens)):
         depth += (tokens[position] == opening) - (tokens[position] == closing)
         if depth == 0:
             return position + 1
@@ -280,7 +280,7 @@ def is_ahead_of(root: str, revision: str) -> bool:
 
 def _run_git(root: str, *words: str) -> str:
     try:
-        done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, timeout=5)
+        run = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return run.stdout.strip() if run.returncode == 0 else ""

@@ -352,8 +352,8 @@ def _rate_promise(text: str, folded_text: str, start: int, end: int) -> int:
 
 def _ends_identifier(folded_text: str, position: int) -> bool:
     """Return whether letters mixed with digits lead up to a position, as in a random id that happens to end with PW."""
-    before = folded_text[max(position - _MAX_NAME_CHARS, 0) : position]
-    run = before[len(before.rstrip(_LETTERS_AND_DIGITS)) :]
+    preceding_text = folded_text[max(position - _MAX_NAME_CHARS, 0) : position]
+    run = preceding_text[len(preceding_text.rstrip(_LETTERS_AND_DIGITS)) :]
     return len(run) >= _MIN_ID_CHARS and sum(map(str.isdigit, run)) > 1
 
 

@@ -231,12 +231,12 @@ class _Search:
         names = [name.strip("-.,:()`'\"").lower() for name in self._query.split()]
         if any(len(split_query(name)) < 2 for name in self._query.split()):
             return ranked
-        named = [
+        records_with_names = [
             item
             for item in ranked
             if all(name in f"{item.record['text']} {' '.join(item.record['files'])}".lower() for name in names)
         ]
-        return named or ranked
+        return records_with_names or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
         if self._lacks_name(ranked):
@@ -407,12 +407,13 @@ def _has_evidence(item: RankedRecord) -> bool:
 
 def _drop_repeated_prompts(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
     """Leave out a prompt after its answer if its title is all of it: a hit of the answer shows that title."""
-    results, asked = list[RankedRecord](), set[int]()
+    results: list[RankedRecord] = []
+    shown_prompts: set[int] = set()  # documents of prompts whose answer is a result
     for item in ranked:
-        is_repeated = item.document["id"] in asked and item.record["text"] == item.record["title"]
+        is_repeated = item.document["id"] in shown_prompts and item.record["text"] == item.record["title"]
         if not is_repeated:
             results.append(item)
-            asked.add(item.asked)
+            shown_prompts.add(item.asked)
     return results
 
 

@@ -48,8 +48,8 @@ def build_timeline(
         return _build_latest(connection, home, project, record_type, depth_before, now)
     if anchor.isascii() and anchor.isdigit():
         anchor = f"O{anchor}"  # a bare number is an observation's, as in `fetch_records`
-    place = " in this project" if project else ""
-    no_anchor = Timeline(anchor="", records=(), note=f"there is no {anchor}{place}")
+    scope_note = " in this project" if project else ""
+    no_anchor = Timeline(anchor="", records=(), note=f"there is no {anchor}{scope_note}")
     parsed = records.parse_id(anchor)
     if not parsed:
         return no_anchor
