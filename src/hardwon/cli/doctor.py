@@ -17,7 +17,7 @@ from hardwon.efficacy.announcements import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest
-from hardwon.lessons.doctor_checks import check_lessons
+from hardwon.lessons.health import check_lessons
 from hardwon.lessons.hook_replies import REFUSED_DECISION
 from hardwon.lessons.review_queue import list_waiting
 from hardwon.search.backlog import describe_backlog

@@ -1,31 +1,43 @@
-"""Advise on the lessons in force: which fire too often or never, are out of date, or duplicate another.
-
-Agents learn to ignore a lesson that fires on everything. This is advice only and stops nothing.
-"""
+"""Check lessons for `hardwon doctor`: faults, unapproved changes, and advice on those in force."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from itertools import takewhile
+from itertools import groupby, islice, takewhile
 from shlex import quote
+from time import process_time
 from typing import TYPE_CHECKING
 
-from hardwon.lessons.manifest import find_lesson_tools
+from hardwon import clock, paths, projects
+from hardwon.agents.installation_checks import Check
+from hardwon.errors import UserError
+from hardwon.lessons import manifest
+from hardwon.lessons.approved_lessons import APPROVE_COMMAND
+from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
+from hardwon.lessons.manifest import BuildResult, find_lesson_tools
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
+from hardwon.lessons.pattern_search import PatternCache
 from hardwon.lessons.replay import Replay, to_event
 from hardwon.projects import is_in_scope
-from hardwon.store.transcripts import ScannedCall
+from hardwon.store import db
+from hardwon.store.efficacy import count_by_lesson
+from hardwon.store.transcripts import ScannedCall, iter_ended_calls
 from hardwon.text import similarity
-from hardwon.types import SHELL_TOOL, Lesson
+from hardwon.types import SHELL_TOOL, STATUSES, Lesson
 
 if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
 
+MAX_SHOWN = 5  # of each kind of advice
+MAX_CALLS, MAX_REPLAY_SECONDS = 20_000, 2.0  # limits for replaying the newest calls
 DAY_SECONDS = 86_400
 MIN_CALLS = 100  # with fewer recorded calls, shares say nothing
 MAX_FIRING_SHARE = 0.05  # of the recorded calls
@@ -37,6 +49,81 @@ MAX_SAMPLE_CHARS = 60
 EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
 
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
+
+
+def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
+    fix = "hardwon lessons check" if build_result.faults else ""
+    yield Check("lessons", not build_result.faults, f"{build_result.lesson_count} in force", fix)
+    for fault in build_result.faults[:MAX_SHOWN]:
+        yield Check("", False, fault, fix)
+    changes = build_result.waiting_changes
+    for change in changes[:MAX_SHOWN]:
+        note = "" if change.approved is None else "; the version approved before stays in force"
+        finding = f"{change.change} by hand in {paths.LESSONS} and not approved: {change.slug}{note}"
+        yield Check("waiting", None, finding, APPROVE_COMMAND)
+    if len(changes) > MAX_SHOWN:
+        yield Check("waiting", None, f"and {len(changes) - MAX_SHOWN} more", APPROVE_COMMAND)
+    waiting_slugs = {change.slug for change in changes}
+    # What a person retired or has not decided about yet needs no repair.
+    left_out = [
+        (slug, reason) for slug, reason in build_result.left_out if slug not in waiting_slugs and reason not in STATUSES
+    ]
+    for slug, reason in left_out[:MAX_SHOWN]:
+        yield Check("", None, f"left out {slug}: {reason}", f"hardwon lessons edit {slug}")
+    yield from _check_advice(home)
+
+
+def _check_advice(home: str) -> Iterator[Check]:
+    """Yield advice about the lessons' wording and triggers; advice is never a fault."""
+    index, search = open_index(home), PatternCache().search
+    lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
+    if not lessons:
+        return
+    facts = LessonFacts({}, {}, {})
+    try:
+        if os.path.exists(os.path.join(home, paths.DATABASE)):  # a check must not create a database
+            facts = _gather_facts(home, index, search)
+    except UserError as error:
+        yield Check("history", False, error.say, error.fix.removeprefix("hardwon doctor; "))
+    except db.StoreError as error:
+        yield Check("history", False, f"{paths.DATABASE} cannot be read: {error}", "moving it away starts a new one")
+    own_ids = {lesson.id for lesson in read(get_lessons_path(home)).lessons}
+    advice = find_advice(lessons, facts, now=clock.now(), path_exists=_may_exist, search_pattern=search)
+    for kind, group in groupby(advice, key=lambda item: item.kind):
+        for item in islice(group, MAX_SHOWN):
+            fix = item.fix
+            if item.lesson.id not in own_ids:  # a repository's lesson is corrected there and then trusted again
+                project = item.lesson.project
+                fix = f"edit {get_project_lessons_path(project)}, then: hardwon trust {project}"
+            yield Check(kind, None, item.finding, fix)
+        if omitted_count := sum(1 for _ in group):
+            yield Check(kind, None, f"and {omitted_count} more")
+
+
+def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> LessonFacts:
+    @cache
+    def locate_folder(folder: str) -> tuple[str, list[str]]:
+        return projects.find_git_root(folder), projects.list_equivalent_folders(folder)
+
+    with closing(db.connect(home)) as connection:
+        tools = {tool for number in range(len(index)) for tool in index.read_entry(number).tools}
+        deadline = process_time() + MAX_REPLAY_SECONDS
+        calls = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
+        chances, replays = replay_calls(
+            islice(calls, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
+        )
+        return LessonFacts(count_by_lesson(connection), chances, replays)
+
+
+def _may_exist(path: str) -> bool:
+    """Return False only if a path is certainly gone; an inaccessible one may exist."""
+    try:
+        os.stat(os.path.expanduser(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
 
 
 @dataclass(frozen=True, slots=True)
