@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 
-from hardwon.lessons.arms import draw_fraction
+from hardwon.lessons.delivery import draw_fraction
 from hardwon.lessons.hook_replies import open_index
 from tests.support.house import run_at_terminal
 

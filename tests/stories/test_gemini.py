@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents.settings_files import get_value
-from hardwon.lessons.session_claims import PARALLEL_CALL_SECONDS
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from tests.support.house import GIT_STASH, House, lesson, wait_for
 from tests.support.text_files import read_text, write_text
 

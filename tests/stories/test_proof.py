@@ -14,9 +14,8 @@ import pytest
 
 from hardwon import clock
 from hardwon.efficacy import refresh
-from hardwon.lessons.arms import draw_fraction
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS, draw_fraction
 from hardwon.lessons.hook_replies import open_index
-from hardwon.lessons.session_claims import PARALLEL_CALL_SECONDS
 from hardwon.store import db, efficacy
 from hardwon.store.efficacy import Firing
 from hardwon.web import insights, render

@@ -8,7 +8,7 @@ from time import sleep
 
 import pytest
 
-from hardwon.lessons.session_claims import PARALLEL_CALL_SECONDS
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from tests.support.house import GIT_STASH, House, bash, call, lesson
 
 AT = 1_790_000_000.0

@@ -28,7 +28,7 @@ from hardwon.agents.installation import build_hook_command
 from hardwon.cli.output import echo_indented, echo_styled
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
-from hardwon.lessons.session_claims import PARALLEL_CALL_SECONDS
+from hardwon.lessons.delivery import PARALLEL_CALL_SECONDS
 from hardwon.store import db
 from hardwon.store.jobs import count_by_state
 from hardwon.worker import lifecycle

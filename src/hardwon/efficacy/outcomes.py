@@ -19,7 +19,7 @@ from hardwon.lessons import manifest, validation
 from hardwon.lessons.approved_lessons import parse_approval_body
 from hardwon.lessons.delivery_outcomes import has_same_aim
 from hardwon.lessons.matching import match_entry, prepare_call
-from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson
 from hardwon.lessons.replay import build_prefilter
 from hardwon.shell.failures import compute_signature

@@ -24,7 +24,7 @@ from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_p
 from hardwon.lessons.manifest import BuildResult, find_lesson_tools
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
-from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.replay import Replay, to_event
 from hardwon.projects import is_in_scope
 from hardwon.store import db

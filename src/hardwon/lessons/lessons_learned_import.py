@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hardwon.lessons.pattern_check import find_pattern_fault
+from hardwon.lessons.patterns import find_pattern_fault
 from hardwon.lessons.record import PATTERN_FIELDS, describe_value, parse_pattern
 from hardwon.types import DELIVERY_MODES, STATUSES
 

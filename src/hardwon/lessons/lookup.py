@@ -12,6 +12,7 @@ from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.lessons_file import get_lessons_path, read
 from hardwon.lessons.manifest import find_lesson_tools
 from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
+from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson
 from hardwon.types import Event, Lesson, ManifestEntry, Match, replace
 
@@ -59,8 +60,6 @@ def explain_call(home: str, event: Event, now: float) -> tuple[list[Match], Slug
     """Return the lessons that would fire on a call, and the slugs of the others with reasons."""
     index = manifest.open_current_index(home, now)
     call = prepare_call(event)
-    from hardwon.lessons.pattern_search import PatternCache  # `regex` takes 14 ms, which a list need not pay
-
     search = PatternCache().search
     matches: list[Match] = []
     mismatches: SlugReasons = []

@@ -19,12 +19,12 @@ from hardwon.clock import format_iso
 from hardwon.errors import UserError
 from hardwon.lessons import approved_lessons, lessons_file, manifest_index
 from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons.delivery import FIX_MARK
 from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
-from hardwon.lessons.pattern_check import find_literal_sets
+from hardwon.lessons.patterns import find_literal_sets
 from hardwon.lessons.record import compute_version, to_flag_letters
-from hardwon.lessons.reply_parts import FIX_MARK
 from hardwon.lessons.validation import find_disabling_faults
 from hardwon.store import efficacy
 from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState

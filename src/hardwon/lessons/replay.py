@@ -9,7 +9,7 @@ from itertools import islice
 from hardwon import projects
 from hardwon.lessons.manifest import compile_entries, find_entry_literals
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
-from hardwon.lessons.pattern_search import PatternCache
+from hardwon.lessons.patterns import PatternCache
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
 from hardwon.store.transcripts import ScannedCall

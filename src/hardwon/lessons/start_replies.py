@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hardwon.lessons.reply_parts import (
+from hardwon.lessons.delivery import (
+    PROTOCOL_CLAIM,
     build_delivery,
     build_reply,
     count_bytes,
@@ -10,7 +11,6 @@ from hardwon.lessons.reply_parts import (
     mark_stale,
     select_lessons,
 )
-from hardwon.lessons.session_claims import PROTOCOL_CLAIM
 from hardwon.projects import is_in_scope
 from hardwon.text.brief_layout import (
     SECTION_SEPARATOR,
@@ -31,9 +31,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hardwon.lessons.hook_sources import HookSources
+    from hardwon.lessons.delivery import HookSources, SessionClaims
     from hardwon.lessons.manifest_index import ManifestIndex
-    from hardwon.lessons.session_claims import SessionClaims
     from hardwon.text.brief_layout import BriefLine
     from hardwon.types import Event, ManifestEntry
 

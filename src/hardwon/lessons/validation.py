@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hardwon.lessons.matching import compile_glob
-from hardwon.lessons.pattern_check import find_pattern_fault, find_syntax_fault
+from hardwon.lessons.patterns import find_pattern_fault, find_syntax_fault
 from hardwon.lessons.record import PATTERN_FIELDS
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.private_tags import map_strings, strip_private

@@ -19,8 +19,8 @@ from hardwon.efficacy.staleness import CHANGED_CODE, GONE_CODE, HANDOFF, MEMORY,
 from hardwon.handoff import handoffs
 from hardwon.lessons import compiled_brief
 from hardwon.lessons.agent_notes import read_note_statements
+from hardwon.lessons.delivery import CHANGED_CODE_NOTE
 from hardwon.lessons.manifest_index import ManifestIndex
-from hardwon.lessons.reply_parts import CHANGED_CODE_NOTE
 from hardwon.lessons.start_replies import SessionBrief, build_session_brief
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import hardwon
 from hardwon.lessons.matching import compile_glob, has_matching_glob
-from hardwon.lessons.pattern_check import find_literal_sets
+from hardwon.lessons.patterns import find_literal_sets
 from hardwon.text.characters import fold_case
 from hardwon.types import Glob, Pattern
 

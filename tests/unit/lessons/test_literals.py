@@ -9,7 +9,7 @@ import sys
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.pattern_check import Literals, choose_longest, find_literal_sets
+from hardwon.lessons.patterns import Literals, choose_longest, find_literal_sets
 from hardwon.text.characters import fold_case
 
 REQUIRED = [

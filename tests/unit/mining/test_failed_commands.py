@@ -20,7 +20,7 @@ from hardwon.lessons.matching import (
     match_entry,
     prepare_call,
 )
-from hardwon.lessons.pattern_check import find_pattern_fault
+from hardwon.lessons.patterns import find_pattern_fault
 from hardwon.lessons.record import parse_lesson
 from hardwon.lessons.validation import find_lesson_faults
 from hardwon.mining.episodes import find_episodes

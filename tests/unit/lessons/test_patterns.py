@@ -10,7 +10,7 @@ import regex
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
-from hardwon.lessons.pattern_check import find_pattern_fault, find_syntax_fault
+from hardwon.lessons.patterns import find_pattern_fault, find_syntax_fault
 
 ORDINARY = r"""
 \bgit\s+stash\b(?!.*(-u|--include-untracked))

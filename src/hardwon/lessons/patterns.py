@@ -1,4 +1,4 @@
-"""Check regular expressions before they guard tool calls, and find the literals that every match contains.
+"""The regular expressions of lessons: check them, find the literals that every match contains, and run them.
 
 A pattern must mean the same to two engines and must not be slow. The worker uses `regex`, the fallback `re`; where they
 differ, the pattern is refused with what to write instead. Slow patterns are found by trying them on texts that repeat
@@ -9,17 +9,26 @@ The index tries only lessons whose literals occur in a call. For that, each part
 *spellings*, the case-folded strings it can match, as long as they are few. Spellings of neighbouring parts are joined
 to longer runs; a part without spellings ends the run. Missing a lesson that would have matched is the one error not
 allowed here, so a run contains only what is certain.
+
+`regex` is imported where it is used: that takes 14 ms, which a command that only lists lessons need not pay.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from collections.abc import Iterable, Iterator
 from re import _constants, _parser  # type: ignore[attr-defined]  # Python's own regex parser, which has no stubs
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hardwon.lessons.matching import get_pattern_timeout
 from hardwon.text.characters import fold_case
+from hardwon.types import Pattern
+
+if TYPE_CHECKING:
+    import regex
+
 
 MAX_PATTERN_CHARS = 2000
 MAX_PARENTHESES = 100
@@ -42,6 +51,7 @@ _EMPTY = frozenset({""})
 Literals = frozenset[str]
 # The spellings of a part, None if many or unknown, and sets of which every match contains one literal each.
 Analysis = tuple[Literals | None, list[Literals]]
+log = logging.getLogger(__name__)
 
 
 def parse_regex(source: str, flags: int = 0) -> Any:
@@ -184,9 +194,7 @@ def _check_dialect(source: str, tree: Any) -> str | None:
 
 def _check_engine(source: str, flags: int) -> str | None:
     """Return why the worker's engine rejects the pattern: it does not compile, or a search is too slow."""
-    import regex  # imported late: it takes as long as a small command takes to run
-
-    from hardwon.lessons.pattern_search import convert_flags
+    import regex
 
     try:
         compiled = regex.compile(source, convert_flags(flags), cache_pattern=False)
@@ -405,3 +413,48 @@ def _drop_redundant(literals: Literals) -> Literals | None:
     if min(map(len, literals)) < MIN_LITERAL_CHARS:
         return None
     return frozenset(word for word in literals if not any(other in word for other in literals if other != word))
+
+
+class PatternCache:
+    """Run patterns under a time limit, and keep them compiled.
+
+    A pattern that timed out on a text is not tried again on texts of that length or longer; on shorter ones it still
+    guards.
+    """
+
+    def __init__(self) -> None:
+        self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
+        self._timeout_lengths: dict[Pattern, int] = {}
+
+    def search(self, pattern: Pattern, text: str) -> bool:
+        if pattern not in self._compiled:
+            self._compiled[pattern] = _compile_pattern(pattern)
+        compiled = self._compiled[pattern]
+        if compiled is None or len(text) >= self._timeout_lengths.get(pattern, len(text) + 1):
+            return False
+        try:
+            return compiled.search(text, timeout=get_pattern_timeout(text)) is not None
+        except TimeoutError:
+            log.warning("pattern %r took too long on %d characters", pattern, len(text))
+            self._timeout_lengths[pattern] = len(text)
+            return False
+
+
+def convert_flags(flags: int) -> int:
+    """Convert flags of `re` to `regex`, where the bit of `re.ASCII` means VERSION1."""
+    import regex
+
+    ascii_only = regex.ASCII if flags & re.ASCII else 0
+    return flags & ~re.ASCII | ascii_only | regex.VERSION0
+
+
+def _compile_pattern(pattern: Pattern) -> regex.Pattern[str] | None:
+    import regex
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return regex.compile(pattern.source, convert_flags(pattern.flags), cache_pattern=False)
+        except (regex.error, ValueError) as error:
+            log.warning("pattern %r is left out: %s", pattern, error)
+            return None

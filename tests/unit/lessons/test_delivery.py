@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.lessons.reply_parts import count_bytes, select_lessons
-from hardwon.lessons.session_claims import SessionClaims
+from hardwon.lessons.delivery import SessionClaims, count_bytes, select_lessons
 from hardwon.types import Event, ManifestEntry, replace
 
 SHORT_BYTES = count_bytes("**Lesson**: short (lesson s1)")
