@@ -423,6 +423,8 @@ class PatternCache:
     """
 
     def __init__(self) -> None:
+        import regex  # noqa: F401 (loaded now, so that no hook waits for it)
+
         self._compiled: dict[Pattern, regex.Pattern[str] | None] = {}
         self._timeout_lengths: dict[Pattern, int] = {}
 
