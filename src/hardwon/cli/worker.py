@@ -266,7 +266,7 @@ def cost(days: int, as_json: bool) -> None:
 
     Dollars are estimated. Tokens in include those a provider had cached.
     """
-    from hardwon.distil.llm.cost_report import build_cost_report  # imported here because it loads the providers
+    from hardwon.distil.llm.calls import build_cost_report  # imported here because it loads the providers
 
     values = settings.load_settings(paths.get_home())
     with open_store() as connection:

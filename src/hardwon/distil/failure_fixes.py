@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hardwon.agents.fields import get_first_text, get_text
 from hardwon.agents.transcript_steps import Step
-from hardwon.distil import check_results
+from hardwon.distil import tool_actions
 from hardwon.distil.tool_actions import ToolAction, find_check_words
 from hardwon.mining.episodes import Episode, EpisodeTracker
 from hardwon.shell.failures import Failure, FailureKind, has_failure_words
@@ -193,7 +193,7 @@ def find_standing_failures(
         (
             position
             for position, action in enumerate(actions)
-            if action.kind == "saved" and not action.failed and check_results.parse_commits(action.text)
+            if action.kind == "saved" and not action.failed and tool_actions.parse_commits(action.text)
         ),
         default=-1,
     )
@@ -206,7 +206,7 @@ def find_standing_failures(
         is_overtaken = is_overtaken or (bool(later_checks) and is_said_to_pass(label, final_message))
         if fix.failed_actions[-1].kind == "saved":  # a later commit shows that committing works again
             is_overtaken = is_overtaken or last_commit > position
-        was_stopped = check_results.find_exit_code(fix.failed_actions[-1].text) in _STOPPED_CODES
+        was_stopped = tool_actions.find_exit_code(fix.failed_actions[-1].text) in _STOPPED_CODES
         if fix.failed_actions[-1].kind in ("check", "saved") and not (is_passed or is_overtaken or was_stopped):
             standing.append(fix)
     return standing
@@ -247,17 +247,17 @@ def _keep_ends(text: str) -> str:
 
 def find_reason(action: ToolAction) -> str:
     """Return the line that says why an action failed; empty if none does."""
-    line = check_results.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
+    line = tool_actions.find_error_line(action.text, is_shell=action.kind in ("check", "ran", "saved"))
     return "" if _TELLS_NOTHING.match(line) else line
 
 
 def describe_failure(action: ToolAction) -> str:
     """Return the error of a failed action, with its count of tests or its exit code."""
     line = find_reason(action)
-    exit_code = check_results.find_exit_code(action.text)
+    exit_code = tool_actions.find_exit_code(action.text)
     if action.tally and action.tally.has_failed:
         is_tally_enough = action.tally.text in line or not (
-            has_failure_words(line) or check_results.is_source_location(line)
+            has_failure_words(line) or tool_actions.is_source_location(line)
         )
         return action.tally.text if is_tally_enough else f"{action.tally.text}; {line}"
     exit_text = f"exit code {exit_code}" if exit_code else ""

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hardwon.agents.fields import collect_strings, get_text
-from hardwon.distil import check_results
+from hardwon.distil import tool_actions
 from hardwon.distil.tool_actions import ToolAction
-from hardwon.distil.typed_lines import is_pasted_line, remove_pasted_lines, strip_severity
 from hardwon.text.excerpts import is_informative, shorten_line, split_sentences, to_plain_line
 
 _MAX_MESSAGE_CHARS = 8_000
@@ -149,6 +148,18 @@ _NAME = re.compile(
     r"`[^`]{2,80}`|#\d+|\b\w+(?:[./_-]\w+)+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][A-Z0-9_]{2,}\b|\b\w+(?:Error|Exception)\b"
     r"|\b[0-9a-f]{7,12}\b"
 )
+# Shell prompts, logs, diffs, review findings, and text that starts with an address or a position.
+_PASTED_LINE = re.compile(
+    r"[❯$%>✗✓×●⎿☒☐\[{<|+=]|@@|[-=]{2,}|(?:\(\w+\) )?\S+@\S+|\d{4}-\d\d|\d\d:\d\d|(?:/|~/|https?:)\S+$"
+    r"|[\w./-]{1,200}\.\w{1,9}:\d+|(?:env )?[A-Z][A-Z_]+=\S+ |(?:\w+ ){0,3}error:|fail(?:ed)?\s+\S+[/.]\S|.* took \d"
+    r"|(?:error|fatal|warning|traceback|stop says|(?:\d+\. )?(?:critical|high|medium|low)(?: severity)?:)(?!\w)"
+    r"|(?![\w“‘])[^\x00-\x7f]",
+    re.I,
+)
+# The label of a pasted review finding; a person who pastes one asks to see to it.
+_SEVERITY = re.compile(r"^\W*(?:\d+[.)]\s*)?(?:critical|high|medium|low)(?: severity)?:\s*", re.I)
+_LOG_TAIL = re.compile(r"\s\[?\d\d:\d\d:\d\d.*")  # a log pasted behind typed words
+_CONTINUED_OUTPUT = re.compile(r"\s{2,}\S|\t|\S+$")  # an indented line, or a single word
 
 
 def shorten_path(path: str) -> str:
@@ -182,10 +193,10 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
     return inside or all_paths
 
 
-def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, check_results.Commit]]:
+def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
     """Return the commits that git reported, each subject once: an amended commit keeps its subject."""
     saved = (action for action in actions if action.kind == "saved")  # a push that failed after it leaves the commit
-    commits = [(action, commit) for action in saved for commit in check_results.parse_commits(action.text)]
+    commits = [(action, commit) for action in saved for commit in tool_actions.parse_commits(action.text)]
     return list({commit.subject: (action, commit) for action, commit in commits}.values())
 
 
@@ -334,3 +345,33 @@ def _has_name(action: ToolAction, name: str) -> bool:
     return (
         name in action.text or name in action.label or any(name in text for text in collect_strings(action.call.input))
     )
+
+
+def strip_severity(text: str) -> str:
+    """Remove the label of a review finding: "1. High severity: …"."""
+    return _SEVERITY.sub("", text)
+
+
+def is_pasted_line(text: str) -> bool:
+    """Return whether a text begins like terminal output, a log, a diff or a review."""
+    return _PASTED_LINE.match(text.lstrip()) is not None
+
+
+def remove_pasted_lines(text: str) -> str:
+    """Return the text without pasted lines.
+
+    Of the same output are the lines between two pasted ones of a paragraph, indented lines and single words.
+    """
+    lines = [_LOG_TAIL.sub("", line) for line in text.splitlines()]
+    pasted = [is_pasted_line(line) for line in lines]
+    if any(pasted):
+        pasted = [pasted[number] or bool(_CONTINUED_OUTPUT.match(line)) for number, line in enumerate(lines)]
+    start: int | None = None  # the last pasted line of the paragraph
+    for number, line in enumerate(lines):
+        if not line.strip():
+            start = None
+        elif pasted[number]:
+            if start is not None:
+                pasted[start:number] = [True] * (number - start)
+            start = number
+    return "\n".join(line for line, is_pasted in zip(lines, pasted, strict=True) if not is_pasted)

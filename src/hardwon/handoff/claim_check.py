@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hardwon.distil import check_results, phrasing
+from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.tool_actions import ToolAction, classify_calls, find_check_words
 from hardwon.handoff import git_commit
 from hardwon.text.excerpts import shorten_line, split_sentences
@@ -114,9 +114,7 @@ def build_session_record(turns: Sequence[Turn]) -> SessionRecord:
     saves = dict[str, bool]()
     for action in actions:
         if action.kind == "saved":
-            commits.update(
-                {commit_id: subject for _, commit_id, subject, _ in check_results.parse_commits(action.text)}
-            )
+            commits.update({commit_id: subject for _, commit_id, subject, _ in tool_actions.parse_commits(action.text)})
             saves[" ".join(action.label.split()[:2])] = action.failed
     commands = [action.call.input.get("command") for action in actions if isinstance(action.call.input, dict)]
     return SessionRecord(
@@ -144,7 +142,7 @@ def _find_last_runs(actions: Iterable[ToolAction]) -> list[CheckRun]:
         paths = frozenset(word for word in words[1:] if "/" in word or "." in word or "::" in word) - _WHOLE_PATHS
         result = action.tally.text if action.tally else ""
         if action.failed and not result:
-            result = check_results.find_error_line(action.text, is_shell=True)
+            result = tool_actions.find_error_line(action.text, is_shell=True)
         if action.tally:
             is_unclear = action.failed and not action.tally.has_failed  # another part of the command failed
         else:

@@ -8,17 +8,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 import orjson
 
 from hardwon.agents.transcript_steps import Step
-from hardwon.distil import check_results, phrasing
+from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import (
     describe_failure,
     find_failure_fixes,
     find_standing_failures,
     is_said_to_pass,
 )
-from hardwon.distil.next_steps import MAX_STEP_CHARS, NextStep, find_next_steps
-from hardwon.distil.summaries import WORKING_KINDS, has_work
+from hardwon.distil.phrasing import is_pasted_line, strip_severity
+from hardwon.distil.summaries import MAX_STEP_CHARS, WORKING_KINDS, NextStep, find_next_steps, has_work
 from hardwon.distil.tool_actions import ToolAction, classify_calls
-from hardwon.distil.typed_lines import is_pasted_line, strip_severity
 from hardwon.handoff import transcript_story
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.transcript_story import Exchange, Story
@@ -467,7 +466,7 @@ def _has_changes(actions: Iterable[ToolAction]) -> bool:
     return any(action.kind in ("changed", "saved") and not action.failed for action in actions)
 
 
-def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: check_results.Commit) -> bool:
+def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: tool_actions.Commit) -> bool:
     """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
     number = facts.topics.index(topic)
     stems = _find_stems(commit.subject)
@@ -498,7 +497,7 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     pull_requests = {
         pull_request: action
         for action in facts.actions
-        if action.kind == "saved" and (pull_request := check_results.find_pull_request(action.text))
+        if action.kind == "saved" and (pull_request := tool_actions.find_pull_request(action.text))
     }
     statements = commit_statements + [
         Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request))
@@ -511,7 +510,7 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     return statements + [_describe_passed_check(facts, action) for action in passed_checks[-1:]]
 
 
-def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, check_results.Commit] | None:
+def find_last_commit(facts: SessionFacts) -> tuple[ToolAction, tool_actions.Commit] | None:
     """Return the last reported commit; None if a later command moved HEAD without saying where."""
     commits = phrasing.list_commits(facts.actions)
     if not commits:

@@ -27,7 +27,7 @@ from hardwon.agents.transcript_steps import (
     load_transcript_module,
     parse_timestamp,
 )
-from hardwon.distil.typed_lines import is_pasted_line, remove_pasted_lines
+from hardwon.distil.phrasing import is_pasted_line, remove_pasted_lines
 from hardwon.errors import UserError
 from hardwon.mining.scan import is_hardwon_call
 from hardwon.privacy.cleaning import clean_texts

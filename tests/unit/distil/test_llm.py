@@ -30,9 +30,9 @@ from hardwon.distil.llm import (
     Refused,
 )
 from hardwon.distil.llm import calls as asking
+from hardwon.distil.llm.calls import compute_cost, find_price
 from hardwon.distil.llm.exchange import parse_retry_after
 from hardwon.distil.llm.http_api import ask_anthropic, ask_openai
-from hardwon.distil.llm.prices import compute_cost, find_price
 from hardwon.errors import UserError
 from hardwon.store import db
 from tests.support.model_runs import list_latest_runs

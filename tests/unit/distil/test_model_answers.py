@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hardwon.distil import model_answers
+from hardwon.distil import refinement
 from hardwon.distil.llm import Broken
 
 TYPES, CONCEPTS = ("bugfix", "discovery"), ("gotcha", "what-changed")
@@ -29,13 +29,13 @@ SUMMARY = (
 )
 
 
-def parse_answer(text: str) -> tuple[model_answers.ModelObservation, ...]:
-    return model_answers.parse_observations(text, TYPES, CONCEPTS)
+def parse_answer(text: str) -> tuple[refinement.ModelObservation, ...]:
+    return refinement.parse_observations(text, TYPES, CONCEPTS)
 
 
 def test_a_valid_answer_is_parsed_completely() -> None:
     assert parse_answer(GOOD) == (
-        model_answers.ModelObservation(
+        refinement.ModelObservation(
             type="bugfix",
             title="kite launch has no --height & needs --string",
             subtitle="The red kite should fly",
@@ -55,12 +55,12 @@ def test_an_answer_may_have_several_observations() -> None:
 
 def test_a_skip_gives_nothing_and_is_no_error() -> None:
     assert parse_answer(" <skip/>\n") == ()
-    assert model_answers.parse_summary("<skip></skip>") is None
+    assert refinement.parse_summary("<skip></skip>") is None
 
 
 def test_a_summary_needs_its_request_and_a_quote() -> None:
-    summary = model_answers.parse_summary(SUMMARY)
-    assert summary == model_answers.ModelSummary("Fly", learned="Wind helps", quotes=("3 passed",))
+    summary = refinement.parse_summary(SUMMARY)
+    assert summary == refinement.ModelSummary("Fly", learned="Wind helps", quotes=("3 passed",))
     for broken_text in (
         SUMMARY.replace("<request>Fly</request>", ""),
         SUMMARY.replace("<quotes><quote>3 passed</quote></quotes>", ""),
@@ -68,7 +68,7 @@ def test_a_summary_needs_its_request_and_a_quote() -> None:
         SUMMARY.replace("summary", "report"),
     ):
         with pytest.raises(Broken):
-            model_answers.parse_summary(broken_text)
+            refinement.parse_summary(broken_text)
 
 
 WRAPPED = {
@@ -124,7 +124,7 @@ def test_an_unknown_type_is_a_discovery() -> None:
 
 @pytest.mark.parametrize("wrap", ["```xml\n{}\n```", "Sure:\n{}\nDone.", "\ufeff{}", "<?xml version='1.0'?>{}"])
 def test_a_wrapped_summary_is_read(wrap: str) -> None:
-    assert model_answers.parse_summary(wrap.format(SUMMARY)) == model_answers.parse_summary(SUMMARY)
+    assert refinement.parse_summary(wrap.format(SUMMARY)) == refinement.parse_summary(SUMMARY)
 
 
 @pytest.mark.parametrize(

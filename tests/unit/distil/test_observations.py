@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardwon.distil.failure_fixes import find_failure_fixes
-from hardwon.distil.observation_types import load_labels
-from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
+from hardwon.distil.observations import MAX_TITLE_CHARS, load_labels, observe_turn
 from hardwon.distil.tool_actions import classify_calls
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import ELLIPSIS, shorten_line

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hardwon import clock
+from hardwon.distil.llm.calls import find_price
 from hardwon.distil.llm.exchange import (
     Answer,
     Broken,
@@ -34,7 +35,6 @@ from hardwon.distil.llm.exchange import (
     overestimate_input,
     overestimate_tokens,
 )
-from hardwon.distil.llm.prices import find_price
 
 ANTHROPIC_URL, OPENAI_URL = "https://api.anthropic.com", "https://api.openai.com/v1"
 ANTHROPIC_VERSION = "2023-06-01"  # the newest version of the API
