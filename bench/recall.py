@@ -31,8 +31,8 @@ from recall_data import CUTS, HERE, Conversation, compute_recall, read_conversat
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
+from hardwon.search.words import STOP_WORDS
 from hardwon.store import db, reports
-from hardwon.text.words import STOP_WORDS
 
 MIN_RECALL_AT_10 = 0.70
 MIN_LEAD = 0.05  # of the first answer over naive FTS5

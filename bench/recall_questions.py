@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon.search import indexing, matches, records
+from hardwon.search import indexing, records, words
 from hardwon.search.search import search_records
+from hardwon.search.words import STOP_WORDS
 from hardwon.store import db, jobs, reports
 from hardwon.store.documents import DOCUMENT_KINDS, read_source_rows
-from hardwon.text.words import STOP_WORDS
 
 CUTS = (1, 5, 10)
 LIMIT = 10
@@ -128,7 +128,7 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
             sessions = {record.session for record in named_records}
             session_records = [record for record in candidates if record.session in sessions]
             repeating = [record for record in session_records if _has_terms(record.text, row["answer_terms"])]
-            words = dict.fromkeys(matches.split_query(row["question"]), 1.0)
+            weights = dict.fromkeys(words.split_query(row["question"]), 1.0)
             questions.append(
                 Question(
                     row["id"],
@@ -138,7 +138,7 @@ def read_questions(path: str, corpus: str, stored_records: Sequence[Record]) -> 
                     f"/corpus/{row['project']}",
                     frozenset(record.id for record in [*named_records, *repeating]),
                     frozenset(record.id for record in session_records),
-                    max((len(matches.match_text(record.text, "", words).words) for record in named_records), default=0),
+                    max((len(words.match_text(record.text, "", weights).words) for record in named_records), default=0),
                 )
             )
     return questions

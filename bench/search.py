@@ -25,8 +25,8 @@ from measure import compute_p95
 
 from hardwon.search import indexing
 from hardwon.search.search import search_records
+from hardwon.search.words import STOP_WORDS
 from hardwon.store import db
-from hardwon.text.words import STOP_WORDS
 
 SIZES = [10_000, 100_000, *([] if os.environ.get("QUICK") else [1_000_000])]
 QUESTIONS = 150

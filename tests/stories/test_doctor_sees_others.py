@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on
-from hardwon.agents.installation_checks import try_hook
+from hardwon.agents.installation import try_hook
 from hardwon.agents.prompt_origin import HOOK_PATH
 from tests.support.house import House, happened, prompt, used
 

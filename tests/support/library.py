@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from hardwon.search import embedding, indexing
+from hardwon.search import indexing, vectors
 from hardwon.search.search import SearchResult, search_records
 from hardwon.store import db, reports
 
@@ -83,7 +83,7 @@ class Library:
         rows = self.connection.execute("select id from observations where id > ? order by at", (last,)).fetchall()
         return [f"O{observation_id}" for (observation_id,) in rows]
 
-    def refresh(self, model: embedding.Model | None = None) -> None:
+    def refresh(self, model: vectors.Model | None = None) -> None:
         indexing.refresh_index(self.connection, self.home, model=model, should_continue=lambda: True)
 
     def find(self, query: str, **options: Any) -> SearchResult:

@@ -15,7 +15,7 @@ from hardwon.efficacy import staleness
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs
 from hardwon.handoff.ratification import record_fingerprint
-from hardwon.lessons import approved_lessons, lessons_file, manifest
+from hardwon.lessons import lessons_file, manifest
 from hardwon.lessons.lessons_file import read_trusted_hashes
 from hardwon.lessons.record import hash_authored_fields
 from hardwon.memories.memories import compute_approval_hash, read_page
@@ -68,10 +68,10 @@ def record_lessons(decider: Decider, lessons: Sequence[Lesson]) -> None:
 
 def _record_lesson(decider: Decider, lesson: Lesson) -> None:
     # A candidate or a retired lesson may be written by the same paths.
-    if not approved_lessons.is_marked_active(lesson):
+    if not manifest.is_marked_active(lesson):
         approvals.undo_subject(decider.connection, LESSON, lesson.id, decider.now)
         return
-    _insert(decider, LESSON, lesson.id, hash_authored_fields(lesson), approved_lessons.to_approval_body(lesson))
+    _insert(decider, LESSON, lesson.id, hash_authored_fields(lesson), manifest.to_approval_body(lesson))
     # False alarms of what it was before do not count.
     efficacy.forget_step_down(decider.connection, lesson.id, decider.now)
 
@@ -157,9 +157,9 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
     except UserError:
         return 0  # the person must fix the broken file first; until then the last good manifest stays in force
     if not is_restored:
-        active_ids = approved_lessons.find_ids_in_force(home)
+        active_ids = manifest.find_ids_in_force(home)
         lessons = tuple(lesson for lesson in lessons if lesson.id in active_ids)
-    in_force = [lesson for lesson in lessons if approved_lessons.is_marked_active(lesson)]
+    in_force = [lesson for lesson in lessons if manifest.is_marked_active(lesson)]
     active = memories.list_memories(connection, "active")
     ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
     decider = Decider(home, connection, UPGRADE, now)
@@ -265,7 +265,7 @@ def _format_undo(listed: ListedApproval) -> str:
 def _describe_approval(connection: Connection, approval: Approval) -> ListedApproval:
     undo_command = f"hardwon undo {approval.id}"
     if approval.kind == LESSON:
-        lesson = approved_lessons.parse_approval_body(approval.body)
+        lesson = manifest.parse_approval_body(approval.body)
         if lesson is None:
             return ListedApproval(approval, f"lesson {approval.subject}", undo_command)
         return ListedApproval(approval, f'lesson "{_shorten(lesson.summary)}"', f"hardwon lessons retire {lesson.slug}")

@@ -15,7 +15,7 @@ from hardwon.actions.lessons import Confirm
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
-from hardwon.lessons import approved_lessons, compiled_brief, lessons_file, review_queue
+from hardwon.lessons import compiled_brief, lessons_file, manifest, review_queue
 from hardwon.lessons.lessons_file import get_trusted_path, read_trusted_hashes
 from hardwon.memories import memories
 from hardwon.memories.memory_files import get_memory_path
@@ -68,7 +68,7 @@ def accept_proposal(
         _renew_brief(decider, handoff.project)
         return Acceptance(tuple(ratification.describe_result(result)))
     lesson = _find_lesson(decider, bare_name)
-    if lesson is not None and not changes and not approved_lessons.is_marked_active(lesson):
+    if lesson is not None and not changes and not manifest.is_marked_active(lesson):
         lesson = lessons.restore_lesson(decider, lesson, confirm=confirm)
     else:
         candidate = lessons.find_candidate(home, connection, bare_name)

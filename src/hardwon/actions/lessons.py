@@ -14,8 +14,8 @@ from hardwon.actions import approvals
 from hardwon.actions.approvals import Decider
 from hardwon.efficacy.refresh import refresh_ledger
 from hardwon.errors import UserError
-from hardwon.lessons import adding, approved_lessons, lessons_file, manifest, review_queue
-from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons import adding, lessons_file, manifest, review_queue
+from hardwon.lessons.manifest import WaitingChange
 from hardwon.lessons.record import BadRecord, hash_authored_fields, hash_lesson_content, parse_lesson, to_lesson_record
 from hardwon.lessons.replay import MIN_FIRINGS, Replay, replay_lesson
 from hardwon.lessons.validation import find_disabling_faults, find_lesson_faults, find_secret_faults
@@ -215,9 +215,9 @@ def list_sound_reports(home: str, connection: Connection) -> list[Candidate]:
 def edit_lesson(decider: Decider, lesson: Lesson, changes: dict[str, Any], *, confirm: Confirm) -> Lesson:
     """Change some fields of a lesson, or remove those that are None, and approve the result."""
     # Approving the edit would approve, unseen, what was changed by hand before.
-    if any(change.id == lesson.id for change in approved_lessons.find_waiting_changes(decider.home)):
+    if any(change.id == lesson.id for change in manifest.find_waiting_changes(decider.home)):
         say = f"{lesson.slug} was changed by hand in lessons.json, and that waits for approval"
-        raise UserError(say, approved_lessons.APPROVE_COMMAND)
+        raise UserError(say, manifest.APPROVE_COMMAND)
     old_record = to_lesson_record(lesson)
     # Faults are refused before the person is asked about a block.
     edited = adding.read_or_refuse(decider.home, adding.apply_changes(old_record, changes), "edit")
@@ -271,7 +271,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
     if adding.find_record_faults(record):
         return record  # adding it is refused with its faults
     lesson = adding.parse_valid_lesson(record)
-    if not approved_lessons.is_marked_active(lesson):
+    if not manifest.is_marked_active(lesson):
         return record
     try:
         # Only the fault is stored with the record, so no commands are needed for a fix.
@@ -345,7 +345,7 @@ def approve_waiting_changes(decider: Decider, waiting: Sequence[WaitingChange]) 
 def undo_lesson_approval(decider: Decider, approval: Approval) -> str:
     """Undo one approval of a lesson: its earlier approved version counts again, or it is retired."""
     earlier = approvals.revert_to_earlier(decider, approval)
-    earlier_lesson = approved_lessons.parse_approval_body(earlier.body) if earlier else None
+    earlier_lesson = manifest.parse_approval_body(earlier.body) if earlier else None
     file = lessons_file.read_own(decider.home)
     written = next((lesson for lesson in file.lessons if lesson.id == approval.subject), None)
     if earlier_lesson is not None:

@@ -14,8 +14,13 @@ from hardwon.actions.lessons import add_lesson, propose_lesson
 from hardwon.actions.memories import approve_memory
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief
-from hardwon.lessons.hook_replies import REFUSED_DECISION, append_to_hook_log, refuse_decision
-from hardwon.lessons.typed_prompts import TypedDecision, parse_decision
+from hardwon.lessons.hook_replies import (
+    REFUSED_DECISION,
+    TypedDecision,
+    append_to_hook_log,
+    parse_decision,
+    refuse_decision,
+)
 from hardwon.memories import memories
 from hardwon.memories.typed_memory import TypedMemory, find_typed_memory
 from hardwon.projects import find_project_path, is_below

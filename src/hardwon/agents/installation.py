@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
+import statistics
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
-from hardwon import clock, paths
+from hardwon import clock, paths, projects
+from hardwon.agents import AGENT_NAMES
+from hardwon.agents.claude_code.install import find_memory_tools, is_auto_memory_on, read_hook_durations
 from hardwon.agents.codex.install import grant_trust, list_hooks, revoke_trust
 from hardwon.agents.hook_settings import (
     REMOVED_NOTICE_FILE,
     HookSettings,
+    list_hook_files,
     load_settings,
     read_install_ledger,
     write_discovery_files,
@@ -27,8 +35,19 @@ from hardwon.agents.hook_settings import (
 from hardwon.agents.prompt_origin import HOOK_PATH
 from hardwon.agents.settings_files import CreatedPaths, SettingsError, get_value, read_text_file
 from hardwon.errors import UserError
+from hardwon.store.sessions import HookCoverage
 
 _AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
+# An odd number, so that the median is a run that took place.
+PROBE_ROUNDS = 9
+# Twice the longest timeout that hardwon writes for a hook.
+PROBE_SECONDS = 20.0
+# Without a worker a hook takes two to three times as long as an empty interpreter; more means that something is wrong.
+SLOW_FACTOR = 4.0  # times an empty interpreter
+SLOW_MILLISECONDS = 500.0
+TAIL_BYTES = 2_000_000  # bytes at the end of a transcript that are searched for hook times
+_PROBED_EVENT = " PreToolUse "
+_VERSION_PATTERN = re.compile(r"\d+(?:\.\d+)+")
 
 
 @dataclass(slots=True)
@@ -217,3 +236,196 @@ def _report_edit_errors(path: str, retry_command: str) -> Iterator[None]:
         yield
     except SettingsError as error:
         raise UserError(f"{path} {error}", f"repair it, then: {retry_command}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A finding and its fix. `is_ok` is None for what is worth knowing but not wrong."""
+
+    name: str
+    is_ok: bool | None
+    finding: str
+    fix: str = ""
+
+
+def read_version(program: str) -> str:
+    """Return the version that a program prints; empty if it prints none."""
+    try:
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    match = _VERSION_PATTERN.search(output)
+    return match[0] if match else ""
+
+
+def find_upgrade_hint(agent_settings: HookSettings, version: str) -> str:
+    """Return what to do about an agent that is older than its hooks need; empty if it is not."""
+    if not version or tuple(map(int, version.split("."))) >= agent_settings.minimum_version:
+        return ""
+    return f"hooks are known to work from {'.'.join(map(str, agent_settings.minimum_version))} on: upgrade it"
+
+
+def find_path_fix() -> str:
+    """Return the command that puts hardwon on the PATH, where agents and plugins call it; empty if it is there."""
+    if shutil.which("hardwon"):
+        return ""
+    own_path = os.path.join(os.path.dirname(sys.executable), "hardwon")
+    # On a fresh machine the folder is missing; a link of an earlier installation may lead nowhere.
+    return f"mkdir -p ~/.local/bin && ln -sf {shlex.quote(own_path)} ~/.local/bin/"
+
+
+def check_agents(home: str) -> Iterator[Check]:
+    if fix := find_path_fix():
+        yield Check("command", None, "hardwon is not on the PATH, so agents cannot call it by name", fix)
+    agent_checks = [check for name in AGENT_NAMES for check in _check_agent(home, name)]
+    yield from agent_checks
+    if not agent_checks:
+        titles = ", ".join(load_settings(name).title for name in AGENT_NAMES)
+        yield Check("agents", None, "no supported agent on the PATH", f"install one of: {titles}")
+    yield from _check_other_tools(load_settings("claude-code"))
+
+
+def _check_agent(home: str, name: str) -> Iterator[Check]:
+    """Check one agent; yield nothing if it is neither installed nor set up."""
+    agent_settings = load_settings(name)
+    program, path, install_command = (
+        shutil.which(agent_settings.program),
+        agent_settings.get_settings_path(),
+        f"hardwon install {name}",
+    )
+    try:
+        texts = list(map(read_text_file, list_hook_files(name)))
+        installed_hooks = _find_all_hooks(agent_settings, texts)
+    except (UserError, ValueError) as error:
+        yield Check("hooks", False, f"{path}: {error}", f"repair it, then: {install_command}")
+        return
+    if program:
+        version = read_version(program)
+        fix = find_upgrade_hint(agent_settings, version)
+        yield Check(name, not fix, f"{program}, version {version or 'unknown'}", fix)
+    elif installed_hooks:
+        yield Check(name, None, f"{agent_settings.title} is not on the PATH", f"install {agent_settings.title}")
+    else:
+        return
+    # What installing would write now shows whether the installed hooks are of this version.
+    build_command = build_hook_command(name, home)
+    expected_texts = [file.add_hooks(file.empty_settings, build_command)[0] for file in agent_settings.files]
+    if not installed_hooks and (plugin_path := agent_settings.find_plugin()):
+        yield Check("hooks", True, f"by the plugin, as {plugin_path} says")
+    elif not installed_hooks:
+        yield Check("hooks", None, f"none in {path}", install_command)
+    elif installed_hooks != _find_all_hooks(agent_settings, expected_texts):
+        yield Check("hooks", False, f"those in {path} are another version's", install_command)
+    else:
+        location = path if len(texts) == 1 else os.path.dirname(path)
+        yield Check("hooks", True, f"{len(installed_hooks)} in {location}")
+    if not installed_hooks:
+        return
+    if trust := agent_settings.check_trust(texts[0]):
+        yield Check("trust", *trust)
+    for commands in installed_hooks.values():
+        for command in commands:
+            if _PROBED_EVENT in command:
+                yield try_hook(command, agent_settings.probe_payload, install_command)
+                return
+
+
+def _find_all_hooks(agent_settings: HookSettings, texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return our commands in an agent's settings files, by the agent's name of the event."""
+    commands_by_event: dict[str, list[str]] = {}
+    for text in filter(None, texts):
+        commands_by_event |= agent_settings.find_hooks(text)
+    return commands_by_event
+
+
+def _check_other_tools(agent_settings: HookSettings) -> Iterator[Check]:
+    """Yield other memory tools for Claude Code; two may tell an agent the same twice, or the opposite."""
+    local_path = agent_settings.get_settings_path(project=projects.find_git_root(os.getcwd()))
+    project_path = os.path.join(os.path.dirname(local_path), "settings.json")
+    # Settings nearer to the project win, as in Claude Code.
+    files = dict.fromkeys([local_path, project_path, agent_settings.get_settings_path()])
+    settings_by_path = {path: _read_settings(path) for path in files}
+    for path, values in settings_by_path.items():
+        for name, source in find_memory_tools(values).items():
+            fix = f"remove its hooks from {path}"
+            if source == "plugin":
+                fix = f"/plugin disable {name}, in {agent_settings.title}"
+            yield Check("others", None, f"{name} is installed too, by a {source} in {path}", f"if one is enough: {fix}")
+    is_present = shutil.which(agent_settings.program) or any(settings_by_path.values())
+    if is_present and is_auto_memory_on(list(settings_by_path.values()), os.environ):
+        fix = f'if one is enough: "autoMemoryEnabled": false in {agent_settings.get_settings_path()}'
+        yield Check("auto-memory", None, f"{agent_settings.title} keeps its own notes as well", fix)
+
+
+def _read_settings(path: str) -> object:
+    try:
+        return json.loads(read_text_file(path).removeprefix("\ufeff"))
+    except (UserError, ValueError, RecursionError):  # reported with the hooks
+        return None
+
+
+def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
+    """Yield in how many of the latest sessions the hooks fired, and how long the agent says they took."""
+    if not coverage:
+        return
+    hook_events = sum(session.hook_events for session in coverage)
+    transcript_events = sum(session.transcript_events for session in coverage)
+    fired_count = sum(1 for session in coverage if session.hook_events)
+    note = f"; {transcript_events} more came from transcripts" if transcript_events else ""
+    finding = f"in {fired_count} of the last {len(coverage)} sessions, {hook_events} events{note}"
+    if fired_count:
+        yield Check("hooks fired", True, finding)
+    else:
+        yield Check("hooks fired", None, finding, f"hardwon install {coverage[0].agent}, then restart the agent")
+    yield from _check_hook_times(coverage)
+
+
+def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
+    durations: list[tuple[str, float]] = []
+    for session in coverage:
+        if os.path.isfile(session.transcript):
+            with open(session.transcript, "rb", opener=paths.open_plain_file) as file:
+                file.seek(max(os.path.getsize(session.transcript) - TAIL_BYTES, 0))
+                lines = file.read(TAIL_BYTES).splitlines()
+            # Only Claude Code records how long its hooks took; other transcripts give none.
+            durations += read_hook_durations(lines)
+    if not durations:
+        return
+    median = statistics.median(milliseconds for _, milliseconds in durations)
+    event, slowest = max(durations, key=lambda duration: duration[1])
+    counted = f"{len(durations)} runs timed by the agent"
+    finding = f"median {median:.0f} ms, max {slowest:.0f} ms ({event}), {counted}"
+    if median < SLOW_MILLISECONDS:
+        yield Check("hook time", True, finding)
+    else:
+        yield Check("hook time", None, finding, "hardwon start")
+
+
+def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = PROBE_SECONDS) -> Check:
+    """Run the installed command as the agent would, and time it against an empty interpreter."""
+    payload = json.dumps(probe).encode()
+    empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
+    # Both are timed in turns, so that a busy machine slows down both alike.
+    hook_times, empty_times = [], []
+    for _ in range(PROBE_ROUNDS):
+        started_at = perf_counter()
+        try:
+            result = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return Check("hook", False, f"the installed command did not answer within {timeout:g} seconds", fix)
+        hook_times.append(perf_counter() - started_at)
+        started_at = perf_counter()
+        subprocess.run(empty_command, capture_output=True)
+        empty_times.append(perf_counter() - started_at)
+        try:
+            has_answer = isinstance(json.loads(result.stdout), dict)
+        except ValueError:
+            has_answer = False
+        if result.returncode != 0 or not has_answer:
+            output = (result.stderr or result.stdout).decode("utf-8", "replace").strip()[-200:]
+            return Check("hook", False, f"the installed command gave no answer: {output}", fix)
+    hook_median, empty_median = statistics.median(hook_times), statistics.median(empty_times)
+    finding = f"answers in {hook_median * 1000:.0f} ms ({hook_median / empty_median:.1f} x an empty interpreter)"
+    if hook_median < SLOW_FACTOR * empty_median:
+        return Check("hook", True, finding)
+    return Check("hook", False, finding, "hardwon start")

@@ -19,12 +19,13 @@ from hardwon.agents.codex.install import find_displaced_events
 from hardwon.agents.hook_settings import load_settings
 from hardwon.agents.installation import (
     SettingsChange,
+    find_upgrade_hint,
     plan_install,
     plan_removal,
+    read_version,
     write_change,
     write_removal,
 )
-from hardwon.agents.installation_checks import find_upgrade_hint, read_version
 from hardwon.cli.context import confirm, open_store, require_person, show_diff, yes_option
 from hardwon.cli.output import echo_text
 from hardwon.errors import UserError

@@ -10,7 +10,7 @@ import click
 from hardwon import __version__, clock, paths, pauses, settings
 from hardwon.actions.approvals import compile_manifest
 from hardwon.actions.team_decisions import Team
-from hardwon.agents.installation_checks import Check, check_agents, check_fired_hooks
+from hardwon.agents.installation import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
 from hardwon.efficacy.announcements import format_ignored_denials

@@ -30,8 +30,7 @@ from hardwon.cli.context import (
 )
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_table, echo_text, format_time
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons
-from hardwon.lessons.approved_lessons import APPROVE_COMMAND
+from hardwon.lessons import manifest
 from hardwon.lessons.lessons_file import get_lessons_path, read_own
 from hardwon.lessons.lookup import (
     NEEDS_REVIEW,
@@ -43,6 +42,7 @@ from hardwon.lessons.lookup import (
     has_tag_and_tool,
     is_about,
 )
+from hardwon.lessons.manifest import APPROVE_COMMAND
 from hardwon.lessons.record import select_authored_fields, to_lesson_record
 from hardwon.store import db
 from hardwon.store.approvals import is_upgraded
@@ -180,7 +180,7 @@ def build(yes: bool, no_approve: bool) -> None:
     changes = build_result.waiting_changes
     for change in changes:
         echo_text(f"{change.change} by hand: {change.summary} [{change.slug}]")
-        if change.change in (approved_lessons.ADDED, approved_lessons.CHANGED):
+        if change.change in (manifest.ADDED, manifest.CHANGED):
             show_diff(change.slug, _format_authored_fields(change.approved), _format_authored_fields(change.proposed))
     if changes and agent_variable:
         click.echo(
@@ -272,10 +272,10 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
         rows.append([str(lesson.priority), lesson.delivery, get_effective_status(lesson, waiting), lesson_text])
     echo_table(["prio", "delivery", "status", "lesson"], rows)
     if waiting:
-        click.echo(f"{approved_lessons.describe_waiting_changes(list(waiting.values()))}: {APPROVE_COMMAND}")
+        click.echo(f"{manifest.describe_waiting_changes(list(waiting.values()))}: {APPROVE_COMMAND}")
 
 
-def _find_changes_to_approve(home: str) -> list[approved_lessons.WaitingChange]:
+def _find_changes_to_approve(home: str) -> list[manifest.WaitingChange]:
     """Return the changes to lessons.json that nobody has approved."""
     if os.path.exists(get_lessons_path(home)):
         with db.open(home) as connection:
@@ -284,7 +284,7 @@ def _find_changes_to_approve(home: str) -> list[approved_lessons.WaitingChange]:
                 from hardwon.actions.approvals import ensure_upgraded
 
                 ensure_upgraded(home, connection, clock.now())
-    return approved_lessons.find_waiting_changes(home)
+    return manifest.find_waiting_changes(home)
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:

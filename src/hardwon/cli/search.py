@@ -27,9 +27,9 @@ from hardwon.cli.output import (
 from hardwon.errors import UserError
 from hardwon.search import indexing, query_scope
 from hardwon.search.backlog import describe_backlog
-from hardwon.search.matches import mark_text
 from hardwon.search.records import fetch_records, get_type_label
 from hardwon.search.search import Hit, SearchResult, search_records
+from hardwon.search.words import mark_text
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_characters

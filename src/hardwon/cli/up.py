@@ -14,7 +14,7 @@ from hardwon.actions.approvals import Decider, compile_manifest, open_decider
 from hardwon.actions.lessons import accept_candidate, reject_candidate
 from hardwon.agents import AGENT_NAMES
 from hardwon.agents.hook_settings import load_settings, write_discovery_files
-from hardwon.agents.installation_checks import find_path_fix
+from hardwon.agents.installation import find_path_fix
 from hardwon.agents.settings_files import read_text_file
 from hardwon.cli.agents import install
 from hardwon.cli.candidates import MAX_LINE_CHARS

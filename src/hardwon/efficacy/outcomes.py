@@ -16,8 +16,8 @@ from functools import lru_cache
 from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
 from hardwon.lessons import manifest, validation
-from hardwon.lessons.approved_lessons import parse_approval_body
 from hardwon.lessons.delivery_outcomes import has_same_aim
+from hardwon.lessons.manifest import parse_approval_body
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson

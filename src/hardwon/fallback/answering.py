@@ -12,9 +12,17 @@ from time import monotonic, process_time, sleep, time
 from hardwon import claims, paths, pauses
 from hardwon.agents import load_agent, read_event, write_reply
 from hardwon.fallback import worker_start
-from hardwon.lessons.hook_replies import answer_prompt, deny_protected_call, open_index, refuse_decision, reply_to_event
+from hardwon.lessons.hook_replies import (
+    answer_prompt,
+    can_be_for_hardwon,
+    deny_protected_call,
+    is_answered_by_hardwon,
+    open_index,
+    parse_decision,
+    refuse_decision,
+    reply_to_event,
+)
 from hardwon.lessons.matching import get_pattern_timeout
-from hardwon.lessons.typed_prompts import can_be_for_hardwon, is_answered_by_hardwon, parse_decision
 from hardwon.privacy.cleaning import clean_ids
 from hardwon.sessions import spool
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, replace

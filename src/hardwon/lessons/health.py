@@ -15,13 +15,12 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from hardwon import clock, paths, projects
-from hardwon.agents.installation_checks import Check
+from hardwon.agents.installation import Check
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
-from hardwon.lessons.approved_lessons import APPROVE_COMMAND
 from hardwon.lessons.hook_replies import open_index
 from hardwon.lessons.lessons_file import get_lessons_path, get_project_lessons_path, read
-from hardwon.lessons.manifest import BuildResult, find_lesson_tools
+from hardwon.lessons.manifest import APPROVE_COMMAND, BuildResult, find_lesson_tools
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache

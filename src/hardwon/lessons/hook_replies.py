@@ -30,18 +30,12 @@ from hardwon.lessons.start_replies import (
     reply_to_session_start,
     reply_to_subagent_start,
 )
-from hardwon.lessons.typed_prompts import (
-    can_be_for_hardwon,
-    is_allow_command,
-    is_answered_by_hardwon,
-    is_remember_prompt,
-)
 from hardwon.projects import find_project_path, list_equivalent_folders
 from hardwon.self_protection.commands import judge_call
 from hardwon.text.brief_layout import SECTION_SEPARATOR, sanitize_line
 from hardwon.text.fence import fence_denial, fence_text
 from hardwon.text.handoff_request import COMPACTION_PROPOSAL, HANDOFF_PROMPT, HANDOFF_REQUEST, PROPOSAL
-from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, replace
+from hardwon.types import EDIT_TOOLS, EMPTY_REPLY, HookReply, frozen, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +63,16 @@ BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
 STOPPING_MODES = ("block", "hold")
 # These agents show the model nothing before a call, but add a note to its result.
 AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen", "kilo", "droid", "vibe", "cursor")
+MAX_NAMES = 18
+MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
+MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
+_MIN_SLUG_CHARS = 6
+_VERBS_BY_TOPIC = {
+    "": ("accept", "reject", "undo"),
+    "handoff": ("ratify", "discard"),
+    "memory": ("approve", "reject", "retire"),
+}
+_SHORT_FORMS = {"ratify": "handoff", "discard": "handoff", "approve": "memory"}
 
 
 def open_index(home: str) -> ManifestIndex:
@@ -366,3 +370,70 @@ def add_recalled_notes(
     # Record the id and not the text, which may be deleted later.
     deliveries = [build_delivery(event, item.id, item.id, subject_phrase, "note") for item in chosen]
     return merge_replies(reply, HookReply(context=context, deliveries=tuple(deliveries)))
+
+
+def is_remember_prompt(prompt: str) -> bool:
+    """Return whether a prompt may ask to remember something; `memories.typed_memory` decides."""
+    text = prompt.strip()
+    if len(text) > MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
+        return False
+    words = text[:40].lower().replace(",", " ").split()
+    if words[:1] == ["please"]:
+        words = words[1:]
+    return words[:2] == ["remember", "that"] or words[:2] == ["remember", "that:"]
+
+
+def is_answered_by_hardwon(event: Event) -> bool:
+    """Return whether hardwon answers this prompt and the model does not see it, so that it is not recorded."""
+    is_typed = event.kind == "UserPromptSubmit" and not event.agent and event.source != "command"
+    if not is_typed or not can_be_for_hardwon(event.prompt):
+        return False
+    from hardwon.text.lesson_tags import has_only_blocks  # imported late because few prompts get here
+
+    return parse_decision(event.prompt.split()) is not None or has_only_blocks(event.prompt)
+
+
+def is_allow_command(prompt_words: Sequence[str]) -> bool:
+    """Return whether a prompt lifts a block for its session."""
+    return prompt_words[:2] == ["hardwon", "allow"] and len(prompt_words) == 3
+
+
+def can_be_for_hardwon(prompt: str) -> bool:
+    """Return whether a prompt is a decision or may contain a lesson."""
+    if len(prompt) > MAX_PROMPT_CHARS:
+        return False
+    lowered = prompt.lower()
+    return bool(parse_decision(prompt.split()) or ("#lesson" in lowered and "#/lesson" in lowered))
+
+
+@frozen
+class TypedDecision:
+    """A decision that a person typed; without a topic, each name says what it is about: L3, M3, H3."""
+
+    topic: str
+    verb: str
+    names: tuple[str, ...]
+
+
+def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
+    """Parse a typed decision; None for anything else, such as a sentence that only begins like one.
+
+    Both the full command and its short form count: `hardwon handoff ratify 3`, `hardwon ratify 3`.
+    """
+    if list(prompt_words) == ["hardwon", "undo"]:
+        return TypedDecision(topic="", verb="undo", names=("",))  # the last decision, whatever it was about
+    if len(prompt_words) < 3 or prompt_words[0] != "hardwon":
+        return None
+    verb, names = prompt_words[1], tuple(prompt_words[2:])
+    topic = _SHORT_FORMS.get(verb, "")
+    if verb in _VERBS_BY_TOPIC:
+        topic, verb, names = verb, names[0], names[1:]
+    is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))
+    return TypedDecision(topic, verb, names) if is_valid and verb in _VERBS_BY_TOPIC[topic] else None
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word is a number, with or without its letter, a slug or a session id."""
+    number = word[1:].removeprefix(":") if word[:1].upper() in ("L", "M", "H") else word  # L3 or L:3
+    is_slug_or_session = len(word) >= _MIN_SLUG_CHARS and "-" in word[1:-1]
+    return number.isdigit() or is_slug_or_session

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hardwon import projects, settings
 from hardwon.errors import UserError
 from hardwon.lessons import manifest
-from hardwon.lessons.approved_lessons import WaitingChange
 from hardwon.lessons.lessons_file import get_lessons_path, read
-from hardwon.lessons.manifest import find_lesson_tools
+from hardwon.lessons.manifest import WaitingChange, find_lesson_tools
 from hardwon.lessons.matching import MatchableCall, match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.record import BadRecord, parse_lesson

@@ -17,22 +17,31 @@ from typing import Any
 from hardwon import paths, settings
 from hardwon.clock import format_iso
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, lessons_file, manifest_index
-from hardwon.lessons.approved_lessons import WaitingChange
+from hardwon.lessons import lessons_file, manifest_index
 from hardwon.lessons.delivery import FIX_MARK
 from hardwon.lessons.hook_replies import open_index
+from hardwon.lessons.lessons_file import LessonsFile
 from hardwon.lessons.manifest_index import ManifestIndex
 from hardwon.lessons.matching import compile_glob
 from hardwon.lessons.patterns import find_literal_sets
-from hardwon.lessons.record import compute_version, to_flag_letters
+from hardwon.lessons.record import (
+    compute_version,
+    hash_authored_fields,
+    parse_lesson,
+    select_authored_fields,
+    to_flag_letters,
+)
 from hardwon.lessons.validation import find_disabling_faults
-from hardwon.store import efficacy
+from hardwon.store import approvals, efficacy
+from hardwon.store.approvals import ApprovedLesson, LiveApprovals
 from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace
 
 MANIFEST_TYPE = "hardwon-manifest"
 VERSION = 1
 _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
+ADDED, CHANGED, RETIRED, REMOVED = "added", "changed", "retired", "removed"
+APPROVE_COMMAND = "hardwon lessons build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +129,8 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     reported. A repository's lessons apply in that repository only, whatever they say.
     """
     personal_file = lessons_file.read(lessons_file.get_lessons_path(home))
-    in_force = approved_lessons.read_approvals(home)
-    lessons, waiting = approved_lessons.apply_approvals(home, personal_file, in_force)
+    in_force = read_approvals(home)
+    lessons, waiting = apply_approvals(home, personal_file, in_force)
     faults = list(personal_file.faults)
     own_ids = {lesson.id for lesson in lessons}
     used_names = own_ids | {lesson.slug for lesson in lessons}
@@ -183,7 +192,7 @@ def choose_active_lessons(
     for lesson in lessons:
         reason = _find_inactive_reason(lesson, values)
         if lesson.status == "candidate" and lesson.id in changes:
-            reason = f"{changes[lesson.id]} by hand and not approved yet: {approved_lessons.APPROVE_COMMAND}"
+            reason = f"{changes[lesson.id]} by hand and not approved yet: {APPROVE_COMMAND}"
         if reason:
             left_out.append((lesson.slug, reason))
         else:
@@ -323,3 +332,130 @@ def build_document(
         "lessons": lesson_documents,
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingChange:
+    """An unapproved change to lessons.json; `approved` stays in force, `proposed` is in the file."""
+
+    id: str
+    slug: str
+    summary: str
+    change: str
+    approved: Lesson | None
+    proposed: Lesson | None
+
+
+def read_approvals(home: str) -> LiveApprovals:
+    """Return the live approvals; UserError if they cannot be read, so that the last good manifest stays in force."""
+    live_approvals = approvals.read_live_approvals(home)
+    if live_approvals is not None:
+        return live_approvals
+    if not find_ids_in_force(home):
+        return LiveApprovals({}, {})
+    path = os.path.join(home, paths.DATABASE)
+    reason = "is not brought up to date yet" if os.path.exists(path) else "is missing"
+    raise UserError(f"{path} {reason}, so nobody can tell what is approved", "hardwon restart")
+
+
+def find_ids_in_force(home: str) -> set[str]:
+    """Return the ids of the lessons in the last good manifest; empty if it is missing or unreadable."""
+    try:
+        index = open_index(home)  # read the index, because the lessons.json beside it may have been edited since
+        return {index.read_entry(number).id for number in range(len(index))}
+    except (OSError, ValueError):
+        pass
+    try:
+        with open(os.path.join(home, paths.MANIFEST), encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return set()
+    lessons = document.get("lessons") if isinstance(document, dict) else None
+    return set(lessons) if isinstance(lessons, dict) else set()
+
+
+def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
+    """Return the personal lessons in their approved versions, and the changes that wait for approval."""
+    unchanged_ids = {
+        lesson.id
+        for lesson in file.lessons
+        if lesson.id in in_force.lessons and hash_authored_fields(lesson) == in_force.lessons[lesson.id].hash
+    }
+    changed_approvals = {
+        lesson_id: approval for lesson_id, approval in in_force.lessons.items() if lesson_id not in unchanged_ids
+    }
+    approved_versions = _read_approved_versions(home, changed_approvals)
+    lessons: list[Lesson] = []
+    waiting: list[WaitingChange] = []
+    for lesson in file.lessons:
+        approval = in_force.lessons.get(lesson.id)
+        if approval is None:
+            lessons.append(replace(lesson, status="candidate") if is_marked_active(lesson) else lesson)
+            if is_marked_active(lesson):
+                waiting.append(_build_change(lesson, ADDED, None, lesson))
+            continue
+        if lesson.id in unchanged_ids:
+            approved = replace(lesson, status="active", needs_review=False)
+            if approval.confidence is not None:
+                # Otherwise lowering the number in the file would take a guard out of force.
+                approved = replace(approved, confidence=approval.confidence)
+            if not is_marked_active(lesson):
+                waiting.append(_build_change(lesson, RETIRED, approved, lesson))
+            lessons.append(approved)
+            continue
+        last_approved = approved_versions.get(lesson.id)
+        waiting.append(_build_change(lesson, CHANGED, last_approved, lesson))
+        lessons.append(last_approved or replace(lesson, status="candidate"))
+    ids_in_file = {lesson.id for lesson in file.lessons}
+    for lesson_id in in_force.lessons:
+        last_approved = approved_versions.get(lesson_id)
+        if lesson_id in ids_in_file or last_approved is None:
+            continue
+        lessons.append(last_approved)
+        if lesson_id not in file.unreadable_ids:  # an unreadable lesson is reported as a fault
+            waiting.append(_build_change(last_approved, REMOVED, last_approved, None))
+    return lessons, waiting
+
+
+def _build_change(lesson: Lesson, change: str, approved: Lesson | None, proposed: Lesson | None) -> WaitingChange:
+    return WaitingChange(lesson.id, lesson.slug, lesson.summary, change, approved, proposed)
+
+
+def is_marked_active(lesson: Lesson) -> bool:
+    """Return whether the record itself claims to be in force."""
+    return lesson.status == "active" and not lesson.needs_review
+
+
+def find_waiting_changes(home: str) -> list[WaitingChange]:
+    """Return the unapproved changes to lessons.json."""
+    return apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), read_approvals(home))[1]
+
+
+def to_approval_body(lesson: Lesson) -> str:
+    """Serialise a lesson for its approval, complete enough to keep it in force if the file is lost."""
+    fields = {"id": lesson.id, **select_authored_fields(lesson), "confidence": lesson.confidence}
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+
+
+def _read_approved_versions(home: str, approved: Mapping[str, ApprovedLesson]) -> dict[str, Lesson]:
+    bodies = approvals.read_bodies(home, [approval.approval_id for approval in approved.values()])
+    lessons = {
+        lesson_id: parse_approval_body(bodies.get(approval.approval_id, "")) for lesson_id, approval in approved.items()
+    }
+    return {lesson_id: lesson for lesson_id, lesson in lessons.items() if lesson is not None}
+
+
+def parse_approval_body(body: str) -> Lesson | None:
+    """Parse the lesson stored with an approval; None if a purge removed it."""
+    if not body:
+        return None
+    try:
+        return parse_lesson(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+
+
+def describe_waiting_changes(waiting: Sequence[WaitingChange]) -> str:
+    """Return the number of waiting changes as a phrase: `2 changes to lessons.json wait`."""
+    count = len(waiting)
+    return f"{count} change{'s' if count != 1 else ''} to lessons.json wait{'s' if count == 1 else ''} for approval"

@@ -22,12 +22,12 @@ from hardwon.errors import UserError
 from hardwon.handoff import handoffs
 from hardwon.lessons import lessons_file, manifest
 from hardwon.memories import memories, memory_files
-from hardwon.search import embedding, records, vector_codes
+from hardwon.search import records, vectors
+from hardwon.search.words import build_filter_word, extract_words, list_path_ends
 from hardwon.store import approvals, documents
 from hardwon.store.db import Connection, transaction
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE, Document
 from hardwon.store.reports import find_or_create_project
-from hardwon.text.words import build_filter_word, extract_words, list_path_ends
 
 if TYPE_CHECKING:
     import numpy
@@ -42,11 +42,11 @@ MAX_WORDS, TAIL_WORDS = 600, 150
 
 
 @cache
-def load_model_or_none() -> embedding.Model | None:
+def load_model_or_none() -> vectors.Model | None:
     """Return the shipped model; None if it is unavailable, and search then uses words only."""
     try:
-        return embedding.load_model()
-    except embedding.ModelUnavailable:
+        return vectors.load_model()
+    except vectors.ModelUnavailable:
         return None
 
 
@@ -54,7 +54,7 @@ def refresh_index(
     connection: Connection,
     home: str,
     *,
-    model: embedding.Model | None,
+    model: vectors.Model | None,
     should_continue: Callable[[], bool],
 ) -> Counter[str]:
     """Index what is new or changed, as long as it should continue; return what was done, by name.
@@ -81,7 +81,7 @@ def refresh_index(
         _index_waiting(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), counts, can_continue)
         if model is not None:
             while can_continue():
-                dropped = documents.drop_stale_vectors(connection, embedding.MODEL_VERSION, READ_BATCH_SIZE)
+                dropped = documents.drop_stale_vectors(connection, vectors.MODEL_VERSION, READ_BATCH_SIZE)
                 if not dropped:
                     break
                 counts["stale"] += dropped
@@ -96,7 +96,7 @@ def refresh_index(
     return +counts
 
 
-def count_waiting(connection: Connection, model: embedding.Model | None) -> int:
+def count_waiting(connection: Connection, model: vectors.Model | None) -> int:
     """Return how many records are not indexed yet; without a model none counts as waiting for a vector."""
     without_words, without_vector = documents.count_backlog(connection)
     return without_words + (without_vector if model is not None else 0)
@@ -115,7 +115,7 @@ def _index_waiting(
 
 
 def _embed_waiting(
-    connection: Connection, home: str, model: embedding.Model, counts: Counter[str], can_continue: Callable[[], bool]
+    connection: Connection, home: str, model: vectors.Model, counts: Counter[str], can_continue: Callable[[], bool]
 ) -> None:
     waiting = documents.list_unembedded(connection, PLAN_BATCH_SIZE)
     for start in range(0, len(waiting), EMBED_BATCH_SIZE):
@@ -195,16 +195,16 @@ def _find_project_number(connection: Connection, path: str) -> int:
 
 
 def _embed_batch(
-    connection: Connection, home: str, model: embedding.Model, waiting: Sequence[tuple[int, str, int, str]]
+    connection: Connection, home: str, model: vectors.Model, waiting: Sequence[tuple[int, str, int, str]]
 ) -> int:
     """Give these documents their vectors; return how many there were."""
     texts = dict(_iter_texts(connection, home, waiting))
     if texts:
-        vectors = pack_vectors(model.embed(list(texts.values())))
+        packed_rows = pack_vectors(model.embed(list(texts.values())))
         documents.store_vectors(
             connection,
-            embedding.MODEL_VERSION,
-            ((document_id, *pair) for document_id, pair in zip(texts, vectors, strict=True)),
+            vectors.MODEL_VERSION,
+            ((document_id, *pair) for document_id, pair in zip(texts, packed_rows, strict=True)),
         )
     documents.skip_embedding(connection, [document_id for document_id, *_ in waiting if document_id not in texts])
     return len(waiting)
@@ -240,4 +240,4 @@ def pack_vectors(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:
 
     largest = numpy.maximum(numpy.abs(rows).max(axis=1, keepdims=True), 1e-9)
     quantized = numpy.rint(rows / largest * 127).astype(numpy.int8)
-    return ((code.tobytes(), row.tobytes()) for code, row in zip(vector_codes.pack_bits(rows), quantized, strict=True))
+    return ((code.tobytes(), row.tobytes()) for code, row in zip(vectors.pack_bits(rows), quantized, strict=True))

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from hardwon.search import embedding, records, vector_codes
-from hardwon.search.matches import NO_MATCH, TextMatch, find_whole_names, match_text, split_query
+from hardwon.search import records, vectors
+from hardwon.search.words import NO_MATCH, TextMatch, extract_words, find_whole_names, match_text, split_query
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, Scope
-from hardwon.text.words import extract_words
 
 if TYPE_CHECKING:
     import numpy
@@ -88,7 +87,7 @@ def rank_records(
     projects: Sequence[int],
     scope: Scope,
     filters: Sequence[Sequence[str]],
-    model: embedding.Model | None,
+    model: vectors.Model | None,
     limit: int,
 ) -> list[RankedRecord]:
     """Return the best records in no order; `filters` are groups of filter words, and each group must match."""
@@ -99,9 +98,7 @@ def rank_records(
     vector = model.embed([query])[0] if model is not None else None
     if vector is not None and vector.any():
         numbers = list(dict.fromkeys([*projects, EVERYWHERE]))
-        nearest = vector_codes.find_nearest(
-            connection, home, embedding.MODEL_VERSION, numbers, vector, depth, scope=scope
-        )
+        nearest = vectors.find_nearest(connection, home, vectors.MODEL_VERSION, numbers, vector, depth, scope=scope)
         candidates = list(dict.fromkeys([*candidates, *nearest]))
     neighbours = documents.find_neighbours(connection, candidates)
     scores = matches.get_weights(list({*candidates, *_list_neighbours(neighbours)}))
@@ -232,7 +229,7 @@ def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) ->
 
     if vector is None or not vector.any():
         return {}
-    stored_vectors = documents.read_vectors(connection, ids, embedding.MODEL_VERSION)
+    stored_vectors = documents.read_vectors(connection, ids, vectors.MODEL_VERSION)
     if not stored_vectors:
         return {}
     flat = numpy.frombuffer(b"".join(row for _, row in stored_vectors), numpy.int8)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from time import localtime, strftime
 from typing import Any
 
-from hardwon.search.matches import mark_text
 from hardwon.search.records import get_type_label
 from hardwon.search.search import Hit
+from hardwon.search.words import mark_text
 from hardwon.text.brief_layout import escape_tags, sanitize_line
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.text.fence import fence_text

@@ -17,7 +17,7 @@ from hardwon.handoff import handoffs
 from hardwon.lessons import manifest
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage
-from hardwon.search.matches import strip_markup
+from hardwon.search.words import strip_markup
 from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text.characters import estimate_tokens

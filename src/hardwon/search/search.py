@@ -18,20 +18,23 @@ from itertools import islice
 from typing import Any
 
 from hardwon.errors import UserError
-from hardwon.search import embedding, query_scope, ranking, records
-from hardwon.search.matches import (
+from hardwon.search import query_scope, ranking, records, vectors
+from hardwon.search.ranking import RankedRecord
+from hardwon.search.words import (
+    build_filter_word,
     cut_excerpt,
+    extract_words,
     find_marks,
     find_whole_names,
     list_names,
+    list_path_ends,
     split_query,
+    squeeze_identifier,
     strip_contractions,
 )
-from hardwon.search.ranking import RankedRecord
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
-from hardwon.text.words import build_filter_word, extract_words, list_path_ends, squeeze_identifier
 from hardwon.types import frozen, replace
 
 RECENCY_HALF_LIFE_DAYS = 90.0
@@ -152,7 +155,7 @@ def search_records(
     until: float = 0.0,
     limit: int = 40,
     now: float,
-    model: embedding.Model | None = None,
+    model: vectors.Model | None = None,
 ) -> SearchResult:
     """Return the hits of a query, best first; without a query, the latest records that pass the filters.
 
@@ -184,7 +187,7 @@ class _Search:
         home: str,
         query: str,
         project: str,
-        model: embedding.Model | None,
+        model: vectors.Model | None,
         filters: _Filters,
     ) -> None:
         self._connection = connection

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hardwon.search import embedding, records
+from hardwon.search import records, vectors
 from hardwon.search.search import search_records
+from hardwon.search.words import build_filter_word
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import EVERYWHERE, DocumentKind, read_source_rows
-from hardwon.text.words import build_filter_word
 from hardwon.types import frozen
 
 TIMELINE_KINDS = ("O", "S", "P", "H")
@@ -35,7 +35,7 @@ def build_timeline(
     record_type: str = "",
     project: str = "",
     now: float,
-    model: embedding.Model | None = None,
+    model: vectors.Model | None = None,
 ) -> Timeline:
     """Return the records around an id or around the best hit of a query; with neither, the latest."""
     if not anchor and query.strip():

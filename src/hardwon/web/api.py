@@ -26,7 +26,7 @@ from hardwon import __version__, clock
 from hardwon.agents.fields import get_text, get_tool_content, get_tool_path
 from hardwon.data import exports
 from hardwon.errors import UserError
-from hardwon.lessons import approved_lessons, lessons_file, lookup
+from hardwon.lessons import lessons_file, lookup, manifest
 from hardwon.lessons.record import to_lesson_record
 from hardwon.privacy.cleaning import clean_id
 from hardwon.search import brief, indexing, query_scope
@@ -450,7 +450,7 @@ def get_batch(call: ApiCall) -> object:
 def list_lessons(call: ApiCall) -> object:
     if file := call.get_text("file").replace("\0", ""):
         return {"lessons": _find_lessons_for_file(call.api.home, file)}
-    waiting_ids = {change.id for change in approved_lessons.find_waiting_changes(call.api.home)}
+    waiting_ids = {change.id for change in manifest.find_waiting_changes(call.api.home)}
     lesson_records = []
     for lesson in lessons_file.read_own(call.api.home).lessons:
         record = to_lesson_record(lesson)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hardwon.search import indexing, records
-from hardwon.search.matches import find_marks, split_query
 from hardwon.search.search import Hit, search_records
+from hardwon.search.words import find_marks, split_query
 from hardwon.store import views
 from hardwon.store.documents import DOCUMENT_KINDS
 from hardwon.text.excerpts import ELLIPSIS, shorten_line

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hardwon.search import query_scope
-from hardwon.search.matches import cut_excerpt, find_marks, list_names, match_text, split_query
+from hardwon.search.words import cut_excerpt, find_marks, list_names, match_text, split_query
 from hardwon.store import db, reports
 from tests.support.library import DAY, KITE, NOW, Library
 

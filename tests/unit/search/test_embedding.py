@@ -12,29 +12,29 @@ from pathlib import Path
 import numpy
 import pytest
 
-from hardwon.search import embedding
+from hardwon.search import vectors
 
-SHIPPED = Path(embedding.__file__).parent / "model"
+SHIPPED = Path(vectors.__file__).parent / "model"
 
 
 @pytest.fixture(scope="module")
-def model() -> embedding.Model:
-    return embedding.load_model()
+def model() -> vectors.Model:
+    return vectors.load_model()
 
 
-def compute_likeness(model: embedding.Model, first_text: str, second_text: str) -> float:
+def compute_likeness(model: vectors.Model, first_text: str, second_text: str) -> float:
     first, second = model.embed([first_text, second_text])
     return float(first @ second)
 
 
-def test_a_text_is_a_vector_of_length_one(model: embedding.Model) -> None:
+def test_a_text_is_a_vector_of_length_one(model: vectors.Model) -> None:
     vectors = model.embed(["the worker restarts", "日本語", "x"])
     assert vectors.shape == (3, model.dimensions)
     assert vectors.dtype == numpy.float32
     assert numpy.allclose(numpy.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_a_text_without_a_known_word_is_zeros(model: embedding.Model) -> None:
+def test_a_text_without_a_known_word_is_zeros(model: vectors.Model) -> None:
     assert not model.embed(["", "  \n", "!?… -- →", "\x1b\x00"]).any()
     assert model.embed([]).shape == (0, model.dimensions)
 
@@ -49,7 +49,7 @@ def test_a_text_without_a_known_word_is_zeros(model: embedding.Model) -> None:
         ("user_by_id", "getUserById", "deleteOldBackups"),
     ],
 )
-def test_texts_of_similar_meaning_are_nearer(model: embedding.Model, text: str, near: str, far: str) -> None:
+def test_texts_of_similar_meaning_are_nearer(model: vectors.Model, text: str, near: str, far: str) -> None:
     assert compute_likeness(model, text, near) > compute_likeness(model, text, far)
 
 
@@ -67,12 +67,12 @@ def test_texts_of_similar_meaning_are_nearer(model: embedding.Model, text: str, 
         ("x" * 101, ""),
     ],
 )
-def test_words_are_split_into_pieces_and_names_at_their_parts(model: embedding.Model, text: str, pieces: str) -> None:
+def test_words_are_split_into_pieces_and_names_at_their_parts(model: vectors.Model, text: str, pieces: str) -> None:
     vocabulary = (SHIPPED / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
     assert [vocabulary[row] for row in model.find_rows(text)] == pieces.split()
 
 
-def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embedding.Model) -> None:
+def test_a_vector_does_not_depend_on_the_texts_beside_it(model: vectors.Model) -> None:
     texts = [
         f"{word} number {position}" for position, word in enumerate(("worker", "", "hook", "spool " * 3_000) * 200)
     ]
@@ -81,14 +81,14 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it(model: embedding.Model)
         assert (model.embed([texts[position]])[0] == together[position]).all()
 
 
-def test_the_end_of_a_very_long_text_is_ignored(model: embedding.Model) -> None:
+def test_the_end_of_a_very_long_text_is_ignored(model: vectors.Model) -> None:
     long_text = "worker " * 5_000
     assert (model.embed([long_text])[0] == model.embed([long_text + "other words"])[0]).all()
 
 
 def test_every_shipped_file_has_its_sum_and_licence() -> None:
     description = json.loads((SHIPPED / "model.json").read_text())
-    assert description["version"] == embedding.MODEL_VERSION
+    assert description["version"] == vectors.MODEL_VERSION
     assert set(os.listdir(SHIPPED)) == {*description["sha256"], "model.json", "LICENSE", "NOTICE"}
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 6_200_000
     assert "all-MiniLM-L6-v2" in (SHIPPED / "NOTICE").read_text()
@@ -98,14 +98,14 @@ def test_every_shipped_file_has_its_sum_and_licence() -> None:
 def test_a_missing_or_damaged_file_is_reported(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(SHIPPED, copy)
-    assert embedding.load_model(str(copy)).embed(["worker"]).any()
+    assert vectors.load_model(str(copy)).embed(["worker"]).any()
     shipped = (copy / name).read_bytes()
     (copy / name).write_bytes(shipped[:-7])
-    with pytest.raises(embedding.ModelUnavailable, match="model"):
-        embedding.load_model(str(copy))
+    with pytest.raises(vectors.ModelUnavailable, match="model"):
+        vectors.load_model(str(copy))
     (copy / name).unlink()
-    with pytest.raises(embedding.ModelUnavailable, match=name):
-        embedding.load_model(str(copy))
+    with pytest.raises(vectors.ModelUnavailable, match=name):
+        vectors.load_model(str(copy))
 
 
 @pytest.mark.parametrize(
@@ -113,25 +113,25 @@ def test_a_missing_or_damaged_file_is_reported(name: str, tmp_path: Path) -> Non
 )
 def test_a_model_that_is_not_ours_is_refused(description: str, tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(description)
-    with pytest.raises(embedding.ModelUnavailable, match="cannot be read"):
-        embedding.load_model(str(tmp_path))
+    with pytest.raises(vectors.ModelUnavailable, match="cannot be read"):
+        vectors.load_model(str(tmp_path))
 
 
 def test_a_model_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps({"version": "minilm-0", "sha256": {}}))
-    with pytest.raises(embedding.ModelUnavailable, match=f"it is minilm-0, wanted is {embedding.MODEL_VERSION}"):
-        embedding.load_model(str(tmp_path))
+    with pytest.raises(vectors.ModelUnavailable, match=f"it is minilm-0, wanted is {vectors.MODEL_VERSION}"):
+        vectors.load_model(str(tmp_path))
 
 
 def test_numpy_is_imported_only_with_a_model() -> None:
     code = (
-        "import sys\nfrom hardwon.search import embedding\nbefore = 'numpy' in sys.modules\nembedding.load_model()\n"
+        "import sys\nfrom hardwon.search import vectors\nbefore = 'numpy' in sys.modules\nvectors.load_model()\n"
         "print(before, 'numpy' in sys.modules)"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output == "False True\n"
 
 
-def test_names_of_tools_are_no_words_of_the_model(model: embedding.Model) -> None:
+def test_names_of_tools_are_no_words_of_the_model(model: vectors.Model) -> None:
     assert all(map(model.has_word, ["worker", "workers", "reworded", "lookups"]))
     assert not any(map(model.has_word, ["deno", "goreleaser"]))

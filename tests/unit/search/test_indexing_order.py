@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hardwon.search import embedding, indexing
+from hardwon.search import indexing, vectors
 from hardwon.store import db, documents, reports
 from tests.support.library import KITE, NOW, Library
 
@@ -32,7 +32,7 @@ def list_indexed(library: Library) -> list[tuple[str, float]]:
     return [(row["kind"], row["at"]) for row in rows]
 
 
-def refresh_until(library: Library, count: int, model: embedding.Model | None = None) -> Counter[str]:
+def refresh_until(library: Library, count: int, model: vectors.Model | None = None) -> Counter[str]:
     """Refresh the index until so many documents and vectors are there."""
 
     def should_continue() -> bool:
@@ -55,7 +55,7 @@ def test_the_newest_prompts_and_last_words_are_indexed_before_any_call(library: 
 
 def test_prompts_and_last_words_get_vectors_before_calls_get_words(library: Library) -> None:
     fill_session(library, 40)
-    counts = refresh_until(library, 100, embedding.load_model())
+    counts = refresh_until(library, 100, vectors.load_model())
     assert (counts["documents"], counts["vectors"], counts["left"]) == (80, 80, 80)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import approve_waiting_changes
 from hardwon.errors import UserError
-from hardwon.lessons.approved_lessons import find_waiting_changes
-from hardwon.search import embedding, indexing, query_scope, vector_codes
+from hardwon.lessons.manifest import find_waiting_changes
+from hardwon.search import indexing, query_scope, vectors
 from hardwon.search.records import fetch_records
 from hardwon.search.search import LEXICAL_ONLY_NOTE, SearchResult, search_records
 from hardwon.search.timeline import build_timeline
@@ -76,13 +76,11 @@ def test_there_are_forty_names_paths_and_signs() -> None:
 
 
 @pytest.fixture(params=["by words", "by meaning too"])
-def model(request: pytest.FixtureRequest) -> embedding.Model | None:
-    return embedding.load_model() if request.param == "by meaning too" else None
+def model(request: pytest.FixtureRequest) -> vectors.Model | None:
+    return vectors.load_model() if request.param == "by meaning too" else None
 
 
-def test_every_identifier_path_and_sign_is_among_the_first_three(
-    library: Library, model: embedding.Model | None
-) -> None:
+def test_every_identifier_path_and_sign_is_among_the_first_three(library: Library, model: vectors.Model | None) -> None:
     generator = random.Random(1)
     common_words = [
         "user",
@@ -109,7 +107,7 @@ def test_every_identifier_path_and_sign_is_among_the_first_three(
 
 
 def test_two_projects_never_see_each_other_and_each_finds_its_own(
-    library: Library, model: embedding.Model | None
+    library: Library, model: vectors.Model | None
 ) -> None:
     ids_by_number = {
         (project, number): library.observe(
@@ -352,13 +350,13 @@ def test_purging_a_text_keeps_records_with_similar_words(library: Library) -> No
 
 
 def test_vectors_of_deleted_records_are_not_found_or_reused(library: Library) -> None:
-    model = embedding.load_model()
+    model = vectors.load_model()
 
     def find_nearest(text: str, limit: int) -> list[int]:
         library.refresh(model)
         projects = documents.find_project_numbers(library.connection, KITE)
-        return vector_codes.find_nearest(
-            library.connection, library.home, embedding.MODEL_VERSION, projects, model.embed([text])[0], limit
+        return vectors.find_nearest(
+            library.connection, library.home, vectors.MODEL_VERSION, projects, model.embed([text])[0], limit
         )
 
     def get_document_number(record_id: str) -> int:
@@ -451,7 +449,7 @@ def test_many_global_lessons_do_not_hide_records_by_meaning(library: Library) ->
     with open(os.path.join(library.home, "lessons.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "lessons": lessons}, file)
     approve_by_hand(library)
-    record_id, model = library.observe("authentication failed"), embedding.load_model()
+    record_id, model = library.observe("authentication failed"), vectors.load_model()
     library.refresh(model)
     for project in (KITE, ""):
         assert library.ids("the login token has expired", project=project, model=model, kinds=("O",)) == [record_id]

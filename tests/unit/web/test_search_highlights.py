@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardwon.search.matches import find_marks, split_query
+from hardwon.search.words import find_marks, split_query
 
 # A query, and a text with brackets around what is highlighted.
 EXAMPLES = (

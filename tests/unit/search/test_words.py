@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardwon.text.words import MAX_WORD_LENGTH, build_filter_word, extract_words, list_path_ends, squeeze_identifier
+from hardwon.search.words import MAX_WORD_LENGTH, build_filter_word, extract_words, list_path_ends, squeeze_identifier
 
 
 def test_prose_gives_its_words_without_stop_words() -> None:
