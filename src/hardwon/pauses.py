@@ -11,12 +11,12 @@ from hardwon import paths
 from hardwon.projects import is_in_scope, list_equivalent_folders
 
 EVERYWHERE = "*"
-LATEST_END = 253_402_300_799.0  # the end of the year 9999
-NAN = float("nan")
+_LATEST_END = 253_402_300_799.0  # the end of the year 9999
+_NAN = float("nan")
 _MAX_FILE_CHARS = 1_000_000
 
 
-def read_pauses(home: str) -> list[tuple[float, str]]:
+def _read_pauses(home: str) -> list[tuple[float, str]]:
     """Return the pauses in the file, including ended ones. Invalid lines are skipped; `find_pause_faults` reports them.
 
     A file that cannot be read counts as a pause everywhere: somebody paused hardwon, but it is unknown where.
@@ -45,8 +45,8 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
         try:
             end = float(until)
         except ValueError:
-            end = NAN
-        if end > LATEST_END:
+            end = _NAN
+        if end > _LATEST_END:
             end = 0.0  # too late for a date: treat it as until lifted
         if end >= 0 and where:
             pauses.append((end, where))
@@ -56,7 +56,7 @@ def _parse_file(home: str) -> tuple[list[tuple[float, str]], list[str]]:
 
 
 def list_active_pauses(home: str, now: float) -> list[tuple[float, str]]:
-    return [(until, where) for until, where in read_pauses(home) if until == 0 or until > now]
+    return [(until, where) for until, where in _read_pauses(home) if until == 0 or until > now]
 
 
 def is_paused(home: str, cwd: str, now: float) -> bool:
@@ -83,7 +83,7 @@ def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
 def remove_ended_pauses(home: str, now: float) -> None:
     """Remove ended pauses. While the file exists, every hook has to read it first."""
     current = list_active_pauses(home, now)
-    if current != read_pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSES))):
+    if current != _read_pauses(home) or (not current and os.path.exists(os.path.join(home, paths.PAUSES))):
         write_pauses(home, current)
 
 

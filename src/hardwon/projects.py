@@ -36,7 +36,7 @@ def find_project_path(folder: str) -> str:
     if not os.path.isabs(folder):
         return folder  # from another system, or made up: not a local folder
     root = find_git_root(os.path.realpath(folder))
-    return find_main_worktree(root) or root
+    return _find_main_worktree(root) or root
 
 
 def list_equivalent_folders(folder: str) -> list[str]:
@@ -45,11 +45,11 @@ def list_equivalent_folders(folder: str) -> list[str]:
         return []
     real_folder = os.path.realpath(folder)
     top = os.path.realpath(find_git_root(real_folder))
-    main = find_main_worktree(top)
+    main = _find_main_worktree(top)
     return [real_folder, main + real_folder[len(top) :]] if main else [real_folder]
 
 
-def find_main_worktree(top: str) -> str:
+def _find_main_worktree(top: str) -> str:
     """Return the main repository for the top folder of a linked worktree, else an empty string."""
     try:
         with open(

@@ -48,7 +48,7 @@ TRANSCRIPT_AGENTS = tuple(name for name in AGENT_NAMES if name not in ("vibe", "
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 PATH_MAX = 4096  # bytes, with the NUL at the end; no file has a longer name
 MAX_ID_LENGTH = 512
-MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
+_MAX_PARTS = 1_000  # calls in one, such as the files of a patch; each takes about 0.15 ms to judge
 _ID_FIELDS = ("session", "agent", "source", "tool", "tool_use_id", "prompt_name")
 # The names of path arguments in the tools of all agents.
 _PATH_FIELDS = (
@@ -116,7 +116,7 @@ def bound_event(event: Event) -> Event:
                 tool_input[name] = shorten_path(tool_input[name], folder)
         bounded["input"] = tool_input
     # A part may be the event itself, which has no parts yet.
-    bounded["parts"] = tuple([bound_event(part) for part in event.parts[:MAX_PARTS]])
+    bounded["parts"] = tuple([bound_event(part) for part in event.parts[:_MAX_PARTS]])
     return replace(event, **bounded)
 
 

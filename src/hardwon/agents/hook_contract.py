@@ -121,7 +121,7 @@ def render_blocked_prompt(reason: str) -> dict[str, object]:
     return {"decision": "block", "reason": reason}  # shown to the person; the model never sees the prompt
 
 
-def read_response(event: Event, wire: Wire) -> tuple[object, bool]:
+def _read_response(event: Event, wire: Wire) -> tuple[object, bool]:
     """Return a call's result and whether it failed, as Claude Code reports it."""
     if event.kind == "PostToolUseFailure":
         return wire.get("error"), True
@@ -141,7 +141,7 @@ class HookContract:
     denied_events: tuple[str, ...] = ("PreToolUse", "UserPromptSubmit")
     context_events: tuple[str, ...] = tuple(STANDARD_TIMEOUTS)
     has_transcript: bool = True  # whether `transcript_path` is a file that hardwon reads
-    read_result: Callable[[Event, Wire], tuple[object, bool]] = read_response
+    read_result: Callable[[Event, Wire], tuple[object, bool]] = _read_response
     find_call_id: Callable[[Event], str] | None = None  # for agents that give a call no id
     render_denial: Callable[[str, str], dict[str, object]] = render_nested_denial
     render_context: Callable[[str, str], dict[str, object]] = render_nested_context
@@ -175,7 +175,7 @@ class HookContract:
         values = {}
         for field, paths in self.fields.items():
             for path in paths:
-                value = get_value_at(wire, path)
+                value = _get_value_at(wire, path)
                 if value is not None:
                     values[field] = value
                     break
@@ -231,7 +231,7 @@ class HookContract:
         return dumps(answer).encode("ascii")
 
 
-def get_value_at(wire: object, path: str) -> object:
+def _get_value_at(wire: object, path: str) -> object:
     """Return the value at a path such as `tool_call.name` or `workspaceRoots.0`; None where there is none."""
     for key in path.split("."):
         if isinstance(wire, list):

@@ -39,13 +39,13 @@ from hardwon.store.sessions import HookCoverage
 
 _AGENTS_WITH_MESSAGES = ("claude-code", "codex")  # they show a hook's `systemMessage` to the person
 # An odd number, so that the median is a run that took place.
-PROBE_ROUNDS = 9
+_PROBE_ROUNDS = 9
 # Twice the longest timeout that hardwon writes for a hook.
-PROBE_SECONDS = 20.0
+_PROBE_SECONDS = 20.0
 # Without a worker a hook takes two to three times as long as an empty interpreter; more means that something is wrong.
-SLOW_FACTOR = 4.0  # times an empty interpreter
-SLOW_MILLISECONDS = 500.0
-TAIL_BYTES = 2_000_000  # bytes at the end of a transcript that are searched for hook times
+_SLOW_FACTOR = 4.0  # times an empty interpreter
+_SLOW_MILLISECONDS = 500.0
+_TAIL_BYTES = 2_000_000  # bytes at the end of a transcript that are searched for hook times
 _PROBED_EVENT = " PreToolUse "
 _VERSION_PATTERN = re.compile(r"\d+(?:\.\d+)+")
 
@@ -86,7 +86,7 @@ def build_hook_command(name: str, home: str) -> Callable[[str], str]:
     return format_command
 
 
-def build_server_command(home: str) -> list[str]:
+def _build_server_command(home: str) -> list[str]:
     """Return the command that an agent runs to start hardwon's MCP server."""
     command = [sys.executable, "-I", "-m", "hardwon", "mcp"]
     # Agents start the server with their own environment, so any other home must be in the command itself.
@@ -111,7 +111,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
         with _report_edit_errors(hooks_change.path, f"hardwon install {agent}"):
             _add_hooks(hooks_change, file_settings, build_hook_command(agent, home))
     if with_mcp:
-        change, command = open_change(agent_settings.get_mcp_path()), build_server_command(home)
+        change, command = open_change(agent_settings.get_mcp_path()), _build_server_command(home)
         with _report_edit_errors(change.path, f"hardwon install {agent} --mcp"):
             if agent_settings.find_mcp_command(change.new_text) != command:
                 stripped_text = agent_settings.remove_mcp_server(change.new_text, change.created_paths.get("mcp", []))
@@ -385,8 +385,8 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
     for session in coverage:
         if os.path.isfile(session.transcript):
             with open(session.transcript, "rb", opener=paths.open_plain_file) as file:
-                file.seek(max(os.path.getsize(session.transcript) - TAIL_BYTES, 0))
-                lines = file.read(TAIL_BYTES).splitlines()
+                file.seek(max(os.path.getsize(session.transcript) - _TAIL_BYTES, 0))
+                lines = file.read(_TAIL_BYTES).splitlines()
             # Only Claude Code records how long its hooks took; other transcripts give none.
             durations += read_hook_durations(lines)
     if not durations:
@@ -395,19 +395,19 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
     event, slowest = max(durations, key=lambda duration: duration[1])
     counted = f"{len(durations)} runs timed by the agent"
     finding = f"median {median:.0f} ms, max {slowest:.0f} ms ({event}), {counted}"
-    if median < SLOW_MILLISECONDS:
+    if median < _SLOW_MILLISECONDS:
         yield Check("hook time", True, finding)
     else:
         yield Check("hook time", None, finding, "hardwon start")
 
 
-def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = PROBE_SECONDS) -> Check:
+def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PROBE_SECONDS) -> Check:
     """Run the installed command as the agent would, and time it against an empty interpreter."""
     payload = json.dumps(probe).encode()
     empty_command = [sys.executable, "-I", "-S", "-c", "pass"]
     # Both are timed in turns, so that a busy machine slows down both alike.
     hook_times, empty_times = [], []
-    for _ in range(PROBE_ROUNDS):
+    for _ in range(_PROBE_ROUNDS):
         started_at = perf_counter()
         try:
             result = subprocess.run(["/bin/sh", "-c", command], input=payload, capture_output=True, timeout=timeout)
@@ -426,6 +426,6 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = PRO
             return Check("hook", False, f"the installed command gave no answer: {output}", fix)
     hook_median, empty_median = statistics.median(hook_times), statistics.median(empty_times)
     finding = f"answers in {hook_median * 1000:.0f} ms ({hook_median / empty_median:.1f} x an empty interpreter)"
-    if hook_median < SLOW_FACTOR * empty_median:
+    if hook_median < _SLOW_FACTOR * empty_median:
         return Check("hook", True, finding)
     return Check("hook", False, finding, "hardwon start")

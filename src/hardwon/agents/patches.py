@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hardwon.types import Event
 
 PATCH_PROGRAMS = ("apply_patch", "applypatch")
-MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
+_MAX_PATCH_FILES = 1_000  # in one patch; more would take longer to judge than a hook has
 _PATCH_BEGIN = "*** Begin Patch"
 _MAX_MOVES = 100  # `cd` commands before a patch
 _MOVE_PREFIX = "*** Move to: "
@@ -78,7 +78,7 @@ def parse_patch(patch: str) -> list[FileChange]:
     for line in patch.split("\n"):
         stripped = line.strip()  # Codex is not strict about white space either
         header = next((header for header in _FILE_HEADERS if stripped.startswith(header)), "")
-        if header and len(files) == MAX_PATCH_FILES:
+        if header and len(files) == _MAX_PATCH_FILES:
             break
         if header:
             paths = [join(folder, stripped.removeprefix(header))]

@@ -25,14 +25,14 @@ TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PROMPT_EVENT = "UserPromptSubmit"
+_PROMPT_EVENT = "UserPromptSubmit"
 UNKNOWN_SENDER = "this system does not tell which program sent it"
 HOOK_PATH = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hook.py")
 
 # Part of the path of each agent's program, or of its script where a runtime runs it. Whole paths, because some
 # installers name the file after the version (`~/.local/share/claude/versions/2.1.325`).
 AGENT_PROGRAM_NAMES = {name: name for name in AGENT_NAMES} | {"claude-code": "claude", "deepagents": "dcode"}
-RUNTIMES = ("node", "nodejs", "bun", "deno")
+_RUNTIMES = ("node", "nodejs", "bun", "deno")
 
 # What each agent gives its hooks as standard input and output, seen on Claude Code 2.1.197 and 2.1.325, Codex 0.166,
 # Gemini CLI 0.61, opencode 1.18, Qwen Code 0.24 and Kilo 7.7. An agent that is missing here cannot carry a person's
@@ -47,7 +47,7 @@ STREAM_PREFIXES = {
 }
 
 # Set for the commands that a model runs, and not for hooks. `AI_AGENT` is set for both, with another ending.
-TOOL_CALL_VARIABLES = (
+_TOOL_CALL_VARIABLES = (
     "CODEX_TOOL_CALL_ID",
     "CODEX_THREAD_ID",
     "CODEX_CI",
@@ -60,9 +60,9 @@ TOOL_CALL_VARIABLES = (
     "COPILOT_AGENT_SESSION_ID",
     "GROK_AGENT",
 )
-COMMAND_SUFFIXES = (" || :", " 2>/dev/null || :")
+_COMMAND_SUFFIXES = (" || :", " 2>/dev/null || :")
 # A bound in case processes end, and their numbers are used again, while they are read.
-MAX_ANCESTORS = 64
+_MAX_ANCESTORS = 64
 
 
 @frozen
@@ -132,7 +132,7 @@ def _find_hook_doubt(hook: Process, this_process: Process, agent_name: str, home
     if len(hook.arguments) != 7:
         return not_our_hook
     _, *options, hook_path, hook_agent, event, hook_home = hook.arguments
-    if options != ["-I", "-S"] or hook_agent != agent_name or event != PROMPT_EVENT:
+    if options != ["-I", "-S"] or hook_agent != agent_name or event != _PROMPT_EVENT:
         return not_our_hook
     # Another copy of hook.py could be an agent's own, edited to say anything.
     is_this_copy = os.path.realpath(hook_path) == os.path.realpath(HOOK_PATH)
@@ -157,9 +157,9 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
     if not options or not has_only_options or "c" not in options[-1]:
         return False
     command = shlex.join(hook.arguments)
-    if text in [command + suffix for suffix in COMMAND_SUFFIXES]:
+    if text in [command + suffix for suffix in _COMMAND_SUFFIXES]:
         return True
-    suffix = next((suffix for suffix in reversed(COMMAND_SUFFIXES) if text.endswith(suffix)), "")
+    suffix = next((suffix for suffix in reversed(_COMMAND_SUFFIXES) if text.endswith(suffix)), "")
     plugin_words = shlex.split(text.removesuffix(suffix)) if suffix else []
     if len(plugin_words) != 4:
         return False
@@ -170,7 +170,7 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
         program == "sh"
         and os.path.basename(script) == "door.sh"
         and named_agent in agent_names
-        and event == PROMPT_EVENT
+        and event == _PROMPT_EVENT
     )
 
 
@@ -190,7 +190,7 @@ def _find_environment_doubt(shell: Process, agent: Process) -> str:
     environment = shell.environment
     if environment is None or agent.environment is None:
         return ""
-    variable = next((name for name in TOOL_CALL_VARIABLES if environment.get(name)), "")
+    variable = next((name for name in _TOOL_CALL_VARIABLES if environment.get(name)), "")
     if not variable and environment.get("AI_AGENT", "").endswith("_agent"):
         variable = "AI_AGENT"
     if variable:
@@ -202,7 +202,7 @@ def _find_environment_doubt(shell: Process, agent: Process) -> str:
 
 def _is_agent(process: Process, agent_name: str) -> bool:
     path = process.program
-    if os.path.basename(path) in RUNTIMES:
+    if os.path.basename(path) in _RUNTIMES:
         path = next((argument for argument in process.arguments[1:] if not argument.startswith("-")), "")
     return AGENT_PROGRAM_NAMES[agent_name] in path
 
@@ -213,7 +213,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
     An agent that restarts itself, or that a wrapper of the same agent starts, has no other process in between.
     """
     pid, is_apart = agent.parent_pid, False
-    for _ in range(MAX_ANCESTORS):
+    for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
             return False
         try:

@@ -18,7 +18,7 @@ from hardwon.shell.working_commands import is_read_only
 from hardwon.types import EDIT_TOOLS, frozen, replace
 
 _MAX_END_CHARS = 1_000  # compare failed results by this much of each end
-MAX_CALLS_TO_FIX = 40  # a later success no longer counts as the fix
+_MAX_CALLS_TO_FIX = 40  # a later success no longer counts as the fix
 # Slips that the agent corrects in its next call teach nothing.
 _SLIP_KINDS: frozenset[FailureKind] = frozenset(("cancelled", "anchor", "precondition", "path", "refused"))
 # A filter hides how a check ended, unless its count of tests is among the lines that pass.
@@ -69,7 +69,7 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
     first_failure = next((position for position, action in enumerate(actions) if action.failed), len(actions))
     actions = actions[first_failure:]
     positions = {action.call.key: position for position, action in enumerate(actions)}
-    tracker = EpisodeTracker(window=MAX_CALLS_TO_FIX)
+    tracker = EpisodeTracker(window=_MAX_CALLS_TO_FIX)
     episodes = [
         episode for step in _build_steps(actions) for episode in tracker.process_step(step)
     ] + tracker.list_unfinished()

@@ -42,9 +42,9 @@ from hardwon.text.excerpts import (
 )
 from hardwon.types import Observation, Turn
 
-MAX_TITLE_CHARS, MAX_SUBTITLE_CHARS = 140, 160
+MAX_TITLE_CHARS, _MAX_SUBTITLE_CHARS = 140, 160
 # A longer run of calls is split at its next commit, or at the maximum.
-LONG_STRETCH_CALLS, MAX_STRETCH_CALLS, _MIN_REST_CALLS = 40, 80, 15
+_LONG_STRETCH_CALLS, _MAX_STRETCH_CALLS, _MIN_REST_CALLS = 40, 80, 15
 # Facts get this many characters per token spent, within limits, so that they stay much shorter than the work itself.
 _FACT_SHARE, _MIN_FACT_CHARS, _MAX_FACT_CHARS = 0.14, 320, 1_600
 _MAX_NARRATIVE_CHARS = 320
@@ -60,7 +60,7 @@ _COMPILER_ERROR = re.compile(
 _PLACE = re.compile(r"^(?:\[[\w:-]+\] )?[\w./@+-]+[:(]\d+(?:[:,]\d+)?\)?:?\s+")
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)
 _PULL_TITLE = re.compile(r"--title[ =]([\"'])(.{3,200}?)\1")
-MAX_CONCEPTS = 5
+_MAX_CONCEPTS = 5
 _WORDS, _PATHS, _COMMANDS = r"\b(?:{})\b", "(?:{})", r"(?:^|\s)(?:{})(?:\s|$)"
 
 
@@ -110,7 +110,7 @@ def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
     start = 0
     for position, action in enumerate(actions, 1):
         length = position - start
-        is_end = length >= MAX_STRETCH_CALLS or (length >= LONG_STRETCH_CALLS and action.kind == "saved")
+        is_end = length >= _MAX_STRETCH_CALLS or (length >= _LONG_STRETCH_CALLS and action.kind == "saved")
         if is_end and len(actions) - position >= _MIN_REST_CALLS:
             yield actions[start:position]
             start = position
@@ -133,7 +133,7 @@ def _observe_work(
     sole_group: list[FailureFix],
     final_message: str,
 ) -> list[Observation]:
-    facts = describe_fix(sole_group) if sole_group else describe_work(actions, unfixed)
+    facts = _describe_fix(sole_group) if sole_group else _describe_work(actions, unfixed)
     title = _choose_title(actions, unfixed, sole_group, final_message)
     if not title and not facts:
         return []
@@ -147,12 +147,12 @@ def _observe_work(
     observation = Observation(
         key=_compute_key(turn, agent, "work", actions[0].call.key),
         at=actions[0].call.at,
-        type="bugfix" if sole_group else classify_type(signs, words),
+        type="bugfix" if sole_group else _classify_type(signs, words),
         title=title,
-        subtitle=_write_request_line(request, MAX_SUBTITLE_CHARS, agent),
+        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS, agent),
         narrative=_write_narrative(final_message, title),
         facts=tuple(select_fitting(list(dict.fromkeys(facts)), room)),
-        concepts=find_concepts(signs, words, paths or files_read, commands),
+        concepts=_find_concepts(signs, words, paths or files_read, commands),
         files_read=tuple(select_fitting(files_read, room)[:_MAX_FILES_READ]),
         files_modified=tuple(paths),
         events=tuple(action.call.key for action in actions if action.kind != "noise"),
@@ -170,9 +170,9 @@ def _choose_title(
     edits = [action for action in actions if action.kind == "changed"]
     has_failed = bool(unfixed) or (bool(edits) and all(action.failed for action in edits))
     candidates = (
-        write_commit_title(actions, MAX_TITLE_CHARS),
+        _write_commit_title(actions, MAX_TITLE_CHARS),
         _pick_naming_sentence(phrasing.find_causes(final_message), actions),
-        write_fix_title(sole_group, MAX_TITLE_CHARS) if sole_group else "",
+        _write_fix_title(sole_group, MAX_TITLE_CHARS) if sole_group else "",
         _pick_naming_sentence(phrasing.find_results(final_message), actions) if not has_failed else "",
     )
     return next(filter(None, candidates), "")
@@ -216,10 +216,10 @@ def _observe_fix(turn: Turn, group: list[FailureFix], request: str, agent: str) 
         key=_compute_key(turn, agent, "mended", group[0].failed_actions[0].call.key),
         at=group[0].failed_actions[0].call.at,
         type="bugfix" if paths else "failure",
-        title=write_fix_title(group, MAX_TITLE_CHARS),
-        subtitle=_write_request_line(request, MAX_SUBTITLE_CHARS // 2, agent),
-        facts=tuple(select_fitting(describe_fix(group), max(_compute_room(tokens), 2 * _MIN_FACT_CHARS))),
-        concepts=find_concepts(signs, "", paths, [group[0].failed_actions[0].label]),
+        title=_write_fix_title(group, MAX_TITLE_CHARS),
+        subtitle=_write_request_line(request, _MAX_SUBTITLE_CHARS // 2, agent),
+        facts=tuple(select_fitting(_describe_fix(group), max(_compute_room(tokens), 2 * _MIN_FACT_CHARS))),
+        concepts=_find_concepts(signs, "", paths, [group[0].failed_actions[0].label]),
         files_modified=tuple(paths),
         events=tuple(action.call.key for action in actions),
         tokens=tokens,
@@ -269,14 +269,14 @@ def _observe_chat(turn: Turn) -> list[Observation]:
         at=turn.at,
         type="decision",
         title=title,
-        subtitle=_write_request_line(turn.prompt, MAX_SUBTITLE_CHARS, ""),
+        subtitle=_write_request_line(turn.prompt, _MAX_SUBTITLE_CHARS, ""),
         narrative="" if narrative == title else narrative,
-        concepts=find_concepts(frozenset(("decided",)), words, (), ()),
+        concepts=_find_concepts(frozenset(("decided",)), words, (), ()),
     )
     return [observation]
 
 
-def describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
+def _describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix]) -> list[str]:
     """Describe changes, commits, checks and refusals, most important first."""
     standing = [
         f"{quote_code(fix.failed_actions[-1].label, 90)} still fails: {describe_failure(fix.failed_actions[-1])}"
@@ -356,7 +356,7 @@ def _describe_refusals(actions: Sequence[ToolAction]) -> list[str]:
     return facts[:3]
 
 
-def write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
+def _write_commit_title(actions: Sequence[ToolAction], max_chars: int) -> str:
     """Return the subject of the last commit, or the opened pull request; empty without either."""
     commits = [commit for _, commit in list_commits(actions)]
     if commits:
@@ -377,7 +377,7 @@ def find_opened_pull(action: ToolAction) -> str:
     return f"{address}: “{shorten_line(title[2], 90)}”" if title else address
 
 
-def write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
+def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     """Describe the failure, its cause and the edits that fixed it, or the form of the command that worked.
 
     Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
@@ -416,7 +416,7 @@ def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
     return f"{' '.join(words[:-common])} …", f"{' '.join(other_words[:-common])} …"
 
 
-def describe_fix(group: Sequence[FailureFix]) -> list[str]:
+def _describe_fix(group: Sequence[FailureFix]) -> list[str]:
     """Return the first error with its command, the fix, the result, then the errors in between."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
     edits, working_action = [action for fix in group for action in fix.edits], group[-1].worked
@@ -460,13 +460,13 @@ def load_labels() -> tuple[tuple[ObservationLabel, ...], tuple[ObservationLabel,
     return table.types, table.concepts
 
 
-def classify_type(signs: frozenset[str], words: str) -> str:
+def _classify_type(signs: frozenset[str], words: str) -> str:
     return next(label.name for label in load_labels()[0] if _is_match(label, signs, words, (), ()))
 
 
-def find_concepts(signs: frozenset[str], words: str, paths: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:
+def _find_concepts(signs: frozenset[str], words: str, paths: Sequence[str], commands: Sequence[str]) -> tuple[str, ...]:
     names = (label.name for label in load_labels()[1] if _is_match(label, signs, words, paths, commands))
-    return tuple(names)[:MAX_CONCEPTS]
+    return tuple(names)[:_MAX_CONCEPTS]
 
 
 def _is_match(

@@ -232,12 +232,12 @@ def find_decision(final_message: str) -> str:
     """Return the sentence that makes a decision; empty if there is none."""
     for sentence in split_sentences(final_message[:_MAX_MESSAGE_CHARS]):
         is_decision = _DECISION.search(sentence) and not sentence.endswith(("?", ":"))
-        if is_decision and not is_acknowledgement(sentence):
+        if is_decision and not _is_acknowledgement(sentence):
             return to_plain_line(sentence)
     return ""
 
 
-def is_acknowledgement(sentence: str) -> bool:
+def _is_acknowledgement(sentence: str) -> bool:
     """Return whether a sentence only acknowledges something."""
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
 
@@ -250,11 +250,11 @@ def find_causes(message: str) -> list[str]:
         if _CAUSE.search(sentence)
         and len(sentence.split()) >= _MIN_CAUSE_WORDS
         and not _SEARCHES.match(sentence)
-        and not is_dangling(sentence)
+        and not _is_dangling(sentence)
     ]
 
 
-def is_dangling(sentence: str) -> bool:
+def _is_dangling(sentence: str) -> bool:
     """Return whether a sentence names neither its subject nor anything of the code."""
     return bool(_DANGLES.match(sentence)) and not _NAME.search(sentence)
 
@@ -319,7 +319,7 @@ def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str
         and sentence[:1] not in ('"', "“")
         and not _HEDGED.search(sentence)
         and not _TABLE_ARROW.search(sentence)
-        and not is_acknowledgement(sentence)
+        and not _is_acknowledgement(sentence)
     ]
 
 

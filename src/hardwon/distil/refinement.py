@@ -27,17 +27,17 @@ from hardwon.text.light_json import dumps
 from hardwon.types import Observation, Summary, Turn, frozen, replace
 
 MAX_GROUP_CHARS = 24_000  # calls in one prompt
-MAX_INPUT_CHARS, MAX_RESPONSE_CHARS = 3_000, 3_000  # limits for one call
-MAX_PROMPT_CHARS, MAX_FINAL_MESSAGE_CHARS = 2_000, 2_000
-MAX_CONTEXT_CHARS = 400  # limits for the request and for the notes in later prompts
-MAX_SUMMARISED_CHARS = 24_000
-READ_ONLY_KINDS = frozenset({"read", "searched", "fetched", "looked", "noise", "agent"})  # these change no file
+_MAX_INPUT_CHARS, _MAX_RESPONSE_CHARS = 3_000, 3_000  # limits for one call
+MAX_PROMPT_CHARS, _MAX_FINAL_MESSAGE_CHARS = 2_000, 2_000
+_MAX_CONTEXT_CHARS = 400  # limits for the request and for the notes in later prompts
+_MAX_SUMMARISED_CHARS = 24_000
+_READ_ONLY_KINDS = frozenset({"read", "searched", "fetched", "looked", "noise", "agent"})  # these change no file
 _TEMPLATE_SLOT = re.compile(r"\{\{(\w+)\}\}")
 _MIN_FILE_CHARS = 2
 
 T = TypeVar("T")
 MAX_ANSWER_CHARS = 40_000  # longest answer accepted
-MAX_OBSERVATIONS = 4
+_MAX_OBSERVATIONS = 4
 MIN_QUOTE_CHARS = 5
 # The most items of each element, and the longest text of each.
 _MAX_TEXT_CHARS = {"type": 40, "title": 120, "subtitle": 240, "narrative": 2_000}
@@ -125,16 +125,18 @@ def _group_calls(turn: Turn) -> list[list[SentCall]]:
 
 def _build_sent_call(action: ToolAction) -> SentCall:
     call = action.call
-    input_text = trim_text(_format_input(map_strings(call.input, lambda text, _: clean_text(text))), MAX_INPUT_CHARS)
-    response = trim_text(clean_text(action.text), MAX_RESPONSE_CHARS)
+    input_text = trim_text(_format_input(map_strings(call.input, lambda text, _: clean_text(text))), _MAX_INPUT_CHARS)
+    response = trim_text(clean_text(action.text), _MAX_RESPONSE_CHARS)
     agent_suffix = f" by {call.agent}" if call.agent else ""
     text = f"call {call.tool}{agent_suffix} ({call.outcome})\n{input_text}\nresult:\n{response}\n"
-    return SentCall(call.key, text, input_text, action.kind not in READ_ONLY_KINDS, estimate_call_tokens(call), call.at)
+    return SentCall(
+        call.key, text, input_text, action.kind not in _READ_ONLY_KINDS, estimate_call_tokens(call), call.at
+    )
 
 
 def _format_input(call_input: object) -> str:
     """Format a call's input without escaping its texts, so that they can be quoted exactly."""
-    trimmed = trim_value(call_input, MAX_INPUT_CHARS, 2 * MAX_INPUT_CHARS)
+    trimmed = trim_value(call_input, _MAX_INPUT_CHARS, 2 * _MAX_INPUT_CHARS)
     if isinstance(trimmed, dict):
         return "\n".join(
             f"{name}: {value if isinstance(value, str) else dumps(value)}" for name, value in trimmed.items()
@@ -145,12 +147,12 @@ def _format_input(call_input: object) -> str:
 def _build_question(
     turn: Turn, group: list[SentCall], number: int, refined: Sequence[Observation], *, is_last: bool
 ) -> tuple[Question, Callable[[Answer], tuple[list[Observation], bool]]]:
-    final_message = trim_text(clean_text(turn.final_message), MAX_FINAL_MESSAGE_CHARS) if is_last else ""
-    request = trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
+    final_message = trim_text(clean_text(turn.final_message), _MAX_FINAL_MESSAGE_CHARS) if is_last else ""
+    request = trim_text(clean_text(turn.prompt), _MAX_CONTEXT_CHARS if number else MAX_PROMPT_CHARS)
     events = "\n".join(
         [*(call.text for call in group), *((f"the agent said at the end:\n{final_message}",) if final_message else ())]
     )
-    noted_titles = trim_text("\n".join(f"- {observation.title}" for observation in refined), MAX_CONTEXT_CHARS)
+    noted_titles = trim_text("\n".join(f"- {observation.title}" for observation in refined), _MAX_CONTEXT_CHARS)
     prompt = _fill_marked("continuation" if number else "initial", asked=request, noted=noted_titles, events=events)
 
     def read_answer(answer: Answer) -> tuple[list[Observation], bool]:
@@ -264,7 +266,7 @@ def refine_summary(
 
 def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
     """Describe a session in one prompt; a long one is cut in the middle."""
-    requests = [f"asked:\n{trim_text(clean_text(turn.prompt), MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
+    requests = [f"asked:\n{trim_text(clean_text(turn.prompt), _MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
     notes = [
         "\n".join(
             (
@@ -277,12 +279,12 @@ def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]
     ]
     final_message = trim_text(
         clean_text(next((turn.final_message for turn in reversed(turns) if turn.final_message), "")),
-        MAX_FINAL_MESSAGE_CHARS,
+        _MAX_FINAL_MESSAGE_CHARS,
     )
     return "\n".join(
         (
-            trim_text("\n".join(requests), MAX_SUMMARISED_CHARS // 3),
-            trim_text(clean_text("\n".join(notes)), MAX_SUMMARISED_CHARS // 2),
+            trim_text("\n".join(requests), _MAX_SUMMARISED_CHARS // 3),
+            trim_text(clean_text("\n".join(notes)), _MAX_SUMMARISED_CHARS // 2),
             f"the agent said at the end:\n{final_message}",
         )
     )
@@ -294,7 +296,7 @@ def _build_instructions() -> str:
         "\n".join(f"  - `{name}`: {meaning}" for name, meaning in _collect_meanings(rows).items())
         for rows in load_labels()
     )
-    return _fill_template(_load_template("observation"), most=str(MAX_OBSERVATIONS), types=types, concepts=concepts)
+    return _fill_template(_load_template("observation"), most=str(_MAX_OBSERVATIONS), types=types, concepts=concepts)
 
 
 def _list_label_names() -> tuple[frozenset[str], frozenset[str]]:
@@ -378,7 +380,7 @@ def parse_observations(text: str, types: Collection[str], concepts: Collection[s
         observations.append(ModelObservation(**parts))
     if not observations and ("<observation>" in text or not _SKIP.search(text)):
         raise _build_error("no observation that can be read")
-    return tuple(observations[:MAX_OBSERVATIONS])
+    return tuple(observations[:_MAX_OBSERVATIONS])
 
 
 def parse_summary(text: str) -> ModelSummary | None:

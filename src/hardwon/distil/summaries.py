@@ -25,7 +25,7 @@ from hardwon.text.excerpts import (
 from hardwon.text.similarity import tokenize
 from hardwon.types import Observation, Summary, Turn, frozen
 
-MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
+_MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
 _CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 480, 1_600
@@ -196,7 +196,7 @@ def has_work(turns: Sequence[Turn]) -> bool:
     if any(action.kind != "noise" for turn in turns for action in classify_calls(turn)):
         return True
     prompts = [turn.prompt for turn in turns if turn.prompt]
-    return len(prompts) > 1 or any(len(prompt) <= MAX_QUESTION_CHARS for prompt in prompts)
+    return len(prompts) > 1 or any(len(prompt) <= _MAX_QUESTION_CHARS for prompt in prompts)
 
 
 def _compute_key(turn: Turn) -> str:

@@ -204,7 +204,7 @@ def find_error_line(text: str, *, is_shell: bool) -> str:
     return shorten_line(find_failure_line(excerpt, is_shell=is_shell).removeprefix("Error: "), MAX_ERROR_CHARS)
 
 
-def has_complaint(text: str) -> bool:
+def _has_complaint(text: str) -> bool:
     """Return whether an output has a line with a file position and a message, as compilers and linters print."""
     return bool(_SOURCE_LOCATION.search(cut_middle(text)))
 
@@ -404,7 +404,7 @@ def _classify_shell_call(call: Call, command: str, fields: dict[str, Any], roots
     )
     # Behind `;` or `|` the exit code is that of another program, so a check that complains may have failed.
     may_be_hidden = kind == "check" and not failed and not tally and _HIDES_EXIT_CODE.search(command)
-    if may_be_hidden and has_complaint(text):
+    if may_be_hidden and _has_complaint(text):
         kind = "ran"
     return ToolAction(call, kind, label, written_paths, **{**fields, "failed": failed}, tally=tally)
 

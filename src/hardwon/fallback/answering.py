@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
     AskWorker = Callable[[str, str, str, str, bytes], bytes | None]
 
-MANIFEST_SOURCES = (paths.LESSONS, paths.TRUSTED_PROJECTS)
-WORKER_START_SECONDS = 1.5
-START_BUDGET_SHARE = 0.4  # of a prompt's timeout, spent on a starting worker; its answer may take half of the timeout
+_MANIFEST_SOURCES = (paths.LESSONS, paths.TRUSTED_PROJECTS)
+_WORKER_START_SECONDS = 1.5
+_START_BUDGET_SHARE = 0.4  # of a prompt's timeout, spent on a starting worker; its answer may take half of the timeout
 BUILD_SECONDS = 10.0  # most agents stop a hook sooner, and the build then goes on without it
-SESSION_START_BUILD_SECONDS = 4.0  # shorter, because a person is waiting
+_SESSION_START_BUILD_SECONDS = 4.0  # shorter, because a person is waiting
 MAX_LOG_BYTES = 200_000
 
 
@@ -76,9 +76,9 @@ def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: byt
     ):
         # A session start has seconds to spare, and a typed decision can be carried out by the worker alone.
         _launch_worker(home, event.kind)
-        deadline = started + WORKER_START_SECONDS
+        deadline = started + _WORKER_START_SECONDS
         if event.kind != "SessionStart":
-            budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * START_BUDGET_SHARE
+            budget = load_agent(agent).EVENT_TIMEOUTS[event.kind] * _START_BUDGET_SHARE
             deadline = min(deadline, started + budget)
         worker_answer = ask_worker(agent, kind, home, event_id, payload)
         while not worker_answer and monotonic() < deadline:
@@ -128,7 +128,7 @@ def _answer_from_manifest(event: Event, home: str) -> bytes:
     )
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
         _spool_event(home, event, filtered_event)  # the agent may stop the hook before the build ends
-        index = _wait_for_build(home, SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
+        index = _wait_for_build(home, _SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
     reply = EMPTY_REPLY
     if index is not None:
         reply = reply_to_event(event, index, home, FallbackSources(home))
@@ -210,7 +210,7 @@ def _open_manifest(home: str) -> ManifestIndex | None:
 def _fingerprint_sources(home: str) -> str:
     """Return a text that changes with the sources of the manifest; empty if there are none."""
     modified_times = []
-    for name in MANIFEST_SOURCES:
+    for name in _MANIFEST_SOURCES:
         try:
             modified_times.append(str(os.stat(os.path.join(home, name)).st_mtime_ns))
         except OSError:

@@ -8,18 +8,18 @@ from hardwon.paths import open_plain_file
 from hardwon.projects import find_git_root
 from hardwon.text.brief_layout import extract_statements
 
-AGENTS_FILE = "AGENTS.md"
-CLAUDE_FILES = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
-PROJECT_NOTES = {
-    "claude-code": CLAUDE_FILES,
-    "codex": (AGENTS_FILE,),
+_AGENTS_FILE = "AGENTS.md"
+_CLAUDE_FILES = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
+_PROJECT_NOTES = {
+    "claude-code": _CLAUDE_FILES,
+    "codex": (_AGENTS_FILE,),
     "gemini": ("GEMINI.md",),
-    "opencode": (AGENTS_FILE,),
-    "copilot": (AGENTS_FILE, ".github/copilot-instructions.md"),
-    "qwen": ("QWEN.md", AGENTS_FILE),
-    **dict.fromkeys(("kilo", "grok", "droid", "vibe", "deepagents", "cursor", "cline"), (AGENTS_FILE,)),
+    "opencode": (_AGENTS_FILE,),
+    "copilot": (_AGENTS_FILE, ".github/copilot-instructions.md"),
+    "qwen": ("QWEN.md", _AGENTS_FILE),
+    **dict.fromkeys(("kilo", "grok", "droid", "vibe", "deepagents", "cursor", "cline"), (_AGENTS_FILE,)),
 }
-USER_NOTES = {
+_USER_NOTES = {
     "claude-code": "~/.claude/CLAUDE.md",
     "codex": "~/.codex/AGENTS.md",
     "gemini": "~/.gemini/GEMINI.md",
@@ -33,7 +33,7 @@ USER_NOTES = {
     "deepagents": "~/.deepagents/AGENTS.md",
     "cursor": "~/.cursor/AGENTS.md",
 }
-MAX_NOTES_CHARS = 200_000
+_MAX_NOTES_CHARS = 200_000
 # The block written by `hardwon export notes`.
 _BEGIN_PREFIX, _END_MARKER = "<!-- hardwon: begin", "<!-- hardwon: end -->"
 
@@ -44,11 +44,11 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
     These are the person's own notes, and those at the project's root and in this folder. Without an agent, the notes of
     Claude Code and AGENTS.md.
     """
-    statements = _read_statements(os.path.expanduser(USER_NOTES.get(agent, USER_NOTES["claude-code"])))
+    statements = _read_statements(os.path.expanduser(_USER_NOTES.get(agent, _USER_NOTES["claude-code"])))
     for notes_folder in {find_git_root(folder), folder} if folder else ():
-        file_names = PROJECT_NOTES.get(agent, (*CLAUDE_FILES, AGENTS_FILE))
-        if agent == "opencode" and not os.path.exists(os.path.join(notes_folder, AGENTS_FILE)):
-            file_names = CLAUDE_FILES[:1]
+        file_names = _PROJECT_NOTES.get(agent, (*_CLAUDE_FILES, _AGENTS_FILE))
+        if agent == "opencode" and not os.path.exists(os.path.join(notes_folder, _AGENTS_FILE)):
+            file_names = _CLAUDE_FILES[:1]
         folder_statements = {
             statement
             for file_name in file_names
@@ -57,7 +57,7 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
         if agent == "claude-code":  # our block in AGENTS.md counts only if Claude Code reads that file
             folder_statements.update(
                 _read_statements(
-                    os.path.join(notes_folder, AGENTS_FILE),
+                    os.path.join(notes_folder, _AGENTS_FILE),
                     include_block=any(map(_is_agents_import, folder_statements)),
                 )
             )
@@ -67,14 +67,14 @@ def read_note_statements(folder: str, agent: str = "") -> frozenset[str]:
 
 def _is_agents_import(line: str) -> bool:
     """Return whether the line makes Claude Code read AGENTS.md too: `@AGENTS.md`."""
-    return any(word.startswith("@") and AGENTS_FILE.lower() in word for word in line.split())
+    return any(word.startswith("@") and _AGENTS_FILE.lower() in word for word in line.split())
 
 
 def _read_statements(path: str, *, include_block: bool = True) -> set[str]:
     try:
         if os.path.isfile(path):  # reading a named pipe would block
             with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
-                text = file.read(MAX_NOTES_CHARS)
+                text = file.read(_MAX_NOTES_CHARS)
             head, marker, rest = ("", "", "") if include_block else text.partition(_BEGIN_PREFIX)
             return extract_statements(head + rest.partition(_END_MARKER)[2] if marker else text)
     except (OSError, ValueError):

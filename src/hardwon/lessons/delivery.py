@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 
 
 PARALLEL_CALL_SECONDS = 0.3  # calls of one message come within this time; a model that has read the reason comes later
-PROTOCOL_CLAIM, OPENED_CLAIM, FIRST_SESSION_CLAIM = "protocol", "opened", "first"
-SILENT_CLAIM = "silent-"  # before a lesson's id
+PROTOCOL_CLAIM, OPENED_CLAIM, _FIRST_SESSION_CLAIM = "protocol", "opened", "first"
+_SILENT_CLAIM = "silent-"  # before a lesson's id
 _FRACTION_BYTES = 6  # 48 bits, which a float holds exactly
 FIX_MARK = "**Fix**:"
 CHANGED_CODE_NOTE = "the code it is about has changed since"
 _MODE_VERBS = {"note": "noted", "block": "blocked this call", "start": "opened with"}
-MAX_NOTICE_CALL_CHARS = 60
+_MAX_NOTICE_CALL_CHARS = 60
 
 
 class SessionClaims:
@@ -109,17 +109,17 @@ class SessionClaims:
         """
         if draw_fraction(secret, self._event.session, entry.id) < entry.silent_share:
             return True
-        return os.path.exists(self._get_path(SILENT_CLAIM + entry.id))
+        return os.path.exists(self._get_path(_SILENT_CLAIM + entry.id))
 
     def take_silence(self, entry: ManifestEntry) -> bool:
         """Claim the firing of a lesson that is not told; one firing per session counts."""
-        return self.take(SILENT_CLAIM + entry.id)
+        return self.take(_SILENT_CLAIM + entry.id)
 
     def take_first_session(self) -> bool:
         """Claim the first session of this home; return False for all later ones."""
         from hardwon.lessons.compiled_brief import BRIEFS_FOLDER
 
-        path = os.path.join(self._home, BRIEFS_FOLDER, FIRST_SESSION_CLAIM)
+        path = os.path.join(self._home, BRIEFS_FOLDER, _FIRST_SESSION_CLAIM)
         return claims.take(path, self._event.id, self._event.at) is None
 
     def release(self, name: str) -> None:
@@ -238,8 +238,8 @@ def _describe_delivery(event: Event, entry: ManifestEntry) -> str:
     if entry.delivery != "hold":
         return f"{_MODE_VERBS[entry.delivery]}: {entry.summary}"
     call = " ".join((event.command or event.path or event.tool).split())
-    if len(call) > MAX_NOTICE_CALL_CHARS:
-        call = call[: MAX_NOTICE_CALL_CHARS - 1] + "…"
+    if len(call) > _MAX_NOTICE_CALL_CHARS:
+        call = call[: _MAX_NOTICE_CALL_CHARS - 1] + "…"
     fix = entry.text.partition(FIX_MARK)[2].strip().partition("\n")[0]
     return f"held once: {call} → {fix or entry.summary}"
 

@@ -10,7 +10,7 @@ from hardwon.shell.working_commands import list_working_commands
 from hardwon.store import views
 from hardwon.store.db import Connection, parse_json_or_text
 
-MAX_CALLS_AHEAD = 8  # later calls are about something else
+_MAX_CALLS_AHEAD = 8  # later calls are about something else
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
         return DeliveryOutcome(None, None)
     is_denial = delivery["delivery"] in ("hold", "block")
     denied_call = views.find_denied_call(connection, session_number, delivery) if is_denial else None
-    later_calls = views.list_calls_after(connection, session_number, delivery, limit=MAX_CALLS_AHEAD)
+    later_calls = views.list_calls_after(connection, session_number, delivery, limit=_MAX_CALLS_AHEAD)
     if denied_call is None:
         return DeliveryOutcome(None, later_calls[0] if later_calls else None)
     same_aim_calls = (call for call in later_calls if has_same_aim(denied_call["input"], call["input"]))

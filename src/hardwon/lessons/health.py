@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
 
 MAX_SHOWN = 5  # of each kind of advice
-MAX_CALLS, MAX_REPLAY_SECONDS = 20_000, 2.0  # limits for replaying the newest calls
+MAX_CALLS, _MAX_REPLAY_SECONDS = 20_000, 2.0  # limits for replaying the newest calls
 DAY_SECONDS = 86_400
 MIN_CALLS = 100  # with fewer recorded calls, shares say nothing
-MAX_FIRING_SHARE = 0.05  # of the recorded calls
-MIN_AGE_SECONDS = 30 * DAY_SECONDS
-STALE_SECONDS = 180 * DAY_SECONDS
-EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
-EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
-MAX_SAMPLE_CHARS = 60
-EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
+_MAX_FIRING_SHARE = 0.05  # of the recorded calls
+_MIN_AGE_SECONDS = 30 * DAY_SECONDS
+_STALE_SECONDS = 180 * DAY_SECONDS
+_EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
+_EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
+_MAX_SAMPLE_CHARS = 60
+_EMPTY_REPLAY = Replay(fires=0, failed=0, fine=0, samples=())
 
 LocateFolder = Callable[[str], tuple[str, Sequence[str]]]
 
@@ -106,7 +106,7 @@ def _gather_facts(home: str, index: ManifestIndex, search: PatternSearch) -> Les
 
     with closing(db.connect(home)) as connection:
         tools = {tool for number in range(len(index)) for tool in index.read_entry(number).tools}
-        deadline = process_time() + MAX_REPLAY_SECONDS
+        deadline = process_time() + _MAX_REPLAY_SECONDS
         calls = takewhile(lambda _: process_time() < deadline, iter_ended_calls(connection, tools))
         chances, replays = replay_calls(
             islice(calls, MAX_CALLS), index, search_pattern=search, locate_folder=locate_folder
@@ -198,13 +198,13 @@ def find_advice(
     search_pattern: PatternSearch,
 ) -> Iterator[Advice]:
     """Yield all advice about the lessons in force, kind by kind."""
-    yield from find_too_broad(lessons, facts, search_pattern)
-    yield from find_never_firing(lessons, facts, now)
+    yield from _find_too_broad(lessons, facts, search_pattern)
+    yield from _find_never_firing(lessons, facts, now)
     yield from find_stale(lessons, facts, now, path_exists)
     yield from find_similar(lessons, facts)
 
 
-def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: PatternSearch) -> Iterator[Advice]:
+def _find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: PatternSearch) -> Iterator[Advice]:
     """Yield lessons that fire on everyday calls: recorded ones, or typical ones if too few are recorded."""
     for lesson in lessons:
         if lesson.delivery == "start":
@@ -225,19 +225,19 @@ def find_too_broad(lessons: Iterable[Lesson], facts: LessonFacts, search: Patter
 def _describe_missing_pattern(lesson: Lesson) -> str:
     if lesson.commands or lesson.contents or lesson.paths or lesson.path_regexes:
         return ""
-    tool = next((tool for tool in find_lesson_tools(lesson) if tool in EVERYDAY_TOOLS), "")
+    tool = next((tool for tool in find_lesson_tools(lesson) if tool in _EVERYDAY_TOOLS), "")
     return f"fires on every {tool} call: it has no pattern" if tool else ""
 
 
 def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
-    eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, EMPTY_REPLAY)
+    eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, _EMPTY_REPLAY)
     # Firing often is fine as long as at least half of these calls did not succeed.
-    if replay.fires <= MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
+    if replay.fires <= _MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""
     sample = ""
     if replay.samples:
         command = replay.samples[0].command
-        command = command if len(command) <= MAX_SAMPLE_CHARS else f"{command[: MAX_SAMPLE_CHARS - 1]}…"
+        command = command if len(command) <= _MAX_SAMPLE_CHARS else f"{command[: _MAX_SAMPLE_CHARS - 1]}…"
         sample = f", such as {command!r}"
     return (
         f"would have fired on {replay.fires} of {eligible_count} recorded calls; {replay.fine} of them went "
@@ -246,22 +246,22 @@ def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
 
 
 def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
-    for command in EVERYDAY_COMMANDS:
+    for command in _EVERYDAY_COMMANDS:
         fires = any(search(pattern, command) for pattern in lesson.commands)
         if fires and not any(search(pattern, command) for pattern in lesson.unless):
             return f"fires on a plain {command!r}"
     return ""
 
 
-def find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
+def _find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
     """Yield old lessons that were never delivered and would not fire on any recorded call."""
     for lesson in lessons:
-        eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, EMPTY_REPLAY)
+        eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, _EMPTY_REPLAY)
         if (
             lesson.id in facts.delivery_totals
             or eligible_count < MIN_CALLS
             or replay.fires
-            or now - _parse_creation_time(lesson, now) < MIN_AGE_SECONDS
+            or now - _parse_creation_time(lesson, now) < _MIN_AGE_SECONDS
         ):
             continue
         finding = f"{lesson.slug} was never delivered, and fires on none of {eligible_count} recorded calls"
@@ -291,7 +291,7 @@ def find_stale(
         elif missing_path:
             finding = f"is about {missing_path}, which is gone"
             fix = f"{_format_edit_command(lesson)}, or: {fix}"
-        elif count and now - latest > STALE_SECONDS:
+        elif count and now - latest > _STALE_SECONDS:
             finding = f"was last delivered {(now - latest) / DAY_SECONDS:.0f} days ago"
         else:
             continue

@@ -46,26 +46,26 @@ if TYPE_CHECKING:
     from hardwon.types import Event, ManifestEntry, Match
 
 
-FILE_MEMORY_TOOLS = ("Read", *EDIT_TOOLS)
+_FILE_MEMORY_TOOLS = ("Read", *EDIT_TOOLS)
 AFTER_CALL_EVENTS = ("PostToolUse", "PostToolUseFailure")
-MAX_PATH_CHARS = 120
+_MAX_PATH_CHARS = 120
 REFUSED_DECISION = "a decision was not carried out"
-MAX_REFUSED_CHARS = 200  # shown part of a refused decision
+_MAX_REFUSED_CHARS = 200  # shown part of a refused decision
 MAX_LOG_BYTES = 200_000
 DUPLICATE_PREFIX = "twice-"
-HANDOFF_CLAIM = "handoff-proposed"
-MAX_QUOTED_COMMAND_CHARS = 120
+_HANDOFF_CLAIM = "handoff-proposed"
+_MAX_QUOTED_COMMAND_CHARS = 120
 HELD_INTRO = "Held once by hardwon: this has gone wrong before. Read why, then decide."
 RETRY_HINT = "To run it unchanged, call it again."
-BLOCKED_INTRO = "Blocked by hardwon."
+_BLOCKED_INTRO = "Blocked by hardwon."
 # Limits in CPU time after which no more lessons are tried. Blocks get the larger one because they guard most.
-BLOCK_MATCH_SECONDS, OTHER_MATCH_SECONDS = 0.4, 0.25
+_BLOCK_MATCH_SECONDS, _OTHER_MATCH_SECONDS = 0.4, 0.25
 STOPPING_MODES = ("block", "hold")
 # These agents show the model nothing before a call, but add a note to its result.
 AGENTS_NOTED_AFTER_CALL = ("gemini", "opencode", "qwen", "kilo", "droid", "vibe", "cursor")
-MAX_NAMES = 18
+_MAX_NAMES = 18
 MAX_PROMPT_CHARS = 100_000  # redacting a longer prompt takes more time than a hook has
-MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
+_MAX_MEMORY_PROMPT_CHARS = 400  # a longer prompt is not an instruction to remember something
 _MIN_SLUG_CHARS = 6
 _VERBS_BY_TOPIC = {
     "": ("accept", "reject", "undo"),
@@ -88,7 +88,7 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
             return EMPTY_REPLY
         # Grok CLI does not wait for this hook, so the session's first call may have been held by now.
         if event.source != "startup" or event.host not in AGENTS_NEVER_OPENED:
-            release_claims(event, index, home)
+            _release_claims(event, index, home)
         session_claims.release(OPENED_CLAIM)  # a resumed session gets its opening again
         if event.host in AGENTS_OPENED_AT_PROMPT or event.host in AGENTS_NEVER_OPENED:
             return EMPTY_REPLY
@@ -114,11 +114,11 @@ def reply_to_event(event: Event, index: ManifestIndex, home: str, sources: HookS
         return EMPTY_REPLY
     reply = reply_to_call(event, index, session_claims, sources)
     # A denied call is repeated, and memories about its file are delivered then.
-    is_about_file = event.tool in FILE_MEMORY_TOOLS and bool(event.path)
+    is_about_file = event.tool in _FILE_MEMORY_TOOLS and bool(event.path)
     if reply.deny or not can_note_now or not is_about_file or not index.settings.get("fileMemory"):
         return reply
-    display_path = sanitize_line(event.path.removeprefix(f"{event.cwd}/"), MAX_PATH_CHARS)
-    return add_recalled_notes(
+    display_path = sanitize_line(event.path.removeprefix(f"{event.cwd}/"), _MAX_PATH_CHARS)
+    return _add_recalled_notes(
         reply,
         event,
         index,
@@ -133,7 +133,7 @@ def deny_protected_call(event: Event, home: str) -> HookReply | None:
     """Return the denial of a call that only a person may make; this needs no manifest."""
     for part in event.parts or (event,):  # a patch of several files has a part for each
         if reason := judge_call(part, home):
-            denial_text = fence_denial(f"{BLOCKED_INTRO} {reason}")
+            denial_text = fence_denial(f"{_BLOCKED_INTRO} {reason}")
             return HookReply(deny=denial_text, notice="hardwon denied a call that only you may make")
     return None
 
@@ -168,10 +168,10 @@ def _propose_handoff(
     event: Event, index: ManifestIndex, session_claims: SessionClaims, sources: HookSources
 ) -> HookReply:
     """Propose a handoff once a session, if it changed something since the last one. This never blocks a stop."""
-    if not index.settings.get("proposeHandoff") or session_claims.is_taken(HANDOFF_CLAIM):
+    if not index.settings.get("proposeHandoff") or session_claims.is_taken(_HANDOFF_CLAIM):
         return EMPTY_REPLY
     work = sources.describe_unrecorded_work(event)
-    if not work or not session_claims.take(HANDOFF_CLAIM):
+    if not work or not session_claims.take(_HANDOFF_CLAIM):
         return EMPTY_REPLY
     context = COMPACTION_PROPOSAL.format(work) if event.kind == "PreCompact" else ""
     return HookReply(context=context, notice=PROPOSAL.format(work))
@@ -193,13 +193,13 @@ def _reply_to_prompt(
     Any other prompt goes to the agent, together with what is recalled for it.
     """
     words, is_for_hardwon = event.prompt.split(), can_be_for_hardwon(event.prompt)
-    if (is_for_hardwon or is_allow_command(words)) and event.source == "command":
+    if (is_for_hardwon or _is_allow_command(words)) and event.source == "command":
         return HookReply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
     if is_for_hardwon:
         if _is_duplicate(event, home, event.prompt):
             return EMPTY_REPLY
         return answer_prompt(event, sources.handle_prompt(event))
-    if is_allow_command(words):
+    if _is_allow_command(words):
         if reason := sources.find_doubt(event):
             return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, reason, event.at)}")
         return _allow_lesson(index, home, session_claims, words[2])
@@ -208,7 +208,7 @@ def _reply_to_prompt(
     reply = EMPTY_REPLY
     if index.settings.get("promptRecall"):
         recalled_items = sources.recall_for_prompt(event)
-        reply = add_recalled_notes(
+        reply = _add_recalled_notes(
             reply, event, index, recalled_items, session_claims, subject_phrase="for this prompt"
         )
     is_to_remember = event.source != "command" and is_remember_prompt(event.prompt)
@@ -221,7 +221,7 @@ def _reply_to_prompt(
 
 def answer_prompt(event: Event, answer: str) -> HookReply:
     """Reply to a prompt for hardwon; a command stops here, a lesson within other text goes on to the model."""
-    is_command = is_answered_by_hardwon(event) or is_allow_command(event.prompt.split())
+    is_command = is_answered_by_hardwon(event) or _is_allow_command(event.prompt.split())
     return HookReply(deny=answer) if is_command and answer else HookReply(notice=answer)
 
 
@@ -230,9 +230,9 @@ def refuse_decision(home: str, prompt: str, doubt: str, at: float) -> str:
     from hardwon.privacy.cleaning import clean_text  # imported late because few prompts get here
     from hardwon.text.characters import to_printable_line
 
-    command = to_printable_line(clean_text(prompt), MAX_REFUSED_CHARS)
+    command = to_printable_line(clean_text(prompt), _MAX_REFUSED_CHARS)
     append_to_hook_log(home, [f"{REFUSED_DECISION}: {doubt}: {command}"], at)
-    fix = "type it to the agent yourself" if is_allow_command(prompt.split()) else f"run it in a terminal: {command}"
+    fix = "type it to the agent yourself" if _is_allow_command(prompt.split()) else f"run it in a terminal: {command}"
     return f"NOT done: {doubt}. If you meant it, {fix}"
 
 
@@ -267,7 +267,7 @@ def _allow_lesson(index: ManifestIndex, home: str, session_claims: SessionClaims
     return HookReply(context=fence_text(message), notice=f"hardwon: {slug} blocks nothing more in this session")
 
 
-def release_claims(event: Event, index: ManifestIndex, home: str) -> None:
+def _release_claims(event: Event, index: ManifestIndex, home: str) -> None:
     """Release claims so that lessons are told again: all in a new context, the most important in a compacted one."""
     if event.source in ("startup", "clear"):
         claims.release_matching(home, event.session, lambda claim: True)
@@ -328,7 +328,7 @@ def _iter_matches(event: Event, index: ManifestIndex, modes: Sequence[str], sour
     call = prepare_call(event)
     for number in numbers:
         entry = index.read_entry(number)
-        if sources.get_cpu_seconds() > (BLOCK_MATCH_SECONDS if entry.delivery == "block" else OTHER_MATCH_SECONDS):
+        if sources.get_cpu_seconds() > (_BLOCK_MATCH_SECONDS if entry.delivery == "block" else _OTHER_MATCH_SECONDS):
             break
         if entry.delivery in modes and (match := match_entry(entry, call, sources.search_pattern)):
             yield match
@@ -336,14 +336,14 @@ def _iter_matches(event: Event, index: ManifestIndex, modes: Sequence[str], sour
 
 def _build_block_reply(event: Event, match: Match, index: ManifestIndex) -> HookReply:
     command = event.command or event.path
-    if len(command) > MAX_QUOTED_COMMAND_CHARS:
-        command = command[: MAX_QUOTED_COMMAND_CHARS - 1] + "…"
+    if len(command) > _MAX_QUOTED_COMMAND_CHARS:
+        command = command[: _MAX_QUOTED_COMMAND_CHARS - 1] + "…"
     reason = match.entry.reason.replace("{command}", command)
-    body = f"{BLOCKED_INTRO} {reason}\n(lesson {match.entry.slug})"
+    body = f"{_BLOCKED_INTRO} {reason}\n(lesson {match.entry.slug})"
     return build_reply(event, index, [(match.entry, body)], deny=fence_denial(body))
 
 
-def add_recalled_notes(
+def _add_recalled_notes(
     reply: HookReply,
     event: Event,
     index: ManifestIndex,
@@ -375,7 +375,7 @@ def add_recalled_notes(
 def is_remember_prompt(prompt: str) -> bool:
     """Return whether a prompt may ask to remember something; `memories.typed_memory` decides."""
     text = prompt.strip()
-    if len(text) > MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
+    if len(text) > _MAX_MEMORY_PROMPT_CHARS or "\n" in text or text.endswith("?"):
         return False
     words = text[:40].lower().replace(",", " ").split()
     if words[:1] == ["please"]:
@@ -393,7 +393,7 @@ def is_answered_by_hardwon(event: Event) -> bool:
     return parse_decision(event.prompt.split()) is not None or has_only_blocks(event.prompt)
 
 
-def is_allow_command(prompt_words: Sequence[str]) -> bool:
+def _is_allow_command(prompt_words: Sequence[str]) -> bool:
     """Return whether a prompt lifts a block for its session."""
     return prompt_words[:2] == ["hardwon", "allow"] and len(prompt_words) == 3
 
@@ -428,7 +428,7 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
     topic = _SHORT_FORMS.get(verb, "")
     if verb in _VERBS_BY_TOPIC:
         topic, verb, names = verb, names[0], names[1:]
-    is_valid = 0 < len(names) < MAX_NAMES and all(map(_is_name, names))
+    is_valid = 0 < len(names) < _MAX_NAMES and all(map(_is_name, names))
     return TypedDecision(topic, verb, names) if is_valid and verb in _VERBS_BY_TOPIC[topic] else None
 
 

@@ -18,7 +18,7 @@ from hardwon.lessons.validation import clean_evidence, find_secret_faults, list_
 from hardwon.types import Lesson
 
 VERSION = 1
-PROJECT_LESSONS_FILE = os.path.join(".hardwon", "lessons.json")
+_PROJECT_LESSONS_FILE = os.path.join(".hardwon", "lessons.json")
 PROJECT_LESSONS_FOLDER = os.path.join(".hardwon", "lessons")  # one file per lesson, for review in pull requests
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -41,7 +41,7 @@ def get_lessons_path(home: str) -> str:
 def read(path: str) -> LessonsFile:
     """Read a lessons file; empty if it does not exist, UserError with line and column if it is broken."""
     try:
-        content = read_plain_file(path)
+        content = _read_plain_file(path)
     except FileNotFoundError:
         return _build_lessons_file(path, {"version": VERSION, "lessons": []})
     return parse_content(path, content)
@@ -52,7 +52,7 @@ def read_own(home: str) -> LessonsFile:
     return read(get_lessons_path(home))
 
 
-def read_plain_file(path: str) -> bytes:
+def _read_plain_file(path: str) -> bytes:
     """Return a file's content; FileNotFoundError if missing, UserError if unreadable or too large."""
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
@@ -164,7 +164,7 @@ def get_record_id(record: object) -> object:
 
 
 def get_project_lessons_path(project: str) -> str:
-    return os.path.join(project, PROJECT_LESSONS_FILE)
+    return os.path.join(project, _PROJECT_LESSONS_FILE)
 
 
 def is_single_lesson(path: str) -> bool:
@@ -196,7 +196,7 @@ def list_trust_subjects(project: str) -> list[str]:
 def read_project_lessons(file_path: str) -> bytes:
     """Return a repository's lessons file; UserError if it is too large or not a regular file, which may never end."""
     try:
-        return read_plain_file(file_path)
+        return _read_plain_file(file_path)
     except FileNotFoundError:
         raise UserError(f"{file_path} cannot be read: no such file", "fix or remove that file") from None
 

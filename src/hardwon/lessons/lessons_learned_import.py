@@ -14,7 +14,7 @@ from hardwon.lessons.patterns import find_pattern_fault
 from hardwon.lessons.record import PATTERN_FIELDS, describe_value, parse_pattern
 from hardwon.types import DELIVERY_MODES, STATUSES
 
-ORIGIN = "lessons-learned"
+_ORIGIN = "lessons-learned"
 _NEW_NAMES = {
     "mistake": "problem",
     "fix": "solution",
@@ -52,7 +52,7 @@ def convert_lessons(document: object) -> list[dict[str, Any]]:
             for key, entry in lessons.items()
         ]
     expected = 'an object with "lessons", or a list of lessons'
-    raise ValueError(f"this is neither lessons.json nor a manifest of {ORIGIN}: expected {expected}")
+    raise ValueError(f"this is neither lessons.json nor a manifest of {_ORIGIN}: expected {expected}")
 
 
 def _convert_record(entry: object, label: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
         record["triggers"] = triggers
     if not fields.keys().isdisjoint(("message", "commandRegexSources", "pathRegexSources")):
         # A manifest has one message instead of problem and solution.
-        record.setdefault("problem", f"Imported from a {ORIGIN} manifest: {record.get('summary', '')}")
+        record.setdefault("problem", f"Imported from a {_ORIGIN} manifest: {record.get('summary', '')}")
         record.setdefault("solution", record.get("injection", ""))
     if "projectPath" in fields:
         record["scope"] = fields["projectPath"]
@@ -84,7 +84,7 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
     # It could fire on more calls than before, so a person decides.
     if doubts and status not in ("retired", "rejected"):
         status = "candidate"
-    record |= {"status": status, "importedFrom": ORIGIN}
+    record |= {"status": status, "importedFrom": _ORIGIN}
     if doubts:
         record["needsReview"] = True
     if doubts or notes:
@@ -96,7 +96,7 @@ def _find_lost_conditions(fields: dict[str, Any]) -> list[str]:
     """Return the conditions that narrow a lesson in lessons-learned and have no equivalent here."""
     known_keys = {*PATTERN_FIELDS, *_NEW_NAMES, "pathPatterns"}
     conditions = sorted(name for name in fields if _CONDITION.search(name) and name not in known_keys)
-    doubts = [f"{name} narrows it in {ORIGIN} and is unknown here" for name in conditions]
+    doubts = [f"{name} narrows it in {_ORIGIN} and is unknown here" for name in conditions]
     has_commands = "commandPatterns" in fields or "commandRegexSources" in fields
     if has_commands and ("contentPatterns" in fields or "contentRegexSources" in fields):
         doubts.append("its content and command patterns must both match there; here either is enough")

@@ -37,10 +37,10 @@ from hardwon.store.approvals import ApprovedLesson, LiveApprovals
 from hardwon.store.efficacy import NO_STATES, UNCHANGED_STATE, LessonState
 from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEntry, Pattern, replace
 
-MANIFEST_TYPE = "hardwon-manifest"
+_MANIFEST_TYPE = "hardwon-manifest"
 VERSION = 1
 _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
-ADDED, CHANGED, RETIRED, REMOVED = "added", "changed", "retired", "removed"
+ADDED, CHANGED, RETIRED, _REMOVED = "added", "changed", "retired", "removed"
 APPROVE_COMMAND = "hardwon lessons build"
 
 
@@ -115,7 +115,7 @@ def build(home: str, now: float) -> BuildResult:
             waiting_count=len(waiting),
             secret=states.secret,
         )
-        document = build_document(entries, active, values, now)
+        document = _build_document(entries, active, values, now)
         paths.write_private(os.path.join(home, paths.MANIFEST), document.encode("utf-8", "replace"))
         # Written last, because it puts the build in force.
         paths.write_private(os.path.join(home, paths.LESSON_INDEX), content)
@@ -129,8 +129,8 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     reported. A repository's lessons apply in that repository only, whatever they say.
     """
     personal_file = lessons_file.read(lessons_file.get_lessons_path(home))
-    in_force = read_approvals(home)
-    lessons, waiting = apply_approvals(home, personal_file, in_force)
+    in_force = _read_approvals(home)
+    lessons, waiting = _apply_approvals(home, personal_file, in_force)
     faults = list(personal_file.faults)
     own_ids = {lesson.id for lesson in lessons}
     used_names = own_ids | {lesson.slug for lesson in lessons}
@@ -223,7 +223,7 @@ def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState]
 
 
 def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
-    home, ignore_case = os.path.expanduser("~"), is_case_ignored()
+    home, ignore_case = os.path.expanduser("~"), _is_case_ignored()
     globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
     return ManifestEntry(
         number=0,
@@ -255,7 +255,7 @@ def _format_lesson(lesson: Lesson) -> str:
 
 
 @cache
-def is_case_ignored() -> bool:
+def _is_case_ignored() -> bool:
     """Return whether this file system ignores case in names."""
     this_file = os.path.abspath(__file__)
     return os.path.exists(this_file.swapcase()) and os.path.samefile(this_file, this_file.swapcase())
@@ -293,7 +293,7 @@ def find_entry_literals(entry: ManifestEntry) -> list[list[frozenset[str]]] | No
     return literal_sets if literal_sets and all(literal_sets) else None
 
 
-def build_document(
+def _build_document(
     entries: Sequence[ManifestEntry], lessons: Sequence[Lesson], values: dict[str, Any], now: float
 ) -> str:
     """Render the manifest as JSON for people and other tools."""
@@ -325,7 +325,7 @@ def build_document(
         for entry in entries
     }
     document = {
-        "type": MANIFEST_TYPE,
+        "type": _MANIFEST_TYPE,
         "version": VERSION,
         "generatedAt": format_iso(now),
         "config": values,
@@ -346,7 +346,7 @@ class WaitingChange:
     proposed: Lesson | None
 
 
-def read_approvals(home: str) -> LiveApprovals:
+def _read_approvals(home: str) -> LiveApprovals:
     """Return the live approvals; UserError if they cannot be read, so that the last good manifest stays in force."""
     live_approvals = approvals.read_live_approvals(home)
     if live_approvals is not None:
@@ -374,7 +374,7 @@ def find_ids_in_force(home: str) -> set[str]:
     return set(lessons) if isinstance(lessons, dict) else set()
 
 
-def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
+def _apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tuple[list[Lesson], list[WaitingChange]]:
     """Return the personal lessons in their approved versions, and the changes that wait for approval."""
     unchanged_ids = {
         lesson.id
@@ -413,7 +413,7 @@ def apply_approvals(home: str, file: LessonsFile, in_force: LiveApprovals) -> tu
             continue
         lessons.append(last_approved)
         if lesson_id not in file.unreadable_ids:  # an unreadable lesson is reported as a fault
-            waiting.append(_build_change(last_approved, REMOVED, last_approved, None))
+            waiting.append(_build_change(last_approved, _REMOVED, last_approved, None))
     return lessons, waiting
 
 
@@ -428,7 +428,7 @@ def is_marked_active(lesson: Lesson) -> bool:
 
 def find_waiting_changes(home: str) -> list[WaitingChange]:
     """Return the unapproved changes to lessons.json."""
-    return apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), read_approvals(home))[1]
+    return _apply_approvals(home, lessons_file.read(lessons_file.get_lessons_path(home)), _read_approvals(home))[1]
 
 
 def to_approval_body(lesson: Lesson) -> str:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     # One item per alternative pattern: the sets of literals of which a match contains at least one each.
     RequiredLiterals = Sequence[Sequence[Iterable[str]]]
 
-INDEX_FORMAT = b"hardwon-index-3\n"  # change the number to make every process rebuild the index
-_HEAD_OFFSET = len(INDEX_FORMAT) + 8
+_INDEX_FORMAT = b"hardwon-index-3\n"  # change the number to make every process rebuild the index
+_HEAD_OFFSET = len(_INDEX_FORMAT) + 8
 _LONG_WIDTH, _SHORT_WIDTH = 4, 2
 _MAX_SHORT_PIECE = 0xFFFF
 _FEW_PIECES = 300  # up to this many, searching each piece is faster than splitting the text
@@ -38,9 +38,9 @@ class ManifestIndex:
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_RDONLY)
         header = os.pread(self._file, _HEAD_OFFSET, 0)
-        if not header.startswith(INDEX_FORMAT):
+        if not header.startswith(_INDEX_FORMAT):
             raise ValueError("not an index of this version")
-        size = int.from_bytes(header[len(INDEX_FORMAT) :], "big")
+        size = int.from_bytes(header[len(_INDEX_FORMAT) :], "big")
         try:
             head = marshal.loads(os.pread(self._file, size, _HEAD_OFFSET))
             self.settings: Mapping[str, Any] = head["settings"]
@@ -136,7 +136,7 @@ def build(
             "offsets": _pack_numbers(accumulate(map(len, bodies), initial=0)),
         }
     )
-    return b"".join([INDEX_FORMAT, len(head).to_bytes(8, "big"), head, *bodies])
+    return b"".join([_INDEX_FORMAT, len(head).to_bytes(8, "big"), head, *bodies])
 
 
 def _pack_numbers(numbers: Iterable[int]) -> bytes:

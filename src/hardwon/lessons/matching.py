@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     PatternSearch = Callable[[Pattern, str], bool]
 
-MAX_PARSED_CHARS = 200_000  # parsing a longer command as a shell does takes more time than a hook has
-MAX_PIECES, MAX_PIECE_CHARS = 2_000, 2_000  # for a command that is too long to parse
-MAX_GLOB_CHARS, MAX_ALTERNATIVES = 1_000, 16  # longest pattern of a Glob call, and most expansions of its braces
+_MAX_PARSED_CHARS = 200_000  # parsing a longer command as a shell does takes more time than a hook has
+_MAX_PIECES, _MAX_PIECE_CHARS = 2_000, 2_000  # for a command that is too long to parse
+_MAX_GLOB_CHARS, _MAX_ALTERNATIVES = 1_000, 16  # longest pattern of a Glob call, and most expansions of its braces
 _SEPARATORS = dict.fromkeys(map(ord, ";&|()`"), "\n")
 _QUOTING = str.maketrans("", "", "'\"\\")
 _POSIX_CLASSES = {  # as git defines them, for ASCII only
@@ -129,7 +129,7 @@ def list_call_texts(event: Event) -> list[str]:
     texts = [_resolve_path(event.path, event.cwd), event.content, *_list_searched_paths(event)]
     if event.tool == SHELL_TOOL:
         texts.append(event.command)
-        if len(event.command) <= MAX_PARSED_CHARS:
+        if len(event.command) <= _MAX_PARSED_CHARS:
             texts.append(" ".join(event.command.translate(_QUOTING).split()))
     return texts
 
@@ -189,7 +189,7 @@ def _has_match(patterns: Iterable[Pattern], text: str, search: PatternSearch) ->
 
 
 def _build_views(command: str) -> tuple[CommandViews, CommandViews]:
-    parsed = parse_with_code(command) if len(command) <= MAX_PARSED_CHARS else None
+    parsed = parse_with_code(command) if len(command) <= _MAX_PARSED_CHARS else None
     if parsed is None:
         rough_views = _split_roughly(command)
         return CommandViews(rough_views, rough_views), CommandViews(rough_views, rough_views)
@@ -225,9 +225,9 @@ def _split_roughly(command: str) -> tuple[CommandView, ...]:
 
     Quoted text is not told from code here: holding a call once too often is better than missing it.
     """
-    pieces = command.translate(_SEPARATORS).split("\n", MAX_PIECES)
+    pieces = command.translate(_SEPARATORS).split("\n", _MAX_PIECES)
     views = dict.fromkeys(
-        CommandView(" ".join(piece.split()), piece) for piece in pieces if len(piece) < MAX_PIECE_CHARS
+        CommandView(" ".join(piece.split()), piece) for piece in pieces if len(piece) < _MAX_PIECE_CHARS
     )
     return (*views, CommandView(command, command))
 
@@ -238,7 +238,7 @@ def _list_searched_paths(event: Event) -> tuple[str, ...]:
     A star of the call is treated as a name: `src/**/*.proto` is in `src` and ends in `.proto`. As `**` may stand for no
     folder, the pattern is also tried without it.
     """
-    if event.tool != GLOB_TOOL or not event.content or len(event.content) > MAX_GLOB_CHARS:
+    if event.tool != GLOB_TOOL or not event.content or len(event.content) > _MAX_GLOB_CHARS:
         return ()
     folder = join(event.cwd, event.path)
     searched_paths: dict[str, None] = {}
@@ -252,7 +252,7 @@ def _expand_braces(pattern: str) -> list[str]:
     """Expand the braces of a pattern: `*.{ts,tsx}` gives `*.ts` and `*.tsx`."""
     expanded: list[str] = []
     pending = [pattern]
-    while pending and len(expanded) + len(pending) <= MAX_ALTERNATIVES:
+    while pending and len(expanded) + len(pending) <= _MAX_ALTERNATIVES:
         spelling = pending.pop()
         closing = spelling.find("}")
         opening = spelling.rfind("{", 0, max(closing, 0))  # the innermost pair first
@@ -261,7 +261,7 @@ def _expand_braces(pattern: str) -> list[str]:
             continue
         names = spelling[opening + 1 : closing].split(",")
         pending += [f"{spelling[:opening]}{name}{spelling[closing + 1 :]}" for name in names]
-    return [*expanded, *pending][:MAX_ALTERNATIVES]
+    return [*expanded, *pending][:_MAX_ALTERNATIVES]
 
 
 def _resolve_path(path: str, cwd: str) -> str:

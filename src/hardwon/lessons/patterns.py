@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     import regex
 
 
-MAX_PATTERN_CHARS = 2000
-MAX_PARENTHESES = 100
-MAX_REPEAT_DEPTH = 8  # `regex` takes twice as long to compile for each level
+_MAX_PATTERN_CHARS = 2000
+_MAX_PARENTHESES = 100
+_MAX_REPEAT_DEPTH = 8  # `regex` takes twice as long to compile for each level
 ops: Any = _constants
-REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+_REPEAT_OPS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 
 # On texts this long, ordinary patterns take milliseconds and those with cubic growth several seconds. Commands do not
 # contain hundreds of blanks or signs in a row, so `\s+.*\s+x` passes.
@@ -42,10 +42,10 @@ _LETTERS_PUMPED, _SIGNS_PUMPED = 1000, 150
 _SEARCH_SECONDS = 0.25  # CPU time of this process, so that a busy machine does not refuse more patterns
 _MAX_PUMPS = 30
 
-MAX_SPELLINGS = 16
-MAX_SPELLING_CHARS = 100
-MIN_LITERAL_CHARS = 2
-MAX_SPELLED_REPEATS = 4
+_MAX_SPELLINGS = 16
+_MAX_SPELLING_CHARS = 100
+_MIN_LITERAL_CHARS = 2
+_MAX_SPELLED_REPEATS = 4
 _EMPTY = frozenset({""})
 
 Literals = frozenset[str]
@@ -54,7 +54,7 @@ Analysis = tuple[Literals | None, list[Literals]]
 log = logging.getLogger(__name__)
 
 
-def parse_regex(source: str, flags: int = 0) -> Any:
+def _parse_regex(source: str, flags: int = 0) -> Any:
     """Parse a pattern with Python's own regex parser."""
     return _parser.parse(source, flags)
 
@@ -70,7 +70,7 @@ def find_syntax_fault(source: str, flags: int = 0) -> str | None:
         _check_size(source)
         or _check_classes(source)
         or _check_syntax(source, flags)
-        or _check_dialect(source, parse_regex(source, flags))
+        or _check_dialect(source, _parse_regex(source, flags))
     )
 
 
@@ -89,11 +89,11 @@ _TOKEN = re.compile(
 def _check_size(source: str) -> str | None:
     if not source:
         return "the pattern is empty, so it would match every call"
-    if len(source) > MAX_PATTERN_CHARS:
-        return f"the pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are allowed"
+    if len(source) > _MAX_PATTERN_CHARS:
+        return f"the pattern has {len(source)} characters; at most {_MAX_PATTERN_CHARS} are allowed"
     # The compilers and the functions below recurse for each nested group.
-    if source.count("(") > MAX_PARENTHESES:
-        return f"the pattern has {source.count('(')} opening parentheses; at most {MAX_PARENTHESES} are allowed"
+    if source.count("(") > _MAX_PARENTHESES:
+        return f"the pattern has {source.count('(')} opening parentheses; at most {_MAX_PARENTHESES} are allowed"
     return None
 
 
@@ -145,7 +145,7 @@ def _check_syntax(source: str, flags: int) -> str | None:
         with warnings.catch_warnings():
             # Raised for classes that a later Python will read differently.
             warnings.simplefilter("error", FutureWarning)
-            parse_regex(source, flags)  # unlike `re.compile`, it also warns about cached patterns
+            _parse_regex(source, flags)  # unlike `re.compile`, it also warns about cached patterns
             re.compile(source, flags)
     except re.error as error:
         position, message = error.pos, error.msg
@@ -178,14 +178,14 @@ def _check_dialect(source: str, tree: Any) -> str | None:
         if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):
             return f"column {column}: the flags a, u and t cannot stand here: put (?a) first"
     depth = _measure_repeat_depth(tree)
-    if depth > MAX_REPEAT_DEPTH:  # `regex` takes twice as long to compile for each level: 5 s for 20
-        return f"repeats are nested {depth} deep; at most {MAX_REPEAT_DEPTH} are allowed"
+    if depth > _MAX_REPEAT_DEPTH:  # `regex` takes twice as long to compile for each level: 5 s for 20
+        return f"repeats are nested {depth} deep; at most {_MAX_REPEAT_DEPTH} are allowed"
     for op, value in _walk_parts(tree):
         if op is ops.POSSESSIVE_REPEAT and any(
             kind is ops.SUBPATTERN and child[0] for kind, child in _walk_parts(value[2])
         ):
             return "a numbered group inside a possessive repeat can crash Python's re: write (?:…)"
-        if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2]):
+        if op in _REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT and _is_ambiguous(value[2]):
             return (
                 "(a+)+ or (\\w+\\s?)*, a repeat in a repeat, can take forever: put something between, as in (\\w+\\s)*"
             )
@@ -200,7 +200,7 @@ def _check_engine(source: str, flags: int) -> str | None:
         compiled = regex.compile(source, convert_flags(flags), cache_pattern=False)
     except (regex.error, ValueError) as error:
         return f"the worker cannot use it: {error}"
-    tree = parse_regex(source, flags)
+    tree = _parse_regex(source, flags)
     whole_text = _sample_text(tree)
     for prefix, pump in list(dict.fromkeys(_iter_pumps(tree, "")))[:_MAX_PUMPS]:
         length = _LETTERS_PUMPED if any(map(str.isalnum, pump)) else _SIGNS_PUMPED
@@ -230,8 +230,8 @@ def _is_ambiguous(body: Any) -> bool:
         if op is not ops.SUBPATTERN:
             break
         _group, _added_flags, _removed_flags, body = value
-    endless_repeats = [value for op, value in body if op in REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT]
-    required_parts = [value for op, value in body if op is not ops.AT and not (op in REPEAT_OPS and value[0] == 0)]
+    endless_repeats = [value for op, value in body if op in _REPEAT_OPS[:2] and value[1] is ops.MAXREPEAT]
+    required_parts = [value for op, value in body if op is not ops.AT and not (op in _REPEAT_OPS and value[0] == 0)]
     if not endless_repeats or len(required_parts) > 1:
         return False
     return all(value in endless_repeats for value in required_parts)
@@ -245,7 +245,7 @@ def _list_children(op: Any, value: Any) -> list[Any]:
         return [branch for branch in value[1:] if branch]
     if op is ops.ATOMIC_GROUP:
         return [value]
-    if op in (ops.SUBPATTERN, ops.ASSERT, ops.ASSERT_NOT, *REPEAT_OPS):
+    if op in (ops.SUBPATTERN, ops.ASSERT, ops.ASSERT_NOT, *_REPEAT_OPS):
         return [value[-1]]
     return []
 
@@ -262,14 +262,14 @@ def _measure_repeat_depth(items: Any) -> int:
     depth = 0
     for op, value in items:
         for child in _list_children(op, value):
-            depth = max(depth, (op in REPEAT_OPS) + _measure_repeat_depth(child))
+            depth = max(depth, (op in _REPEAT_OPS) + _measure_repeat_depth(child))
     return depth
 
 
 def _iter_pumps(items: Any, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield for each repeat a text that leads up to it and a text that it can match many times."""
     for op, value in items:
-        if op in REPEAT_OPS and value[1] > 1:
+        if op in _REPEAT_OPS and value[1] > 1:
             chars = list(dict.fromkeys(filter(None, (_sample_char(*part) for part in _walk_parts(value[2])))))
             for pump in (_sample_text(value[2]), *chars, "".join(chars)):
                 if pump:
@@ -285,10 +285,10 @@ def _sample_text(items: Any) -> str:
     for op, value in items:
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             continue
-        repeats = min(value[0], _SIGNS_PUMPED) if op in REPEAT_OPS else 1
+        repeats = min(value[0], _SIGNS_PUMPED) if op in _REPEAT_OPS else 1
         inner_texts = [_sample_text(child) for child in _list_children(op, value)[:1]]
         parts.append((_sample_char(op, value) + "".join(inner_texts)) * repeats)
-    return "".join(parts)[:MAX_PATTERN_CHARS]
+    return "".join(parts)[:_MAX_PATTERN_CHARS]
 
 
 _CATEGORY_CHARS = {ops.CATEGORY_DIGIT: "0", ops.CATEGORY_SPACE: " ", ops.CATEGORY_NOT_WORD: "-"}
@@ -312,7 +312,7 @@ def _sample_char(op: Any, value: Any) -> str:
 
 def find_literal_sets(source: str, flags: int = 0) -> list[Literals]:
     """Return sets of folded literals; every match, folded, contains one literal of each set."""
-    tree = parse_regex(source, flags)
+    tree = _parse_regex(source, flags)
     return _analyze_sequence(tree, bool(tree.state.flags & re.IGNORECASE))[1]
 
 
@@ -328,7 +328,7 @@ def _analyze_sequence(items: Any, ignore_case: bool) -> Analysis:
     runs = [_EMPTY]
     for op, value in items:
         pieces: list[Literals | None]
-        if op in REPEAT_OPS:
+        if op in _REPEAT_OPS:
             least, most, body = value
             body_spellings, body_sets = _analyze_sequence(body, ignore_case)
             pieces = [_spell_repeat(body_spellings, least, most)]
@@ -375,7 +375,7 @@ def _analyze_part(op: Any, value: Any, ignore_case: bool) -> Analysis:
         for _, literal_sets in branches:
             combined.update(*choose_longest(literal_sets))
         # A branch without literals could match a text that has none of the others.
-        is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= MAX_SPELLINGS
+        is_certain = all(literal_sets for _, literal_sets in branches) and len(combined) <= _MAX_SPELLINGS
         return _merge_spellings(spellings for spellings, _ in branches), [frozenset(combined)] if is_certain else []
     return None, []
 
@@ -385,7 +385,7 @@ def _spell_char(code: int, ignore_case: bool) -> Literals | None:
 
 
 def _spell_repeat(body: Literals | None, least: int, most: int) -> Literals | None:
-    if body is None or most > MAX_SPELLED_REPEATS:
+    if body is None or most > _MAX_SPELLED_REPEATS:
         return None
     powers: list[Literals | None] = [_EMPTY]
     for _ in range(most):
@@ -400,17 +400,17 @@ def _merge_spellings(parts: Iterable[Literals | None]) -> Literals | None:
         if part is None:
             return None
         merged |= part
-    return frozenset(merged) if len(merged) <= MAX_SPELLINGS else None
+    return frozenset(merged) if len(merged) <= _MAX_SPELLINGS else None
 
 
 def _join_spellings(prefixes: Literals, suffixes: Literals) -> Literals | None:
     joined = frozenset(prefix + suffix for prefix in prefixes for suffix in suffixes)
-    return joined if len(joined) <= MAX_SPELLINGS and max(map(len, joined)) <= MAX_SPELLING_CHARS else None
+    return joined if len(joined) <= _MAX_SPELLINGS and max(map(len, joined)) <= _MAX_SPELLING_CHARS else None
 
 
 def _drop_redundant(literals: Literals) -> Literals | None:
     """Drop literals that contain another one; None if one is too short to be useful."""
-    if min(map(len, literals)) < MIN_LITERAL_CHARS:
+    if min(map(len, literals)) < _MIN_LITERAL_CHARS:
         return None
     return frozenset(word for word in literals if not any(other in word for other in literals if other != word))
 

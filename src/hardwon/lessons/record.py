@@ -24,14 +24,14 @@ _AUTHORED_KEYS = (*_OPENING_KEYS[1:], *_TRIGGER_KEYS, "priority", "tags")
 _OMITTED_IF_EMPTY = ("injection", "block", "blockReason", "unless", "commandMatchTarget", "evidence")
 
 # Record keys and the `Lesson` fields that hold them, by type of value.
-TEXT_FIELDS = {
+_TEXT_FIELDS = {
     **{key: key for key in ("id", "slug", "summary", "problem", "solution", "injection")},
     "blockReason": "block_reason",
     "createdAt": "created_at",
     "updatedAt": "updated_at",
     "contentHash": "content_hash",
 }
-LIST_FIELDS = {
+_LIST_FIELDS = {
     "toolNames": "tools",
     "pathPatterns": "paths",
     "tags": "tags",
@@ -75,9 +75,9 @@ def parse_lesson(record: object) -> Lesson:
     fields.update({key: triggers[key] for key in NESTED_KEYS if triggers.get(key) is not None})
 
     values: dict[str, Any] = {}
-    for key, name in TEXT_FIELDS.items():
+    for key, name in _TEXT_FIELDS.items():
         values[name] = _read_text(fields, key, faults)
-    for key, name in LIST_FIELDS.items():
+    for key, name in _LIST_FIELDS.items():
         values[name] = _read_texts(fields, key, faults)
     for key, name in PATTERN_FIELDS.items():
         values[name] = _read_patterns(fields, key, faults)
@@ -105,8 +105,8 @@ def to_lesson_record(lesson: Lesson, previous: Mapping[str, Any] | None = None) 
     Unknown keys inside the triggers and scope of the `previous` record are kept.
     """
     old_record = previous or {}
-    fields: dict[str, Any] = {key: getattr(lesson, name) for key, name in TEXT_FIELDS.items()}
-    fields |= {key: list(getattr(lesson, name)) for key, name in LIST_FIELDS.items()}
+    fields: dict[str, Any] = {key: getattr(lesson, name) for key, name in _TEXT_FIELDS.items()}
+    fields |= {key: list(getattr(lesson, name)) for key, name in _LIST_FIELDS.items()}
     fields |= {key: list(map(_format_pattern, getattr(lesson, name))) for key, name in PATTERN_FIELDS.items()}
     fields["sessionStart"] = lesson.delivery == "start"
     triggers = {key: fields[key] for key in NESTED_KEYS if key != "pathRegexes" or lesson.path_regexes}

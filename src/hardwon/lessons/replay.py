@@ -16,7 +16,7 @@ from hardwon.store.transcripts import ScannedCall
 from hardwon.text.characters import fold_case
 from hardwon.types import Event, Lesson, ManifestEntry, frozen
 
-MAX_SAMPLES = 3
+_MAX_SAMPLES = 3
 MIN_FIRINGS = 20  # with fewer firings, a block must be confirmed
 
 
@@ -59,8 +59,8 @@ def _choose_samples(
     failed: list[ScannedCall], fine: list[ScannedCall], refused: list[ScannedCall]
 ) -> tuple[ScannedCall, ...]:
     """Return failed calls, and at least one successful one if there is any, to show the cost of the trigger."""
-    samples = [*failed[: MAX_SAMPLES - bool(fine)], *fine, *refused]
-    return tuple(samples[:MAX_SAMPLES])
+    samples = [*failed[: _MAX_SAMPLES - bool(fine)], *fine, *refused]
+    return tuple(samples[:_MAX_SAMPLES])
 
 
 def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:

@@ -26,7 +26,7 @@ from hardwon.store.db import Connection, transaction
 from hardwon.text.similarity import find_nearest_lesson
 from hardwon.types import MINED_TIER, TAG_TIER, Lesson, MinedEpisode
 
-MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
+_MIN_SIMILARITY = 0.25  # of the words; below that lessons share only common ones
 UNPROVEN_WEIGHT = 0.1  # ranks what no recorded call proves below everything that is proven
 _EVIDENCE_KEYS = frozenset(("path", "line", "kind", "quote"))
 # The fields that a person reads and decides about. The others, such as dates, may change without a decision.
@@ -217,12 +217,12 @@ def to_candidate_record(connection: Connection, candidate: Candidate) -> dict[st
         "signals": {"userCorrection": any(bool(episode.body.get("person")) for episode in episodes)},
         "score": candidate.score,
         "scoreParts": dict(candidate.parts),
-        "difference": find_difference(episodes, record["solution"]),
+        "difference": _find_difference(episodes, record["solution"]),
         "evidence": [entry for episode in episodes for entry in episode.body["evidence"]],
     }
 
 
-def find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[str, Any]:
+def _find_difference(episodes: Sequence[MinedEpisode], solution: str) -> dict[str, Any]:
     """Return the failed call, the one that worked instead, and the arguments that only one of them has."""
     body = _find_episode_body(episodes, solution)
     return {key: body[key] for key in ("command", "worked", "removed", "added") if key in body}
@@ -309,7 +309,7 @@ def find_similar_lesson(home: str, candidate: Candidate) -> tuple[Lesson, float]
         nearest = find_nearest_lesson(parse_lesson({**candidate.record, "id": candidate.id}), others)
     except BadRecord:
         return None
-    return nearest if nearest and nearest[1] >= MIN_SIMILARITY else None
+    return nearest if nearest and nearest[1] >= _MIN_SIMILARITY else None
 
 
 def group_evidence(evidence: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from hardwon.types import Event, ManifestEntry
 
 START_LIMIT = 8_800  # agents replace more than 10,000 characters by a preview; leave room for the fence and a margin
-SUBAGENT_LIMIT = 2_000
+_SUBAGENT_LIMIT = 2_000
 # These take the place of a lesson's slug when a brief is delivered, or an agent is asked for a lesson.
 BRIEF_SLUG, REQUEST_SLUG = "brief", "lesson-request"
-RECORDING_NOTICE = "hardwon is recording this session."
-SEARCH_HINT = "Find past work: hardwon search WORDS"
-PROTOCOL = """\
+_RECORDING_NOTICE = "hardwon is recording this session."
+_SEARCH_HINT = "Find past work: hardwon search WORDS"
+_PROTOCOL = """\
 hardwon keeps what agents learned the hard way. When you were corrected, or something failed here and you found out \
 what works instead, write this block into your answer, once, with real content. A person reviews it before it is used. \
 No block for slips such as a wrong path or a typo.
@@ -54,7 +54,7 @@ problem: <what went wrong and why>
 solution: <what to do instead>
 tags: tool:git, severity:error
 #/lesson"""
-SHORT_PROTOCOL = """\
+_SHORT_PROTOCOL = """\
 Corrected, or found out the hard way what works here? Put this block into your last message, with real content.
 
 #lesson
@@ -99,7 +99,7 @@ def build_session_brief(
     """
     protocol: list[str] = []
     if index.settings["lessonProtocol"] and (session_claims is None or session_claims.take(PROTOCOL_CLAIM)):
-        protocol = [PROTOCOL]
+        protocol = [_PROTOCOL]
     all_entries = (mark_stale(entry, sources) for entry in _list_start_entries(index, equivalent_folders))
     scoped_entries = [entry for entry in all_entries if entry]
     entries = [entry for entry in scoped_entries if not _is_in_notes(entry, note_statements)]
@@ -184,7 +184,7 @@ def _format_start_notice(opening: str, is_first: bool, viewer_address: str) -> s
     """Format the person's line at a session start: where to look in the first session, later what was recalled."""
     view_hint = f"Look: hardwon view ({viewer_address})" if viewer_address else "Look: hardwon view"
     if is_first:
-        return f"{RECORDING_NOTICE} {view_hint}. {SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
+        return f"{_RECORDING_NOTICE} {view_hint}. {_SEARCH_HINT}" + (f"\nIt opened with: {opening}" if opening else "")
     return f"hardwon: {opening}. {view_hint}" if opening else ""
 
 
@@ -194,8 +194,8 @@ def reply_to_subagent_start(
     """Reply to a sub-agent's start in short: it has little room, and reports to the agent that called it."""
     entries = _list_start_entries(index, equivalent_folders)
     chosen = select_lessons(
-        entries, session_claims, budget=SUBAGENT_LIMIT, limit=len(entries), is_short=True, keep_first_full=False
+        entries, session_claims, budget=_SUBAGENT_LIMIT, limit=len(entries), is_short=True, keep_first_full=False
     )
-    protocol = [SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
+    protocol = [_SHORT_PROTOCOL] if index.settings["lessonProtocol"] else []
     body = SECTION_SEPARATOR.join([*protocol, *(text for _, text in chosen)])
     return build_reply(event, index, chosen, context=fence_text(body)) if body else EMPTY_REPLY

@@ -15,7 +15,7 @@ from hardwon.text.characters import format_count
 from hardwon.text.excerpts import PROSE_PATTERN, is_placeholder
 from hardwon.types import Lesson, Pattern, replace
 
-MIN_TEXT_CHARS = 20
+_MIN_TEXT_CHARS = 20
 MAX_SUMMARY_CHARS = 120
 MAX_SESSIONS = 5
 REVIEW_BELOW = 0.7
@@ -61,9 +61,9 @@ def _check_texts(lesson: Lesson) -> list[str]:
         text = getattr(lesson, name).strip()
         if not text:
             faults.append(f"{name} is missing: write {hint}")
-        elif len(text) < MIN_TEXT_CHARS:
+        elif len(text) < _MIN_TEXT_CHARS:
             size = format_count(len(text), "character")
-            faults.append(f"{name} is too short ({size}, at least {MIN_TEXT_CHARS}): write {hint}")
+            faults.append(f"{name} is too short ({size}, at least {_MIN_TEXT_CHARS}): write {hint}")
         if text and is_placeholder(text):
             faults.append(f"{name} is only the placeholder {text[:80]}: write {hint}")
         elif placeholder := _PLACEHOLDER.search(text[:MAX_LESSON_CHARS]):

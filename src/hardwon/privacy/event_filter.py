@@ -131,7 +131,7 @@ def filter_transcript_event(event: Event, values: Mapping[str, Any]) -> Event | 
     return None if not event.session or _is_denied(event, values) else _clean_event(event, values)
 
 
-def clean_words(text: str, values: Mapping[str, Any]) -> str:
+def _clean_words(text: str, values: Mapping[str, Any]) -> str:
     """Return a prompt or message without reminders, private parts and secrets, cut to `maxEventChars`."""
     return clean_long_text(
         remove_between(text, *_REMINDER_TAGS).strip(), int(values.get("maxEventChars", MAX_TEXT_CHARS))
@@ -162,8 +162,8 @@ def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
     max_total = max(MAX_EVENT_CHARS, 2 * max_chars)
     return replace(
         _clean_locations(event),
-        prompt=clean_words(event.prompt, values),
-        message=clean_words(event.message, values),
+        prompt=_clean_words(event.prompt, values),
+        message=_clean_words(event.message, values),
         input=trim_value(_clean_value(event.input, max_chars), max_chars, max_total),
         response=trim_value(_clean_value(event.response, max_chars), max_chars, max_total),
         command=clean_long_text(event.command, max_chars),

@@ -37,7 +37,7 @@ def is_key_like(value: str) -> bool:
         return False
     if digits * 4 >= len(value):
         return True
-    wordiness = compute_wordiness(value)
+    wordiness = _compute_wordiness(value)
     if (
         len(value) > (11 if digits else 13)
         and wordiness < (0.65 if digits else 0.45)
@@ -59,7 +59,7 @@ def _compute_jumble(value: str) -> float:
     return (capitals + beside_digits) / len(pairs)
 
 
-def compute_wordiness(value: str) -> float:
+def _compute_wordiness(value: str) -> float:
     """Return the share of a value's letter pairs that are common in words."""
     pairs = [a + b for a, b in pairwise(value[:512]) if (a + b).isalpha() and not (a.islower() and b.isupper())]
     return sum(pair.lower() in _COMMON_PAIRS for pair in pairs) / len(pairs) if pairs else 0.0
@@ -103,7 +103,7 @@ def is_random(run: str) -> bool:
     if len(rest) < 24 or digits < 2 or len(set(rest)) < 14 or step_count * 2 > len(rest[:512]):
         return False
     is_mixed_case = rest != rest.lower() and rest != rest.upper()
-    return compute_wordiness(rest) < (0.45 if is_mixed_case else 0.35) and (
+    return _compute_wordiness(rest) < (0.45 if is_mixed_case else 0.35) and (
         is_mixed_case or (digits > 4 and "-" not in rest)
     )
 

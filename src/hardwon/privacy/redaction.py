@@ -42,7 +42,7 @@ _MAX_JUDGED_CHARS = 256  # a longer value is not judged, which bounds the time
 _REDACTION_PREFIX = "[redacted:"
 
 # Case-sensitive rules come first, as they are more specific: `token = ghp_…` is a GitHub key, not just a named secret.
-ORDERED_RULES = (
+_ORDERED_RULES = (
     *[row for row in RULES if "folded" not in row.flags],
     *[row for row in RULES if "folded" in row.flags],
     NAMED_SECRET_RULE,
@@ -50,11 +50,11 @@ ORDERED_RULES = (
 
 # Where the literals of each rule are searched: in the case-folded text, in its unbroken runs, or in the exact text.
 _LITERAL_SCOPES = [
-    next((scope for scope in ("folded", "unbroken") if scope in row.flags), "exact") for row in ORDERED_RULES
+    next((scope for scope in ("folded", "unbroken") if scope in row.flags), "exact") for row in _ORDERED_RULES
 ]
 # By each literal the rules that have it, since several share one.
 _LITERALS: dict[str, dict[str, list[int]]] = {"folded": {}, "unbroken": {}, "exact": {}}
-for _number, _row in enumerate(ORDERED_RULES):
+for _number, _row in enumerate(_ORDERED_RULES):
     for _literal in _row.literals:
         _LITERALS[_LITERAL_SCOPES[_number]].setdefault(_literal, []).append(_number)
 # By each literal the longer ones that contain it, such as `password` for `pass`: they are searched only where it is. In
@@ -188,7 +188,7 @@ def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> 
             for literal in (shorter, *filter(haystack.__contains__, longer_literals[shorter])):
                 for number in _LITERALS[scope][literal]:
                     literals.setdefault(number, []).append(literal)
-    return [(ORDERED_RULES[number], sorted(literals[number])) for number in sorted(literals)]
+    return [(_ORDERED_RULES[number], sorted(literals[number])) for number in sorted(literals)]
 
 
 def _replace_spans(text: str, spans: Iterable[tuple[int, int]], kind: str) -> str:

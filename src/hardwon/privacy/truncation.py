@@ -96,14 +96,14 @@ def _cut_value(value: Any, string_limit: int, item_limit: int) -> Any:
             waiting += [(inner, new_dict, name, depth + 1) for name, inner in new_dict.items()]
             if len(item) > item_limit:
                 new_dict["…"] = trim_text(
-                    format_keys_note(len(item) - item_limit + _read_omitted_count(item.get("…"))), string_limit
+                    _format_keys_note(len(item) - item_limit + _read_omitted_count(item.get("…"))), string_limit
                 )
         elif isinstance(item, list | tuple):
             parent[slot] = new_list = list(item[:item_limit])
             waiting += [(inner, new_list, index, depth + 1) for index, inner in enumerate(new_list)]
             if len(item) > item_limit:
                 new_list.append(
-                    trim_text(format_items_note(len(item) - item_limit + _read_omitted_count(item[-1])), string_limit)
+                    trim_text(_format_items_note(len(item) - item_limit + _read_omitted_count(item[-1])), string_limit)
                 )
         else:
             parent[slot] = item
@@ -119,11 +119,11 @@ def _cut_keys(item: dict[Any, Any], string_limit: int, item_limit: int) -> dict[
     return new_dict
 
 
-def format_items_note(count: int) -> str:
+def _format_items_note(count: int) -> str:
     return f"[… {count:,} items left out …]"
 
 
-def format_keys_note(count: int) -> str:
+def _format_keys_note(count: int) -> str:
     return f"[… {count:,} keys left out …]"
 
 
@@ -217,9 +217,9 @@ def _put_item(copy: Any, key: Any, value: Any) -> None:
 def _note_left_out(item: Any, copy: Any) -> None:
     count = len(item) - len(copy)
     if count and isinstance(copy, dict):
-        copy["…"] = format_keys_note(count)
+        copy["…"] = _format_keys_note(count)
     elif count:
-        copy.append(format_items_note(count))
+        copy.append(_format_items_note(count))
 
 
 def cut_with_margins(text: str, max_length: int) -> str:

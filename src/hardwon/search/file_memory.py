@@ -17,12 +17,12 @@ from hardwon.text.brief_layout import RecalledItem, sanitize_line
 from hardwon.types import Event
 
 log = logging.getLogger(__name__)
-MAX_FOR_FILE = 3
-IMPORTANT_TYPES = ("bugfix", "failure", "decision", "security")
-MAX_TITLE, MAX_DETAIL = 160, 200
-MAX_FOR_PROMPT, MIN_WORDS, SEARCH_LIMIT = 2, 3, 10
-LOAD_SECONDS = 0.2
-MIN_COVERAGE = 0.5  # 1 is a text with every word of the prompt
+_MAX_FOR_FILE = 3
+_IMPORTANT_TYPES = ("bugfix", "failure", "decision", "security")
+MAX_TITLE, _MAX_DETAIL = 160, 200
+_MAX_FOR_PROMPT, _MIN_WORDS, _SEARCH_LIMIT = 2, 3, 10
+_LOAD_SECONDS = 0.2
+_MIN_COVERAGE = 0.5  # 1 is a text with every word of the prompt
 
 
 def recall_for_file(connection: db.Connection, event: Event) -> Sequence[RecalledItem]:
@@ -38,14 +38,14 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
         log.warning("nothing is recalled of a file: %s", error)
         return ()
     observations.sort(
-        key=lambda observation: observation.type not in IMPORTANT_TYPES
+        key=lambda observation: observation.type not in _IMPORTANT_TYPES
     )  # the sort is stable, so among equals the newest stays first
     first_alike = {(observation.title, observation.subtitle): observation for observation in reversed(observations)}
     return [
         _format_observation(observation)
         for observation in observations
         if first_alike[observation.title, observation.subtitle] is observation
-    ][:MAX_FOR_FILE]
+    ][:_MAX_FOR_FILE]
 
 
 def _list_file_names(event: Event, project: str) -> list[str]:
@@ -57,7 +57,7 @@ def _list_file_names(event: Event, project: str) -> list[str]:
 
 
 def _format_observation(observation: BriefObservation) -> RecalledItem:
-    title, detail = sanitize_line(observation.title, MAX_TITLE), sanitize_line(observation.subtitle, MAX_DETAIL)
+    title, detail = sanitize_line(observation.title, MAX_TITLE), sanitize_line(observation.subtitle, _MAX_DETAIL)
     day = strftime("%Y-%m-%d", localtime(observation.at))
     text = f"O{observation.id} {sanitize_line(observation.type, 20)}, {day}: {title}" + (
         f" ({detail})" if detail else ""
@@ -71,9 +71,9 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
     Vectors are not used: for any prompt some vector is near, and loading the model would keep the person waiting.
     """
     query = event.prompt.strip()
-    if len(query.split()) < MIN_WORDS or query.startswith("/") or not event.cwd:
+    if len(query.split()) < _MIN_WORDS or query.startswith("/") or not event.cwd:
         return ()
-    preload_search().join(LOAD_SECONDS)
+    preload_search().join(_LOAD_SECONDS)
     if preload_search().is_alive():
         return ()
     from hardwon.search.search import search_records
@@ -81,13 +81,13 @@ def recall_for_prompt(connection: db.Connection, home: str, event: Event) -> Seq
     project = projects.find_project_path(event.cwd)
     try:
         result = search_records(
-            connection, home, query, project=project, kinds=("O", "S"), limit=SEARCH_LIMIT, now=event.at
+            connection, home, query, project=project, kinds=("O", "S"), limit=_SEARCH_LIMIT, now=event.at
         )
     except db.StoreError as error:
         log.warning("nothing is recalled for a prompt: %s", error)
         return ()
-    good_hits = [hit for hit in result.hits if hit.coverage >= MIN_COVERAGE and hit.session != event.session]
-    titled_hits = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good_hits[:MAX_FOR_PROMPT])
+    good_hits = [hit for hit in result.hits if hit.coverage >= _MIN_COVERAGE and hit.session != event.session]
+    titled_hits = ((hit, sanitize_line(hit.title, MAX_TITLE)) for hit in good_hits[:_MAX_FOR_PROMPT])
     return [
         RecalledItem(hit.id, title, f"{hit.id} {strftime('%Y-%m-%d', localtime(hit.at))}: {title}")
         for hit, title in titled_hits

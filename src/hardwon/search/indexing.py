@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 SLICE_SECONDS = 0.02
 READ_BATCH_SIZE = 300  # rows read at once
-PLAN_BATCH_SIZE = 10_000  # rows sorted at once: sorting 200,000 for every batch would take longer than indexing
-EMBED_BATCH_SIZE = 128  # texts embedded at once
-WORDS_VERSION = "4"  # of `text.words` and of the documents' ids; a new version reindexes everything
-MAX_CHARS, TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how many of them come from its end
-MAX_WORDS, TAIL_WORDS = 600, 150
+_PLAN_BATCH_SIZE = 10_000  # rows sorted at once: sorting 200,000 for every batch would take longer than indexing
+_EMBED_BATCH_SIZE = 128  # texts embedded at once
+_WORDS_VERSION = "4"  # of `text.words` and of the documents' ids; a new version reindexes everything
+MAX_CHARS, _TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how many of them come from its end
+MAX_WORDS, _TAIL_WORDS = 600, 150
 
 
 @cache
@@ -62,7 +62,7 @@ def refresh_index(
     If it stopped early, `left` is how much remains.
     """
     counts = Counter[str]()
-    documents.ensure_index_version(connection, WORDS_VERSION)
+    documents.ensure_index_version(connection, _WORDS_VERSION)
     lessons_fingerprint = repr((manifest.stat_sources(home), approvals.read_version(connection)))
     counts["lessons"] += _index_files(connection, home, "L", lessons_file.get_lessons_path(home), lessons_fingerprint)
     counts["memories"] += _index_files(
@@ -78,7 +78,9 @@ def refresh_index(
     is_finished = False
     while can_continue():
         previous_total = counts.total()
-        _index_waiting(connection, documents.list_waiting_meaningful(connection, PLAN_BATCH_SIZE), counts, can_continue)
+        _index_waiting(
+            connection, documents.list_waiting_meaningful(connection, _PLAN_BATCH_SIZE), counts, can_continue
+        )
         if model is not None:
             while can_continue():
                 dropped = documents.drop_stale_vectors(connection, vectors.MODEL_VERSION, READ_BATCH_SIZE)
@@ -87,16 +89,16 @@ def refresh_index(
                 counts["stale"] += dropped
             _embed_waiting(connection, home, model, counts, can_continue)
         # Index only some events per round, so that more important records that arrive meanwhile need not wait.
-        _index_waiting(connection, documents.list_waiting_events(connection, PLAN_BATCH_SIZE), counts, can_continue)
+        _index_waiting(connection, documents.list_waiting_events(connection, _PLAN_BATCH_SIZE), counts, can_continue)
         if counts.total() == previous_total:
             is_finished = can_continue()
             break
     if not is_finished:
-        counts["left"] = count_waiting(connection, model)
+        counts["left"] = _count_waiting(connection, model)
     return +counts
 
 
-def count_waiting(connection: Connection, model: vectors.Model | None) -> int:
+def _count_waiting(connection: Connection, model: vectors.Model | None) -> int:
     """Return how many records are not indexed yet; without a model none counts as waiting for a vector."""
     without_words, without_vector = documents.count_backlog(connection)
     return without_words + (without_vector if model is not None else 0)
@@ -117,11 +119,11 @@ def _index_waiting(
 def _embed_waiting(
     connection: Connection, home: str, model: vectors.Model, counts: Counter[str], can_continue: Callable[[], bool]
 ) -> None:
-    waiting = documents.list_unembedded(connection, PLAN_BATCH_SIZE)
-    for start in range(0, len(waiting), EMBED_BATCH_SIZE):
+    waiting = documents.list_unembedded(connection, _PLAN_BATCH_SIZE)
+    for start in range(0, len(waiting), _EMBED_BATCH_SIZE):
         if not can_continue():
             return
-        counts["vectors"] += _embed_batch(connection, home, model, waiting[start : start + EMBED_BATCH_SIZE])
+        counts["vectors"] += _embed_batch(connection, home, model, waiting[start : start + _EMBED_BATCH_SIZE])
 
 
 def _build_document_words(record: Mapping[str, Any], letter: str) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ def _build_document_words(record: Mapping[str, Any], letter: str) -> tuple[str, 
     texts = (record["title"], _clip_text(record["text"]), " ".join(record["files"]), " ".join(record["concepts"]))
     words = extract_words("\n".join(texts))
     if len(words) > MAX_WORDS:
-        words = [*words[: MAX_WORDS - TAIL_WORDS], *words[-TAIL_WORDS:]]
+        words = [*words[: MAX_WORDS - _TAIL_WORDS], *words[-_TAIL_WORDS:]]
     marks = [build_filter_word("k", letter), build_filter_word("t", record["type"])]
     marks.append(build_filter_word("h", record["host"]))
     marks += [build_filter_word("c", concept) for concept in record["concepts"]]
@@ -200,7 +202,7 @@ def _embed_batch(
     """Give these documents their vectors; return how many there were."""
     texts = dict(_iter_texts(connection, home, waiting))
     if texts:
-        packed_rows = pack_vectors(model.embed(list(texts.values())))
+        packed_rows = _pack_vectors(model.embed(list(texts.values())))
         documents.store_vectors(
             connection,
             vectors.MODEL_VERSION,
@@ -231,10 +233,10 @@ def _iter_texts(
 
 def _clip_text(text: str) -> str:
     """Return the indexed part of a text: the beginning and the end, where the question after a pasted log is."""
-    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - TAIL_CHARS]}\n{text[-TAIL_CHARS:]}"
+    return text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - _TAIL_CHARS]}\n{text[-_TAIL_CHARS:]}"
 
 
-def pack_vectors(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:
+def _pack_vectors(rows: numpy.ndarray) -> Iterable[tuple[bytes, bytes]]:
     """Return each vector as a bit per dimension, to find it among many, and as a byte per dimension, to compare it."""
     import numpy
 

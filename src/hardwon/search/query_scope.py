@@ -21,7 +21,7 @@ from hardwon.store.db import Connection
 from hardwon.types import frozen
 
 ALL_PROJECTS = "*"
-REFRESH_SECONDS = 2.0  # spent on updating the index before a query
+_REFRESH_SECONDS = 2.0  # spent on updating the index before a query
 _DAYS_PER_UNIT = {"d": 1, "w": 7}
 _MONTH_TEXT, _WEEKDAY_TEXT = "jan feb mar apr may jun jul aug sep oct nov dec", "mon tue wed thu fri sat sun"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_TEXT.split(), 1)}
@@ -59,7 +59,7 @@ def open_store(home: str, drain: SpoolDrainer) -> Iterator[Connection]:
     """
     with db.open(home) as connection:
         drain(home, connection)
-        deadline = monotonic() + REFRESH_SECONDS
+        deadline = monotonic() + _REFRESH_SECONDS
         indexing.refresh_index(connection, home, model=None, should_continue=lambda: monotonic() < deadline)
         yield connection
 

@@ -25,18 +25,18 @@ from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, Sco
 if TYPE_CHECKING:
     import numpy
 
-MAX_COUNT = 2_000  # a word in more documents is frequent and selects no candidates
-MAX_TOTAL = 4_000  # documents counted: counting 10,000 took 8 % of a search, and the order stays the same
-MAX_ROWS = 6_000  # read for all words together, the rarest word first
-MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
-MIN_READ = 30  # texts at least; reading them takes most of the time of a search
+_MAX_COUNT = 2_000  # a word in more documents is frequent and selects no candidates
+_MAX_TOTAL = 4_000  # documents counted: counting 10,000 took 8 % of a search, and the order stays the same
+_MAX_ROWS = 6_000  # read for all words together, the rarest word first
+_MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
+_MIN_READ = 30  # texts at least; reading them takes most of the time of a search
 LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
-USUAL_LENGTH = 32.0  # words
+_USUAL_LENGTH = 32.0  # words
 # Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
 # they are weak evidence that anything matches: for any query some vector is near.
-MEANING_WEIGHT, MEANING_EVIDENCE = 1.5, 0.5
+_MEANING_WEIGHT, _MEANING_EVIDENCE = 1.5, 0.5
 # Of the scores of the prompts before, after, second before and second after.
-NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
+_NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def rank_records(
     limit: int,
 ) -> list[RankedRecord]:
     """Return the best records in no order; `filters` are groups of filter words, and each group must match."""
-    depth = max(MIN_DEPTH, 2 * limit)
+    depth = max(_MIN_DEPTH, 2 * limit)
     scope = documents.drop_empty_ranges(connection, scope)
     matches = _match_words(connection, extract_words(query, is_query=True), scope, filters)
     candidates = matches.list_best(depth)
@@ -105,11 +105,11 @@ def rank_records(
     candidates = _apply_filters(connection, list(scores), filters)
     meanings = _compare_vectors(connection, candidates, vector)
     expected_scores = {
-        document_id: shared_score + MEANING_WEIGHT * max(meanings.get(document_id, 0.0), 0.0) ** 2
+        document_id: shared_score + _MEANING_WEIGHT * max(meanings.get(document_id, 0.0), 0.0) ** 2
         for document_id, (shared_score, _) in _share_scores(scores, neighbours).items()
     }
     candidates.sort(key=lambda document_id: (-expected_scores[document_id], -document_id))
-    found_documents = documents.read_documents(connection, candidates[: max(MIN_READ, 3 * limit)])
+    found_documents = documents.read_documents(connection, candidates[: max(_MIN_READ, 3 * limit)])
     loaded = load_records(connection, home, found_documents)
     weights = {word: matches.word_weights.get(word, 0.0) for word in split_query(query)}
     whole_names = find_whole_names(query)
@@ -126,8 +126,8 @@ def rank_records(
         similarity = max(meaning, 0.0) ** 2
         document = found_documents[document_id]
         weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
-        final_score = weight * (score + MEANING_WEIGHT * similarity)
-        strength = score + MEANING_EVIDENCE * similarity
+        final_score = weight * (score + _MEANING_WEIGHT * similarity)
+        strength = score + _MEANING_EVIDENCE * similarity
         asked = find_asked(document, neighbours)
         text_match = text_matches[document_id]
         ranked.append(RankedRecord(document, record, final_score, text_match, meaning, giver, strength, asked))
@@ -176,17 +176,17 @@ def _match_words(
 ) -> _WordMatches:
     import numpy
 
-    total = max(documents.count_documents(connection, scope, MAX_TOTAL), 1)
+    total = max(documents.count_documents(connection, scope, _MAX_TOTAL), 1)
     found_rows = {}
     for word in words:
         match = documents.build_match_query([word], *filters)
-        found_rows[word] = documents.find_matches(connection, match, scope, MAX_COUNT + 1)
+        found_rows[word] = documents.find_matches(connection, match, scope, _MAX_COUNT + 1)
     weights = {word: _compute_weight(len(rows) or 1, total) for word, rows in found_rows.items()}
     rows_by_word: dict[str, list[int]] = {}
-    remaining_rows = MAX_ROWS
+    remaining_rows = _MAX_ROWS
     for word in sorted(words, key=lambda word: len(found_rows[word])):
         count = len(found_rows[word])
-        if 0 < count <= MAX_COUNT and (count <= remaining_rows or not rows_by_word):
+        if 0 < count <= _MAX_COUNT and (count <= remaining_rows or not rows_by_word):
             rows_by_word[word] = found_rows[word]
             remaining_rows -= count
     if not rows_by_word and (frequent := [word for word in words if found_rows[word]]):
@@ -196,7 +196,7 @@ def _match_words(
     rows = numpy.concatenate([numpy.array(ids, numpy.int64) for ids in rows_by_word.values()])
     row_weights = numpy.concatenate([numpy.full(len(ids), weights[word]) for word, ids in rows_by_word.items()])
     sizes = 12.0 * numpy.exp2(documents.unpack_size_class(rows))  # the middle of the class
-    row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / USUAL_LENGTH)
+    row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / _USUAL_LENGTH)
     row_weights *= numpy.where(documents.unpack_is_call(rows), CALL_WEIGHT, 1.0)
     ids, positions = numpy.unique(rows, return_inverse=True)
     total_weight = sum(weights.values()) or 1.0
@@ -208,13 +208,13 @@ def _match_frequent_words(
 ) -> dict[str, list[int]]:
     """Return the latest documents with all of the words; if there are few, also the latest of each word."""
     match = documents.build_match_query(*([word] for word in words), *filters)
-    common_rows = documents.find_matches(connection, match, scope, MAX_COUNT)
-    if len(common_rows) >= MIN_DEPTH:
+    common_rows = documents.find_matches(connection, match, scope, _MAX_COUNT)
+    if len(common_rows) >= _MIN_DEPTH:
         return dict.fromkeys(words, common_rows)
     rows_by_word = {}
     for word in words:
         match = documents.build_match_query([word], *filters)
-        rows = documents.find_matches(connection, match, scope, MAX_COUNT)
+        rows = documents.find_matches(connection, match, scope, _MAX_COUNT)
         rows_by_word[word] = list({*common_rows, *rows})
     return rows_by_word
 
@@ -251,7 +251,7 @@ def _share_scores(
         if document_id not in scores:
             continue
         is_prompt = len(neighbour_ids) > 1  # last words have one neighbour, the prompt that they answer
-        for neighbour_id, share in zip(neighbour_ids, NEIGHBOUR_SHARES, strict=False):
+        for neighbour_id, share in zip(neighbour_ids, _NEIGHBOUR_SHARES, strict=False):
             if neighbour_id not in scores:
                 continue
             contributions[document_id].append((share * scores[neighbour_id], neighbour_id))

@@ -37,29 +37,29 @@ from hardwon.store.db import Connection
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
 from hardwon.types import frozen, replace
 
-RECENCY_HALF_LIFE_DAYS = 90.0
-RECENCY_BONUS = 0.1
-SAME_PROJECT_BONUS = 0.1
+_RECENCY_HALF_LIFE_DAYS = 90.0
+_RECENCY_BONUS = 0.1
+_SAME_PROJECT_BONUS = 0.1
 # A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
-NAMED_FILE_BONUS = 0.2
-ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
+_NAMED_FILE_BONUS = 0.2
+_ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
 # Chosen on the tuning half of the questions: higher values lose answers, lower ones answer what nobody ever said. The
 # higher one is for queries with a name that no record has: "Did we try Kafka for streaming?" is not about streaming.
-MIN_STRENGTH = 0.6
-MIN_STRENGTH_WITHOUT_NAME = 1.1
-MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
-NO_WORDS_COVERAGE = 0.1
-MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
+_MIN_STRENGTH = 0.6
+_MIN_STRENGTH_WITHOUT_NAME = 1.1
+_MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
+_NO_WORDS_COVERAGE = 0.1
+_MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
 # A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
 # person approved, which is short on purpose.
-FEW_WORDS = 1
-ALIKE_SHARE = 0.8  # of the words of two records together, at which one stands for both
-COMPARED_CHARS = 1_000
-MAX_FILES, MAX_FILE_CHARS = 20, 300  # in a query
-MAX_EXAMINED = 5_000  # documents whose filter words match
+_FEW_WORDS = 1
+_ALIKE_SHARE = 0.8  # of the words of two records together, at which one stands for both
+_COMPARED_CHARS = 1_000
+_MAX_FILES, _MAX_FILE_CHARS = 20, 300  # in a query
+_MAX_EXAMINED = 5_000  # documents whose filter words match
 _MAX_QUERY_CHARS = 4000
-EXACT_ID_REASON = "exact id"
+_EXACT_ID_REASON = "exact id"
 LEXICAL_ONLY_NOTE = "lexical only: the model is absent"
 _DAY_SECONDS = 86_400.0
 _PATH_PATTERN = re.compile(r"[\w.@~+/\\-]+")
@@ -225,7 +225,7 @@ class _Search:
             return []
         ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
         ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
-        min_score = MIN_HIT_SHARE * ranked[0].score
+        min_score = _MIN_HIT_SHARE * ranked[0].score
         ranked = [item for item in ranked if item.score >= min_score and _has_evidence(item)]
         return _drop_repeated_prompts(self._keep_named(ranked))
 
@@ -243,11 +243,11 @@ class _Search:
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
         if self._lacks_name(ranked):
-            return any(item.strength >= MIN_STRENGTH_WITHOUT_NAME for item in ranked)
-        if any(item.strength >= MIN_STRENGTH for item in ranked):
+            return any(item.strength >= _MIN_STRENGTH_WITHOUT_NAME for item in ranked)
+        if any(item.strength >= _MIN_STRENGTH for item in ranked):
             return True
-        has_words = any(item.match.coverage >= NO_WORDS_COVERAGE for item in ranked)
-        return not has_words and any(item.meaning >= MIN_MEANING for item in ranked)
+        has_words = any(item.match.coverage >= _NO_WORDS_COVERAGE for item in ranked)
+        return not has_words and any(item.meaning >= _MIN_MEANING for item in ranked)
 
     def _lacks_name(self, ranked: Sequence[RankedRecord]) -> bool:
         """Return whether the query has a name that no candidate has, or a word that the model and they do not have."""
@@ -275,15 +275,15 @@ class _Search:
         factor = 1.0
         if document["at"]:
             age_days = max(now - document["at"], 0.0) / _DAY_SECONDS
-            factor += RECENCY_BONUS * 0.5 ** (age_days / RECENCY_HALF_LIFE_DAYS)
+            factor += _RECENCY_BONUS * 0.5 ** (age_days / _RECENCY_HALF_LIFE_DAYS)
         if document["project"] in current_projects:
-            factor += SAME_PROJECT_BONUS
+            factor += _SAME_PROJECT_BONUS
         if self._find_named_file(item.record):
-            factor += ONLY_FILE_BONUS if self._is_only_files() else NAMED_FILE_BONUS
+            factor += _ONLY_FILE_BONUS if self._is_only_files() else _NAMED_FILE_BONUS
         if DOCUMENT_KINDS[document["kind"]].table:
             # Counted roughly, because splitting every candidate into index words would take half of a search's time.
             new_words = max(len(set(item.record["text"][:400].split())) - len(item.match.words), 0) + 1
-            factor *= new_words / (new_words + FEW_WORDS)
+            factor *= new_words / (new_words + _FEW_WORDS)
         return item.score * factor
 
     def _find_named_file(self, record: dict[str, Any]) -> str:
@@ -306,7 +306,7 @@ class _Search:
             documents.iter_latest_matches(self._connection, number, match, self._filters.since, until)
             for number in dict.fromkeys([*self._projects, EVERYWHERE])
         ]
-        latest = islice(merge(*streams, key=lambda item: (-item["at"], -item["id"])), MAX_EXAMINED)
+        latest = islice(merge(*streams, key=lambda item: (-item["at"], -item["id"])), _MAX_EXAMINED)
         while portion := list(islice(latest, 2 * limit)):
             for item in self._load(portion):
                 if self._filters.is_met_by(item.record):
@@ -389,12 +389,12 @@ class _Search:
     def _explain(self, result: RankedRecord, neighbour: dict[str, Any] | None) -> Iterator[str]:
         """Yield the reasons of a hit in a few words."""
         if self._is_named_by_id(result):
-            yield EXACT_ID_REASON
+            yield _EXACT_ID_REASON
         if path := self._find_named_file(result.record):
             yield f"file: {path}"
         if result.match.words:
             yield f"words: {', '.join(result.match.words[:6])}"
-        if result.meaning >= MIN_MEANING:
+        if result.meaning >= _MIN_MEANING:
             yield "meaning"
         if neighbour:
             yield f"neighbour of {records.format_id(neighbour['kind'], neighbour['row'], neighbour['name'])}"
@@ -405,7 +405,7 @@ def _has_evidence(item: RankedRecord) -> bool:
 
     Where few records are stored, even the nearest vectors are far away.
     """
-    return item.match.score > 0 or item.neighbour != 0 or item.meaning >= MIN_MEANING
+    return item.match.score > 0 or item.neighbour != 0 or item.meaning >= _MIN_MEANING
 
 
 def _drop_repeated_prompts(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
@@ -433,15 +433,15 @@ def _is_alike(
         return is_same_session and bool(earlier.record["turn"] == later.record["turn"])
     if earlier.record["kind"] != later.record["kind"] or earlier.document["project"] != later.document["project"]:
         return False
-    if min(len(earlier_words), len(later_words)) < ALIKE_SHARE * max(len(earlier_words), len(later_words)):
+    if min(len(earlier_words), len(later_words)) < _ALIKE_SHARE * max(len(earlier_words), len(later_words)):
         return False
-    return len(earlier_words & later_words) >= ALIKE_SHARE * len(earlier_words | later_words)
+    return len(earlier_words & later_words) >= _ALIKE_SHARE * len(earlier_words | later_words)
 
 
 def _list_compared_words(text: str) -> frozenset[str]:
     """Return the words of a text's beginning and end: two prompts may paste the same log before different questions."""
-    if len(text) > 2 * COMPARED_CHARS:
-        text = f"{text[:COMPARED_CHARS]} {text[-COMPARED_CHARS:]}"
+    if len(text) > 2 * _COMPARED_CHARS:
+        text = f"{text[:_COMPARED_CHARS]} {text[-_COMPARED_CHARS:]}"
     return frozenset(text.lower().split())
 
 
@@ -457,9 +457,9 @@ def _parse_kinds(kinds: Sequence[str]) -> tuple[str, ...]:
 
 def _extract_files(query: str) -> list[str]:
     """Return the files that a query names, by a path or a name with an extension."""
-    words = [word.rstrip("./\\") for word in _PATH_PATTERN.findall(query) if len(word) <= MAX_FILE_CHARS]
+    words = [word.rstrip("./\\") for word in _PATH_PATTERN.findall(query) if len(word) <= _MAX_FILE_CHARS]
     files = [word for word in dict.fromkeys(words) if squeeze_identifier(word) and _FILE_PATTERN.fullmatch(word)]
-    return files[:MAX_FILES]
+    return files[:_MAX_FILES]
 
 
 def _is_path_end(path: str, file: str) -> bool:

@@ -12,7 +12,7 @@ from hardwon.store.db import Connection
 from hardwon.store.documents import EVERYWHERE, DocumentKind, read_source_rows
 from hardwon.types import frozen
 
-TIMELINE_KINDS = ("O", "S", "P", "H")
+_TIMELINE_KINDS = ("O", "S", "P", "H")
 
 
 @frozen
@@ -39,7 +39,7 @@ def build_timeline(
 ) -> Timeline:
     """Return the records around an id or around the best hit of a query; with neither, the latest."""
     if not anchor and query.strip():
-        kinds = list(TIMELINE_KINDS)
+        kinds = list(_TIMELINE_KINDS)
         result = search_records(connection, home, query, project=project, kinds=kinds, limit=1, now=now, model=model)
         if not result.hits:
             return Timeline(anchor="", records=(), note=f"nothing was found for {query!r}")
@@ -94,7 +94,7 @@ def _list_nearest(
     match = documents.build_match_query([build_filter_word("t", record_type)]) if record_type else ""
     limit_with_anchor = limit + 1
     rows = documents.list_nearest_in_time(
-        connection, project, at, kinds=TIMELINE_KINDS, is_before=is_before, limit=limit_with_anchor, match=match
+        connection, project, at, kinds=_TIMELINE_KINDS, is_before=is_before, limit=limit_with_anchor, match=match
     )
     ids = [records.format_id(item["kind"], item["row"], item["name"]) for item in rows]
     fetched = records.fetch_records(connection, home, [record_id for record_id in ids if record_id != anchor_id])

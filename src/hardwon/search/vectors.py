@@ -49,8 +49,8 @@ _WORD_PATTERN = regex.compile(rf"[{_IDEOGRAPH}]|[^\s\p{{P}}\p{{S}}\p{{Z}}\p{{Cc}
 _INVISIBLE_PATTERN = regex.compile(r"[\p{Cc}\p{Cf}\p{Co}\p{Cs}\ufffd--\t\n\r]", regex.V1)
 _PREFIX = regex.compile(r"^(?:un|re|non|pre|sub|mis|multi|over|under|auto|inter)(?=\w{4})")
 _CASE_BOUNDARY = regex.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z]{2})(?=[A-Z][a-z])", regex.V1)
-OVERSAMPLING_FACTOR = 8  # finds 84 % of the true ten nearest; without it, 65 %
-OUT_OF_SCOPE = 1_000  # more than the bits of a code
+_OVERSAMPLING_FACTOR = 8  # finds 84 % of the true ten nearest; without it, 65 %
+_OUT_OF_SCOPE = 1_000  # more than the bits of a code
 
 
 class ModelUnavailable(ValueError):
@@ -233,13 +233,13 @@ def find_nearest(
         for code_row, query_bits in zip(loaded.codes, query_code, strict=True):
             numpy.add(distances, numpy.bitwise_count(code_row ^ query_bits), out=distances)
         if not documents.is_whole_project(project, scope):
-            distances[~_is_in_scope(loaded.documents, scope)] = OUT_OF_SCOPE
+            distances[~_is_in_scope(loaded.documents, scope)] = _OUT_OF_SCOPE
         cumulative_counts = numpy.cumsum(numpy.bincount(distances))
         # Pick those up to the distance that enough documents have.
-        best = numpy.flatnonzero(distances <= numpy.searchsorted(cumulative_counts, OVERSAMPLING_FACTOR * limit))[
-            -2 * OVERSAMPLING_FACTOR * limit :
+        best = numpy.flatnonzero(distances <= numpy.searchsorted(cumulative_counts, _OVERSAMPLING_FACTOR * limit))[
+            -2 * _OVERSAMPLING_FACTOR * limit :
         ]
-        best = best[distances[best] < OUT_OF_SCOPE]
+        best = best[distances[best] < _OUT_OF_SCOPE]
         signs = numpy.unpackbits(loaded.codes[:, best].T.copy().view(numpy.uint8), axis=1)[:, : len(vector)]
         candidates.append(loaded.documents[best])
         scores.append(signs @ vector)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from unicodedata import category, normalize
 
 MAX_WORD_LENGTH = 64  # nobody searches for longer words
-MAX_PATH_ENDS = 4  # parts in the longest indexed end of a path
+_MAX_PATH_ENDS = 4  # parts in the longest indexed end of a path
 
 STOP_WORDS = frozenset(
     """
@@ -40,17 +40,17 @@ _PUNCTUATION = re.compile(r"[\W_]+")
 # as letters.
 _INDEX_BLANKS = [*range(0x19B0, 0x19CA), 0x1CF2, 0x1CF3]
 _INDEX_TABLE = {sign: 0xF0000 + sign for sign in _INDEX_BLANKS}
-EXCERPT_CHARS = 300
-MAX_WHOLE_CHARS = 480  # a text of up to six lines on a terminal is shown whole
-MAX_EXCERPT_LINES = 8  # of code and lists, whose lines may be short
+_EXCERPT_CHARS = 300
+_MAX_WHOLE_CHARS = 480  # a text of up to six lines on a terminal is shown whole
+_MAX_EXCERPT_LINES = 8  # of code and lists, whose lines may be short
 MAX_SCANNED_CHARS = 200_000
-MAX_POSITIONS = 40  # of one word in one text: more change neither score nor excerpt
+_MAX_POSITIONS = 40  # of one word in one text: more change neither score nor excerpt
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
 # usual 0.75; from 0.2 to 0.6 the results are the same.
-TERM_SATURATION = 1.2
+_TERM_SATURATION = 1.2
 LENGTH_SHARE = 0.4
-USUAL_LENGTH_CHARS = 900.0
-MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
+_USUAL_LENGTH_CHARS = 900.0
+_MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAME_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W_A-Za-z0-9]+")
@@ -95,7 +95,7 @@ def extract_words(text: str, *, is_query: bool = False) -> list[str]:
     return words if text.isascii() else list(dict.fromkeys(word.translate(_INDEX_TABLE) for word in words))
 
 
-def fold_unspaced(text: str) -> str:
+def _fold_unspaced(text: str) -> str:
     """Return a text as the index has the words of scripts without spaces."""
     folded = "".join(char for char in normalize("NFKC", text) if category(char)[0] != "M")
     return folded.translate(_INDEX_TABLE)
@@ -112,9 +112,9 @@ def build_filter_word(name: str, value: str) -> str:
 
 
 def list_path_ends(path: str) -> list[str]:
-    """Return the last one to MAX_PATH_ENDS parts of a path, each joined into one word."""
+    """Return the last one to _MAX_PATH_ENDS parts of a path, each joined into one word."""
     steps = [step for step in re.split(r"[/\\]+", path) if step]
-    return [squeeze_identifier("".join(steps[-count:])) for count in range(1, min(len(steps), MAX_PATH_ENDS) + 1)]
+    return [squeeze_identifier("".join(steps[-count:])) for count in range(1, min(len(steps), _MAX_PATH_ENDS) + 1)]
 
 
 def _split_unspaced(run: str, is_query: bool) -> list[str]:
@@ -139,7 +139,7 @@ def _split_identifier(identifier: str) -> list[str]:
         steps = _PATH_SEPARATOR.split(identifier)
         words += [squeeze_identifier(step) for step in steps]
         words += [
-            squeeze_identifier("".join(steps[-count:])) for count in range(2, MAX_PATH_ENDS + 2) if count <= len(steps)
+            squeeze_identifier("".join(steps[-count:])) for count in range(2, _MAX_PATH_ENDS + 2) if count <= len(steps)
         ]
         words.append(squeeze_identifier(identifier))
     for piece in pieces:
@@ -163,7 +163,7 @@ class TextMatch:
 
 
 NO_MATCH = TextMatch(score=0.0, coverage=0.0, words=(), excerpt_start=0)
-NO_NAMES: Mapping[str, str] = {}
+_NO_NAMES: Mapping[str, str] = {}
 
 
 def strip_contractions(query: str) -> str:
@@ -218,7 +218,7 @@ def list_names(query: str) -> list[str]:
 
 
 def match_text(
-    text: str, extra_text: str, weights: Mapping[str, float], whole_names: Mapping[str, str] = NO_NAMES
+    text: str, extra_text: str, weights: Mapping[str, float], whole_names: Mapping[str, str] = _NO_NAMES
 ) -> TextMatch:
     """Match a text, given the weight of each word; words in the extra text, such as file names, count as well.
 
@@ -229,7 +229,7 @@ def match_text(
         return NO_MATCH
     scanned = text[:MAX_SCANNED_CHARS]
     lowered, lowered_extra = _lower(scanned), _lower(extra_text)
-    length_factor = min(1 - LENGTH_SHARE + LENGTH_SHARE * len(scanned) / USUAL_LENGTH_CHARS, MAX_LENGTH_FACTOR)
+    length_factor = min(1 - LENGTH_SHARE + LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
     positions: list[tuple[int, str]] = []
     matched_words: list[str] = []
     frequency_score = coverage = 0.0
@@ -238,13 +238,13 @@ def match_text(
         if not starts and word in whole_names:
             starts = [start for start, _ in _find_word(scanned, lowered, whole_names[word])]
         count = len(starts) + bool(extra_text and next(_find_word(extra_text, lowered_extra, word), None))
-        if not count and not word.isascii() and word in fold_unspaced(scanned):
+        if not count and not word.isascii() and word in _fold_unspaced(scanned):
             count, starts = 1, [0]
         if not count:
             continue
         matched_words.append(word)
         coverage += weight
-        saturated = count * (TERM_SATURATION + 1) / (count + TERM_SATURATION * length_factor)
+        saturated = count * (_TERM_SATURATION + 1) / (count + _TERM_SATURATION * length_factor)
         frequency_score += weight * saturated
         positions += [(start, word) for start in starts]
     density, excerpt_start = _find_densest(sorted(positions), weights)
@@ -254,7 +254,7 @@ def match_text(
 
 def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, float]) -> tuple[float, int]:
     """Return the largest weight of different words within an excerpt, and where the shortest such passage begins."""
-    best_weight, best_start, best_length = 0.0, 0, EXCERPT_CHARS
+    best_weight, best_start, best_length = 0.0, 0, _EXCERPT_CHARS
     counts: dict[str, int] = {}
     weight, first = 0.0, 0
     for start, word in positions:
@@ -262,7 +262,7 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
             weight += weights[word]
         counts[word] = counts.get(word, 0) + 1
         # Drop from the left what is too far away, and words that stand again further on.
-        while positions[first][0] < start - EXCERPT_CHARS or counts[positions[first][1]] > 1:
+        while positions[first][0] < start - _EXCERPT_CHARS or counts[positions[first][1]] > 1:
             dropped = positions[first][1]
             counts[dropped] -= 1
             if not counts[dropped]:
@@ -275,13 +275,13 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
     return best_weight, best_start
 
 
-def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
+def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
     """Return part of a text from the beginning of the sentence that `start` is in, cut between words.
 
     Its lines stay lines: joined, two commands or the items of a list would read as one.
     """
-    if len(text) <= MAX_WHOLE_CHARS:
-        start, max_chars = 0, MAX_WHOLE_CHARS
+    if len(text) <= _MAX_WHOLE_CHARS:
+        start, max_chars = 0, _MAX_WHOLE_CHARS
     begin = max(start - max_chars // 3, 0)
     if begin:
         # Begin at the nearest line or sentence before, else at a word a little before.
@@ -292,8 +292,8 @@ def cut_excerpt(text: str, start: int, max_chars: int = EXCERPT_CHARS) -> str:
             if link.start() < begin < link.end():
                 begin = link.start()
     lines = strip_markup(text[begin : begin + 3 * max_chars])
-    is_cut = begin + 3 * max_chars < len(text) or len(lines) > MAX_EXCERPT_LINES
-    excerpt = "\n".join(lines[:MAX_EXCERPT_LINES])
+    is_cut = begin + 3 * max_chars < len(text) or len(lines) > _MAX_EXCERPT_LINES
+    excerpt = "\n".join(lines[:_MAX_EXCERPT_LINES])
     if len(excerpt) > max_chars:
         is_cut = True
         excerpt = excerpt[:max_chars]
@@ -357,7 +357,7 @@ def _find_word(text: str, lowered: str, word: str) -> Iterator[tuple[int, int]]:
     is_plain = word.isascii()
     stem, count = stem_word(word) if is_plain else word, 0
     start = lowered.find(stem)
-    while start >= 0 and count < MAX_POSITIONS:
+    while start >= 0 and count < _MAX_POSITIONS:
         end = start + len(stem)
         if is_plain:
             endings = _WORD_ENDINGS if len(word) > _MIN_STEM else _SHORT_WORD_ENDINGS

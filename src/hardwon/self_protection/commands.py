@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 # Variables that agents set for the commands they run. CODEX_HOME, CODEX_API_KEY and the like are missing here because
 # people set those themselves.
-AGENT_VARIABLES = tuple(
+_AGENT_VARIABLES = tuple(
     """
     CLAUDECODE CLAUDE_CODE_ENTRYPOINT AI_AGENT GEMINI_CLI OPENCODE CURSOR_AGENT CODEX_SANDBOX
     CODEX_SANDBOX_NETWORK_DISABLED CODEX_THREAD_ID CODEX_CI CODEX_MANAGED_BY_NPM CODEX_MANAGED_BY_BUN
     COPILOT_CLI COPILOT_AGENT COPILOT_AGENT_SESSION_ID QWEN_CODE KILO GROK_AGENT
     """.split()
 )
-_GUARDED_VARIABLES = frozenset((*AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
+_GUARDED_VARIABLES = frozenset((*_AGENT_VARIABLES, "HARDWON_HOME"))  # a command must not change these for hardwon
 _SETTERS = ("unset", "export", "declare", "typeset", "readonly", "local")
 
 # Commands that only a person may run: always if the tuple is empty, else only with one of its words. With an option of
@@ -102,7 +102,7 @@ _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that woul
 
 def find_agent_variable(environment: Mapping[str, str]) -> str:
     """Return the variable that reveals an agent, or an empty string for a person, who alone may approve."""
-    return next((name for name in AGENT_VARIABLES if environment.get(name)), "")
+    return next((name for name in _AGENT_VARIABLES if environment.get(name)), "")
 
 
 def judge_call(event: Event, home: str) -> str:

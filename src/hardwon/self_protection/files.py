@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hardwon.types import Event
 
 
-SETTINGS_NAMES = tuple(
+_SETTINGS_NAMES = tuple(
     """
     settings.json settings.local.json hooks.json config.toml hooks.toml hardwon.js hardwon.json
     PreToolUse.sh PostToolUse.sh TaskStart.sh TaskComplete.sh SessionShutdown.sh
@@ -32,9 +32,9 @@ _SETTINGS_FOLDERS = tuple(
     """.split()
 )
 _FOLDER_VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CLINE_DIR")
-_SETTINGS_PATHS = (*SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json", "hooks/PreToolUse.sh")
+_SETTINGS_PATHS = (*_SETTINGS_NAMES, "plugin/hardwon.js", "hooks/hardwon.json", "hooks/PreToolUse.sh")
 _MAX_SETTINGS_READS = 100  # per call; any further settings file counts as holding hooks
-HOOK_SCRIPT = "/hardwon/hook.py"
+_HOOK_SCRIPT = "/hardwon/hook.py"
 # Links are followed only in so many characters of paths per call; further paths are judged by their text. Each part of
 # a path costs a system call, so a path counts by its length, and a short one with the minimum below.
 _MAX_FOLLOWED_CHARS = 10_000
@@ -67,7 +67,7 @@ _MAX_SHOWN_CHARS = 200  # of a command that a denial quotes
 _PLUGIN_MARK = "hardwon@"
 _JSON_SWITCHES = ("disableAllHooks", "hooksConfig")  # Claude Code's and Gemini CLI's
 _TOML_SWITCHES = ("hooks", "codex_hooks")  # below [features]
-_LINE_MARKS = (HOOK_SCRIPT, _PLUGIN_MARK, "hooks.json:", "trusted_hash")
+_LINE_MARKS = (_HOOK_SCRIPT, _PLUGIN_MARK, "hooks.json:", "trusted_hash")
 _SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
 
 
@@ -95,7 +95,7 @@ class ProtectedPaths:
 
     def has_hooks(self, path: str) -> bool:
         """Return whether a path is an agent's settings file that runs hardwon's hooks on this home."""
-        if os.path.basename(path) not in SETTINGS_NAMES:
+        if os.path.basename(path) not in _SETTINGS_NAMES:
             return False
         if os.path.basename(path) == "config.toml":  # Codex stores there which hooks of hooks.json a person trusts
             path = os.path.join(os.path.dirname(path), "hooks.json")
@@ -105,7 +105,7 @@ class ProtectedPaths:
         text = read_settings(path)
         if f'"{_PLUGIN_MARK}' in text:
             return True
-        return HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
+        return _HOOK_SCRIPT in text and (self.home in text or not self.home.isascii())
 
     def has_hooks_below(self, folder: str) -> bool:
         folder = folder.rstrip("/")
@@ -120,10 +120,10 @@ class ProtectedPaths:
         yield os.path.normpath(path)
         if self._follows_left > 0 and len(path) <= projects.MAX_PATH_LENGTH:
             self._follows_left -= max(len(path), _MIN_FOLLOWED_CHARS)
-            yield follow_links(path)
+            yield _follow_links(path)
 
 
-def follow_links(path: str) -> str:
+def _follow_links(path: str) -> str:
     """Return the real path; the path itself if no file can have that name, as with half a surrogate pair."""
     try:
         return os.path.realpath(path)
@@ -170,7 +170,7 @@ def judge_edit(event: Event, home: str) -> str:
     if not protected.has_hooks(path):
         return ""
     tool_input = event.input if isinstance(event.input, dict) else {}
-    if is_hook_safe_edit(path, read_settings(path), tool_input):
+    if _is_hook_safe_edit(path, read_settings(path), tool_input):
         return ""
     return _format_unhook_refusal(path, event.host)
 
@@ -264,7 +264,7 @@ def shorten_command(command: str) -> str:
     return line if len(line) <= _MAX_SHOWN_CHARS else f"{line[:_MAX_SHOWN_CHARS]}…"
 
 
-def has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
+def _has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
     """Return whether both texts of a settings file have the same hooks of hardwon."""
     parts_before = _read_parts(path, old_text)
     if parts_before is None:  # the agent cannot read it either, so none of its hooks run
@@ -272,10 +272,10 @@ def has_same_hooks(path: str, old_text: str, new_text: str) -> bool:
     return _read_parts(path, new_text) == parts_before
 
 
-def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
+def _is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -> bool:
     """Return whether a call of Write, Edit or MultiEdit leaves hardwon's hooks as they are."""
     if isinstance(tool_input.get("content"), str):
-        return has_same_hooks(path, old_text, tool_input["content"])
+        return _has_same_hooks(path, old_text, tool_input["content"])
     edits = tool_input.get("edits")
     new_text = old_text
     for edit in edits if isinstance(edits, list) else [tool_input]:
@@ -287,7 +287,7 @@ def is_hook_safe_edit(path: str, old_text: str, tool_input: Mapping[str, Any]) -
             new_text = new_text.replace(old, new) if edit.get("replace_all") is True else new_text.replace(old, new, 1)
         elif _touches_hooks(old, new):
             return False
-    return has_same_hooks(path, old_text, new_text)
+    return _has_same_hooks(path, old_text, new_text)
 
 
 def _touches_hooks(removed: str, added: str) -> bool:
@@ -314,7 +314,7 @@ def _read_json_parts(text: str) -> dict[str, Any]:
         if plugin.startswith(_PLUGIN_MARK):
             parts[plugin] = is_on
     for event, entries in _as_map(settings.get("hooks")).items():
-        own_entries = [entry for entry in entries if HOOK_SCRIPT in str(entry)] if isinstance(entries, list) else []
+        own_entries = [entry for entry in entries if _HOOK_SCRIPT in str(entry)] if isinstance(entries, list) else []
         if own_entries:
             parts[f"hooks.{event}"] = own_entries
     return parts

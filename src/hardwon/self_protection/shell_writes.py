@@ -139,7 +139,7 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
             for word in written_names:
                 yield FileWrite(resolve_path(word, variables["PWD"], variables), step.full_text)
         removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
-        for written_word in dict.fromkeys(find_written_words(step.program, step.words)):
+        for written_word in dict.fromkeys(_find_written_words(step.program, step.words)):
             for path in _match_names(resolve_path(written_word, variables["PWD"], variables), patterns):
                 yield FileWrite(path, step.full_text, removes, step.program)
 
@@ -149,7 +149,7 @@ def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if equals and name.isidentifier():
-            variables[name] = expand_tilde(fill_variables(value, variables))
+            variables[name] = _expand_tilde(_fill_variables(value, variables))
 
 
 def _set_loop_variable(loop_words: list[tuple[int, str]], variables: dict[str, str], home: str) -> None:
@@ -182,19 +182,19 @@ def resolve_path(word: str, cwd: str, variables: Mapping[str, str]) -> str:
 
     A word with an unknown beginning, such as `$(mktemp)` or `$UNSET/x`, is returned unchanged.
     """
-    word = fill_variables(word, variables).removeprefix("file://").removeprefix("file:")
-    word = expand_tilde(word)
+    word = _fill_variables(word, variables).removeprefix("file://").removeprefix("file:")
+    word = _expand_tilde(word)
     return word if word.startswith("$") else os.path.join(cwd, word)
 
 
-def expand_tilde(word: str) -> str:
+def _expand_tilde(word: str) -> str:
     try:
         return os.path.expanduser(word)
     except ValueError:  # no user can have such a name
         return word
 
 
-def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
+def _fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> str:
     """Expand `$NAME`, `${NAME}` and `${NAME:-default}`; unset variables stay as written.
 
     `depth` is the number of defaults that the word is nested in.
@@ -219,7 +219,7 @@ def fill_variables(word: str, variables: Mapping[str, str], depth: int = 0) -> s
             parts.append(value)
         elif modifier.startswith(("-", "=")):
             default = modifier[1:]
-            parts.append(fill_variables(default, variables, depth + 1))
+            parts.append(_fill_variables(default, variables, depth + 1))
         else:
             parts.append(word[start:position])
     parts.append(word[position:])
@@ -264,10 +264,10 @@ def _is_stdin_written(simple: SimpleCommand) -> bool:
         if option.startswith(("-I", "--replace")):
             placeholder = option[2:] or value if option.startswith("-I") else _STDIN_PLACEHOLDER
     words = simple.words if any(placeholder in word for word in simple.words) else (*simple.words, placeholder)
-    return any(placeholder in word and word in words for word in find_written_words(simple.program, words))
+    return any(placeholder in word and word in words for word in _find_written_words(simple.program, words))
 
 
-def find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
+def _find_written_words(program: str, words: Sequence[str]) -> Iterator[str]:
     """Yield the words of a simple command that name the files it writes, unexpanded."""
     finder = _WRITE_FINDERS.get(program)
     if finder is not None:
@@ -377,7 +377,7 @@ def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
             program = run_words[0].rpartition("/")[2] if run_words else ""
             if any(
                 _STDIN_PLACEHOLDER in word and word in run_words
-                for word in find_written_words(program, run_words[:end])
+                for word in _find_written_words(program, run_words[:end])
             ):
                 yield from folders
 

@@ -20,7 +20,7 @@ from hardwon.types import Delivery, Event
 
 log = logging.getLogger(__name__)
 # A hook has at most ten seconds, so such a file has no writer any more.
-HALF_WRITTEN_SECONDS = 3600.0
+_HALF_WRITTEN_SECONDS = 3600.0
 _TEXT_FIELDS = tuple(name for name, kind in Event.__annotations__.items() if kind == "str")
 _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 
@@ -124,7 +124,7 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
         with suppress(FileNotFoundError):
             os.unlink(path)
         count += 1
-    spool.remove_half_written(home, clock.now() - HALF_WRITTEN_SECONDS)
+    spool.remove_half_written(home, clock.now() - _HALF_WRITTEN_SECONDS)
     return count
 
 

@@ -62,10 +62,10 @@ def import_waiting_sessions(home: str, connection: db.Connection, values: Mappin
     """Import the transcripts of every session that waits for it."""
     for session in sessions.list_sessions_to_fill(connection):
         if not pauses.is_paused(home, session["cwd"], clock.now()):
-            import_session(home, connection, session, values)
+            _import_session(home, connection, session, values)
 
 
-def import_session(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
+def _import_session(home: str, connection: db.Connection, session: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     """Import a session's transcripts; return how many reports were new."""
     with db.transaction(connection):
         # Counted before reading, so that a transcript that crashes the worker is given up after a few tries.
@@ -116,10 +116,10 @@ def _import_portions(
             return
         events = [event for step in steps for event in tracker.process_step(step)]
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
-        state = {"reader": serialize_state(vars(reader)), "watch": serialize_state(tracker.dump_state())}
+        state = {"reader": _serialize_state(vars(reader)), "watch": _serialize_state(tracker.dump_state())}
         if transcript_files.is_single_document(path):
             # It is read again from the beginning, and only what was counted must be known then.
-            state = {"reader": serialize_state({"usage": reader.usage})}
+            state = {"reader": _serialize_state({"usage": reader.usage})}
         new_position = replace(next_position, malformed=reader.malformed, **state)
         # Only what is new is added: the same transcript is read again whenever it grows.
         total_usage = get_total_usage(reader.usage)
@@ -140,7 +140,7 @@ def _subtract_usage(earlier: TokenUsage, later: TokenUsage) -> TokenUsage:
     return TokenUsage(*(new - old for old, new in zip(earlier, later, strict=True)))
 
 
-def serialize_state(state: Mapping[str, Any]) -> str:
+def _serialize_state(state: Mapping[str, Any]) -> str:
     return orjson.dumps(clean_state(state)).decode()
 
 

@@ -130,7 +130,7 @@ def drop_noted_lines(lines: Sequence[BriefLine], note_statements: frozenset[str]
 def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
     normalized = normalize_line(statement)
     return len(normalized) >= MIN_STATEMENT_LENGTH and (
-        normalized in note_statements or note_statements.issuperset(split_normalized_sentences(statement))
+        normalized in note_statements or note_statements.issuperset(_split_normalized_sentences(statement))
     )
 
 
@@ -147,7 +147,7 @@ def extract_statements(text: str) -> set[str]:
             paragraphs.append([])
     for paragraph in map(" ".join, filter(None, paragraphs)):
         statements.add(normalize_line(paragraph))
-        statements.update(split_normalized_sentences(paragraph))
+        statements.update(_split_normalized_sentences(paragraph))
     return statements
 
 
@@ -161,7 +161,7 @@ def _is_block_start(line: str) -> bool:
     )
 
 
-def split_normalized_sentences(text: str) -> list[str]:
+def _split_normalized_sentences(text: str) -> list[str]:
     """Return the sentences of a text, each as `normalize_line` returns it."""
     sentences = [list[str]()]
     for word in text.split():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-BYTES_PER_TOKEN = 4  # about right for English and code
+_BYTES_PER_TOKEN = 4  # about right for English and code
 _EQUIVALENT_LETTERS = (("ı", "i"), ("İ", "i"), ("ſ", "s"), ("\u212a", "k"), ("Σ", "σ"), ("ς", "σ"))
 
 
@@ -49,4 +49,4 @@ def to_printable_line(text: str, max_length: int = 0) -> str:
 def estimate_tokens(text: str) -> int:
     """Estimate a text's tokens without a tokenizer."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return -(-size // BYTES_PER_TOKEN)
+    return -(-size // _BYTES_PER_TOKEN)

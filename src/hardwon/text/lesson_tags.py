@@ -33,7 +33,7 @@ FIELDS = (
     "blockReason",
 )
 # The length of the beginning of a problem that identifies it; a shorter text must be the whole problem.
-MIN_CANCEL_CHARS, MAX_CANCEL_CHARS = 20, 60
+_MIN_CANCEL_CHARS, _MAX_CANCEL_CHARS = 20, 60
 _MIN_SUMMARY_CHARS, _MAX_SUMMARY_CHARS = 20, 110
 _CANONICAL_NAMES = {name.lower(): name for name in FIELDS} | OLD_LESSON_KEYS
 _NAME_PATTERN = "|".join(_CANONICAL_NAMES)
@@ -113,7 +113,7 @@ def _read_blocks(text: str) -> tuple[list[LessonBlock], list[str]]:
         if not is_cancel:
             if fields or not is_closed:
                 blocks.append(LessonBlock(fields, start, end, faults) if is_closed else None)
-        elif cancellation := normalize_text(fields.get("problem", "")).rstrip(". ")[:MAX_CANCEL_CHARS]:
+        elif cancellation := normalize_text(fields.get("problem", "")).rstrip(". ")[:_MAX_CANCEL_CHARS]:
             cancellations.append(cancellation)
             cancelled_before[cancellation] = start
         elif blocks:
@@ -130,7 +130,7 @@ def _read_blocks(text: str) -> tuple[list[LessonBlock], list[str]]:
 
 def _list_problem_prefixes(fields: Mapping[str, str]) -> set[str]:
     problem = normalize_text(fields.get("problem", "")).rstrip(". ")
-    return {problem[:MAX_CANCEL_CHARS], *(problem[:length] for length in range(MIN_CANCEL_CHARS, MAX_CANCEL_CHARS))}
+    return {problem[:_MAX_CANCEL_CHARS], *(problem[:length] for length in range(_MIN_CANCEL_CHARS, _MAX_CANCEL_CHARS))}
 
 
 def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:

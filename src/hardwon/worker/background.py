@@ -28,24 +28,24 @@ from hardwon.store import db, documents, jobs, observations, reflections, retent
 from hardwon.types import Event
 from hardwon.worker import lifecycle
 
-TRANSCRIPT_DELAY_SECONDS = 0.5  # at the end of a turn the agent may still be writing its transcript
+_TRANSCRIPT_DELAY_SECONDS = 0.5  # at the end of a turn the agent may still be writing its transcript
 STOP_SECONDS = 0.5
-HOUSEKEEPING_STOP_SECONDS = 1.0
-PURGE_INTERVAL_SECONDS = 3600.0
-PURGE_RETRY_SECONDS = 60.0  # while above the limit: only distilled events may be deleted, and more are by then
-CLAIM_DAYS = 14
-LARGE_BACKLOG = 500  # documents; fewer wait for the end of the next turn
-QUIET_BACKLOG_SECONDS = 60.0  # or are indexed when none were added for so long: no turn is under way
-SCAN, REFLECT = "scan", "reflect"
+_HOUSEKEEPING_STOP_SECONDS = 1.0
+_PURGE_INTERVAL_SECONDS = 3600.0
+_PURGE_RETRY_SECONDS = 60.0  # while above the limit: only distilled events may be deleted, and more are by then
+_CLAIM_DAYS = 14
+_LARGE_BACKLOG = 500  # documents; fewer wait for the end of the next turn
+_QUIET_BACKLOG_SECONDS = 60.0  # or are indexed when none were added for so long: no turn is under way
+_SCAN, REFLECT = "scan", "reflect"
 _COMMANDS = {
-    SCAN: ("hardwon", "scan", "--auto"),
+    _SCAN: ("hardwon", "scan", "--auto"),
     jobs.DISTIL: ("hardwon.worker.job_process", jobs.DISTIL),
     jobs.REFINE: ("hardwon.worker.job_process", jobs.REFINE),
     REFLECT: ("hardwon.worker.job_process", REFLECT),
 }
-INTERVAL_SECONDS = 60.0
-COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
-MAX_INTERVAL_SECONDS = 300.0  # while the server is away: how late a machine may notice that it is back
+_INTERVAL_SECONDS = 60.0
+_COUNTS_SECONDS = 86_400.0  # what lessons came to changes with every firing, and the log keeps each report
+_MAX_INTERVAL_SECONDS = 300.0  # while the server is away: how late a machine may notice that it is back
 log = logging.getLogger(__name__)
 
 
@@ -78,13 +78,13 @@ class JobRunner:
         if event.kind == "SessionStart":
             self._loop.call_soon_threadsafe(self.start_due_scan)
             return
-        self._loop.call_soon_threadsafe(self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
+        self._loop.call_soon_threadsafe(self._loop.call_later, _TRANSCRIPT_DELAY_SECONDS, self.start_due_jobs)
         if "#/lesson" in event.message.lower():
             # An agent reported a lesson: read its transcript now, so that the person hears of it in this session.
             # Some agents name no transcript in their hooks.
             source = ("--path", event.transcript) if event.transcript else ("--agent", event.host)
             self._loop.call_soon_threadsafe(
-                self._loop.call_later, TRANSCRIPT_DELAY_SECONDS, self.start_report_scan, source
+                self._loop.call_later, _TRANSCRIPT_DELAY_SECONDS, self.start_report_scan, source
             )
 
     def start_report_scan(self, source: tuple[str, str]) -> None:
@@ -93,10 +93,10 @@ class JobRunner:
             values = settings.load_settings(self.home)
             if values["autoScanIntervalHours"] < 0:
                 return
-            if SCAN in self._running_jobs:
+            if _SCAN in self._running_jobs:
                 self._waiting_scans[source] = None
             else:
-                self._start_process(SCAN, *source)
+                self._start_process(_SCAN, *source)
         except (OSError, UserError) as error:
             log.warning("a reported lesson waits for the next scan: %s", error)
 
@@ -104,8 +104,8 @@ class JobRunner:
         """Start a scan of the transcripts if one is due and none is running."""
         try:
             values = settings.load_settings(self.home)
-            if SCAN not in self._running_jobs and scan.is_due(self.connection, values, clock.now()):
-                self._start_process(SCAN)
+            if _SCAN not in self._running_jobs and scan.is_due(self.connection, values, clock.now()):
+                self._start_process(_SCAN)
         except (OSError, UserError, db.StoreError) as error:
             log.warning("no background scan: %s", error)
 
@@ -198,8 +198,8 @@ class JobRunner:
         # Trying again would fail again, every ten seconds.
         if backlog == self._unindexable_backlog:
             return False
-        is_quiet = now - self._backlog_since >= QUIET_BACKLOG_SECONDS
-        return is_quiet or sum(backlog) >= LARGE_BACKLOG
+        is_quiet = now - self._backlog_since >= _QUIET_BACKLOG_SECONDS
+        return is_quiet or sum(backlog) >= _LARGE_BACKLOG
 
     def _start_process(self, kind: str, *arguments: str) -> None:
         path = os.path.join(self.home, paths.WORKER_LOG)
@@ -215,7 +215,7 @@ class JobRunner:
                 pass_fds=(jobs_lock,),
             )
         self._running_jobs[kind] = process
-        if kind == SCAN:
+        if kind == _SCAN:
             log.info("scan started, process %d", process.pid)
         threading.Thread(target=self._wait_for_exit, args=(kind, process), daemon=True).start()
 
@@ -228,9 +228,9 @@ class JobRunner:
         """Release its jobs, publish its observations, and start what is due next unless it failed."""
         self._running_jobs.pop(kind, None)
         has_failed = process.returncode not in (0, jobs.EXIT_UNFINISHED)
-        if has_failed or kind == SCAN:
+        if has_failed or kind == _SCAN:
             log.log(logging.WARNING if has_failed else logging.INFO, "%s: ended %s", kind, process.returncode)
-        if kind == SCAN:
+        if kind == _SCAN:
             if self._waiting_scans:
                 self.start_report_scan(self._waiting_scans.popitem()[0])
             return
@@ -297,13 +297,13 @@ class Housekeeping:
         """Stop at the next pause of the purge; the next worker goes on with it."""
         self._stop_event.set()
         if self._thread:
-            self._thread.join(HOUSEKEEPING_STOP_SECONDS)
+            self._thread.join(_HOUSEKEEPING_STOP_SECONDS)
 
     def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
         try:
             with db.open(self.home) as connection:
                 drain_spool(self.home, connection)
-                claims.prune_old(self.home, clock.now() - CLAIM_DAYS * 86_400)
+                claims.prune_old(self.home, clock.now() - _CLAIM_DAYS * 86_400)
                 pauses.remove_ended_pauses(self.home, clock.now())
                 sessions.delete_empty_sessions(connection, clock.now())
                 # Once in the life of a worker: turns that were left undistilled, such as by an older version.
@@ -338,7 +338,7 @@ class Housekeeping:
             log.info("deleted by retention: %s; %d bytes in use", summary, used_bytes)
         self._is_within_limit = used_bytes <= max_bytes
         self._next_purge_at = self._get_seconds() + (
-            PURGE_INTERVAL_SECONDS if self._is_within_limit else PURGE_RETRY_SECONDS
+            _PURGE_INTERVAL_SECONDS if self._is_within_limit else _PURGE_RETRY_SECONDS
         )
         if used_bytes > max_bytes and not self._stop_event.is_set():
             log.warning("%s has %d bytes, above maxDbMb, and no more events can be deleted", paths.DATABASE, used_bytes)
@@ -350,7 +350,7 @@ class TeamSync:
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
         self._home, self._get_seconds = home, get_seconds
         self._thread: threading.Thread | None = None
-        self._due_at, self._interval = 0.0, INTERVAL_SECONDS
+        self._due_at, self._interval = 0.0, _INTERVAL_SECONDS
         self._counts_due_at = 0.0
 
     def start_if_due(self) -> None:
@@ -380,9 +380,9 @@ class TeamSync:
                     log.info("team: %s", message)
                 if self._get_seconds() >= self._counts_due_at and config.key:
                     report_counts(team)
-                    self._counts_due_at = self._get_seconds() + COUNTS_SECONDS
+                    self._counts_due_at = self._get_seconds() + _COUNTS_SECONDS
         except (client.ServerAway, client.ServerRefusal, UserError, OSError, db.StoreError) as error:
-            self._interval = min(self._interval * 2, MAX_INTERVAL_SECONDS)
+            self._interval = min(self._interval * 2, _MAX_INTERVAL_SECONDS)
             log.info("team: not exchanged, next try in %.0f s: %s", self._interval, error)
         else:
-            self._interval = INTERVAL_SECONDS
+            self._interval = _INTERVAL_SECONDS

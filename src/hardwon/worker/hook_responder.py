@@ -34,16 +34,16 @@ from hardwon.text.brief_layout import BriefLine, RecalledItem
 from hardwon.types import ANSWERED_EVENTS, EMPTY_ANSWER, EMPTY_REPLY, Delivery, Event, Pattern, replace
 from hardwon.worker.lesson_requests import LessonRequests, announce_proposals
 
-PROTOCOL_VERSION = "1"
+_PROTOCOL_VERSION = "1"
 BUILD_SECONDS = 0.2
 FIRST_BUILD_SECONDS = 10.0  # when the worker starts and no hook is waiting yet
-BUILD_RETRY_SECONDS = 10.0  # after a build that failed, for example because the disk is full
-PROMPT_SECONDS = 0.3  # agents wait a second for the answer to a prompt
-ORIGIN_SECONDS = 0.3  # it usually takes a millisecond, and only decisions need it
-SAVE_SECONDS = 1.5  # `hardwon stop` waits 5 s for the worker to end
-MAX_UNWRITTEN_EVENTS = 20_000
-LIVE_MESSAGE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
-MAX_LIVE_PROMPT_CHARS = 500
+_BUILD_RETRY_SECONDS = 10.0  # after a build that failed, for example because the disk is full
+_PROMPT_SECONDS = 0.3  # agents wait a second for the answer to a prompt
+_ORIGIN_SECONDS = 0.3  # it usually takes a millisecond, and only decisions need it
+_SAVE_SECONDS = 1.5  # `hardwon stop` waits 5 s for the worker to end
+_MAX_UNWRITTEN_EVENTS = 20_000
+_LIVE_MESSAGE_KINDS = {"SessionStart": "session", "SessionEnd": "session", "UserPromptSubmit": "prompt"}
+_MAX_LIVE_PROMPT_CHARS = 500
 log = logging.getLogger(__name__)
 
 
@@ -84,7 +84,7 @@ class WorkerSources:
                 prompts.log_refused_answers(self._home, answers)
 
         threading.Thread(target=run_handler).start()
-        if not finished.wait(PROMPT_SECONDS):
+        if not finished.wait(_PROMPT_SECONDS):
             timed_out.set()
         # The handler may have finished between the two lines above, and has not logged its answer then.
         if finished.is_set():
@@ -99,7 +99,7 @@ class WorkerSources:
             daemon=True,
         )
         thread.start()
-        thread.join(ORIGIN_SECONDS)
+        thread.join(_ORIGIN_SECONDS)
         return doubts[0] if doubts else prompt_origin.UNKNOWN_SENDER
 
     def read_brief(self, home: str, project: str) -> Sequence[BriefLine]:
@@ -159,7 +159,7 @@ class HookResponder:
         self._publish_message = publish_message
         self.viewer_url = ""
         # Events that neither the database nor the spool had room for; of too many the oldest are dropped.
-        self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=MAX_UNWRITTEN_EVENTS)
+        self._unwritten_events = deque[tuple[Event, Event | None, tuple[Delivery, ...]]](maxlen=_MAX_UNWRITTEN_EVENTS)
         self._lesson_requests = LessonRequests(connection)
         self._index: ManifestIndex | None = None
         self.pattern_cache = PatternCache()
@@ -177,7 +177,7 @@ class HookResponder:
         # milliseconds.
         header, _, payload = message.partition(b"\n")
         words = header.decode("utf-8", "replace").split(" ")
-        if len(words) != 5 or words[:2] != ["hardwon", PROTOCOL_VERSION] or words[2] not in AGENT_NAMES:
+        if len(words) != 5 or words[:2] != ["hardwon", _PROTOCOL_VERSION] or words[2] not in AGENT_NAMES:
             return b""
         _, _, host, kind, event_id = words
         try:
@@ -303,7 +303,7 @@ class HookResponder:
             log.warning("the manifest could not be built, will retry: %s", error)
             # Forgotten, so that the same sources are built again after the wait.
             self._built_source_stats = None
-            self._retry_build_at = monotonic() + BUILD_RETRY_SECONDS
+            self._retry_build_at = monotonic() + _BUILD_RETRY_SECONDS
             return
         log.info("manifest: %d lessons in force", result.lesson_count)
         for slug, reason in result.left_out:
@@ -345,8 +345,8 @@ class HookResponder:
             field_names = ("host", "session", "kind", "at", "agent", "tool", "tool_use_id", "failed", "cwd")
             message = {name: getattr(filtered_event, name) for name in field_names}
             self._publish_message(
-                LIVE_MESSAGE_KINDS.get(filtered_event.kind, "event"),
-                {**message, "prompt": filtered_event.prompt[:MAX_LIVE_PROMPT_CHARS]},
+                _LIVE_MESSAGE_KINDS.get(filtered_event.kind, "event"),
+                {**message, "prompt": filtered_event.prompt[:_MAX_LIVE_PROMPT_CHARS]},
             )
         for delivery in deliveries:
             if delivery.arm not in ("silent", "shadow"):  # of these no agent was told anything
@@ -366,7 +366,7 @@ class HookResponder:
             # Removed only once it is written: the next try begins with it.
             self._unwritten_events.popleft()
 
-    def save_unwritten_events(self, seconds: float = SAVE_SECONDS) -> None:
+    def save_unwritten_events(self, seconds: float = _SAVE_SECONDS) -> None:
         """Write the waiting events before the worker ends; old logs are deleted first to make room for them."""
         if not self._unwritten_events:
             return

@@ -27,17 +27,17 @@ from hardwon.worker import lifecycle
 from hardwon.worker.background import Housekeeping, JobRunner, TeamSync
 from hardwon.worker.hook_responder import FIRST_BUILD_SECONDS, HookResponder
 
-TICK_SECONDS = 10.0
+_TICK_SECONDS = 10.0
 QUIET_SECONDS = 60.0
-SHUTDOWN_SECONDS = 1.0
-API_DELAY_SECONDS = 0.5
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # above this the hook uses its fallback, so that other hooks need not wait
-MESSAGE_TIMEOUT_SECONDS = 5.0
+_SHUTDOWN_SECONDS = 1.0
+_API_DELAY_SECONDS = 0.5
+_MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # above this the hook uses its fallback, so that other hooks need not wait
+_MESSAGE_TIMEOUT_SECONDS = 5.0
 log = logging.getLogger(__name__)
 MonotonicClock = Callable[[], float]
 
 
-def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = TICK_SECONDS) -> int:
+def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = _TICK_SECONDS) -> int:
     """Serve until stopped. The lock is released only when the process ends, so the next holder knows it is gone."""
     if lifecycle.take_lock(home) is None:
         return 0
@@ -155,7 +155,7 @@ async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
     """Load the API's libraries a moment later and in a thread, so that the first hooks do not wait for them."""
     if http_server.port is None:
         return
-    await asyncio.sleep(API_DELAY_SECONDS)
+    await asyncio.sleep(_API_DELAY_SECONDS)
     try:
         await asyncio.to_thread(import_module, "hardwon.web.server")
         hook_socket.announce(await http_server.start())
@@ -243,7 +243,7 @@ class HookSocket:
         await asyncio.sleep(0.01)  # let hooks connect that found the socket just before
         self._server.close()
         if self._connection_tasks:
-            await asyncio.wait([task for task in self._connection_tasks if task], timeout=SHUTDOWN_SECONDS)
+            await asyncio.wait([task for task in self._connection_tasks if task], timeout=_SHUTDOWN_SECONDS)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one hook; the newline at the end tells it that the answer is complete."""
@@ -251,7 +251,7 @@ class HookSocket:
         self._connection_tasks.add(task)
         self.last_message_at = self._get_seconds()
         try:
-            async with asyncio.timeout(MESSAGE_TIMEOUT_SECONDS):
+            async with asyncio.timeout(_MESSAGE_TIMEOUT_SECONDS):
                 message = await _read_message(reader)
                 sender_pid = prompt_origin.get_peer_pid(writer.get_extra_info("socket"))
                 answer = self._responder.answer(message, sender_pid) if message is not None else b""
@@ -274,6 +274,6 @@ async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
         parts.append(part)
         size += len(part)
         # No answer makes the hook fall back on its own process, which takes its time but blocks nobody.
-        if size > MAX_MESSAGE_BYTES:
+        if size > _MAX_MESSAGE_BYTES:
             return None
     return b"".join(parts)

@@ -39,8 +39,8 @@ from hardwon.store.reflection_types import SuggestedMemory
 from hardwon.types import Job
 
 REFLECT = "reflect"
-SHIFT_SECONDS = 20.0
-STORE_RETRY_SECONDS = 30.0
+_SHIFT_SECONDS = 20.0
+_STORE_RETRY_SECONDS = 30.0
 _NICENESS = 10
 _EXIT_FAILED = 1
 ReadClock = Callable[[], float]
@@ -88,13 +88,13 @@ def run_due_jobs(
 ) -> bool:
     """Do the due jobs of a kind, then compile briefs and refresh the index; return False if more is left to index.
 
-    It stops after SHIFT_SECONDS, so that new sessions are not kept waiting by a long history.
+    It stops after _SHIFT_SECONDS, so that new sessions are not kept waiting by a long history.
     """
     # The worker releases the leases of a process that ended by its number; the rest tells apart two shifts of one
     # process.
     lease = f"{os.getpid()}.{os.urandom(4).hex()}"
     touched_projects = set[str]()
-    deadline = monotonic() + SHIFT_SECONDS
+    deadline = monotonic() + _SHIFT_SECONDS
     while monotonic() < deadline:
         job = jobs.lease_next(connection, lease=lease, now=read_clock(), kinds=(kind,))
         if job is None:
@@ -110,17 +110,17 @@ def run_due_jobs(
             elif _is_recording_denied(home, values, read_clock(), session["cwd"]):
                 jobs.finish(connection, job)
             else:
-                refine_session(connection, job, session["project_path"], values, read_clock)
+                _refine_session(connection, job, session["project_path"], values, read_clock)
         except db.StoreError as error:  # a full disk or a long write by others, which is not the job's fault
             with suppress(db.StoreError):
-                jobs.postpone(connection, job, read_clock() + STORE_RETRY_SECONDS, str(error))
+                jobs.postpone(connection, job, read_clock() + _STORE_RETRY_SECONDS, str(error))
             raise
         touched_projects.add(session["project_path"])
     # Once per project, after all its sessions of this shift.
     for project in touched_projects - {""}:
         brief.compile_brief(connection, home, project, values)
     model = indexing.load_model_or_none()  # takes long on a busy machine, and is no part of the shift
-    deadline = monotonic() + SHIFT_SECONDS
+    deadline = monotonic() + _SHIFT_SECONDS
 
     def should_continue() -> bool:
         """Stop when a live session waits, which the next process distils first."""
@@ -173,7 +173,7 @@ def _is_sensitive(connection: db.Connection, session: int, values: Mapping[str, 
     return has_sensitive_word(sessions.list_prompt_texts(connection, session), values["sensitiveWords"])
 
 
-def refine_session(
+def _refine_session(
     connection: db.Connection, job: Job, project: str, values: Mapping[str, Any], read_clock: ReadClock
 ) -> None:
     """Have a model improve what plain code wrote, which stays where the model fails or a cap is reached."""

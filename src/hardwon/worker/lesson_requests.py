@@ -38,14 +38,14 @@ from hardwon.types import EMPTY_REPLY, Event, HookReply, replace
 if TYPE_CHECKING:
     from hardwon.lessons.matching import PatternSearch
 
-MAX_REQUESTS_PER_SESSION = 2  # more would be nagging
+_MAX_REQUESTS_PER_SESSION = 2  # more would be nagging
 MAX_SESSIONS = 32  # followed at the same time; the one that was quiet longest is forgotten
-MAX_RUNNING_CALLS = 1_000
+_MAX_RUNNING_CALLS = 1_000
 MAX_CALL_CHARS, MAX_ERROR_CHARS = 160, 120
 # A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
-ANNOUNCED_FOLDER, ANNOUNCED_SECONDS = "announced-proposals", 7 * 86_400.0
+_ANNOUNCED_FOLDER, _ANNOUNCED_SECONDS = "announced-proposals", 7 * 86_400.0
 MAX_ANNOUNCED, MAX_SUMMARY_CHARS = 3, 110
-REQUEST = (
+_REQUEST = (
     "If this will come up again here, end your reply with a #lesson block:"
     " the lines `#lesson`, `problem: …`, `solution: …` and `#/lesson`."
 )
@@ -63,7 +63,7 @@ class LessonRequests:
     def note_start(self, event: Event) -> None:
         """Remember when a call began: one that ran beside the failed call is no cure of it."""
         self._start_numbers[event.session, event.tool_use_id] = next(self._numbers)
-        if len(self._start_numbers) > MAX_RUNNING_CALLS:
+        if len(self._start_numbers) > _MAX_RUNNING_CALLS:
             self._start_numbers.popitem(last=False)
 
     def build_reply(self, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> HookReply:
@@ -73,7 +73,7 @@ class LessonRequests:
                 name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
                 # The words of the episode are not recorded here: the person may purge its session.
                 delivery = build_delivery(event, name, REQUEST_SLUG, "asked the agent for a lesson", "note")
-                return HookReply(context=fence_text(format_request(episode)), deliveries=(delivery,))
+                return HookReply(context=fence_text(_format_request(episode)), deliveries=(delivery,))
         return EMPTY_REPLY
 
     def _process_call(self, event: Event) -> list[Episode]:
@@ -131,7 +131,7 @@ class LessonRequests:
             return False
         name = f"{REQUEST_SLUG}:{_hash_signature(episode.signature)}"
         in_session, of_episode = efficacy.count_requests(self._connection, event, REQUEST_SLUG, name)
-        return in_session < MAX_REQUESTS_PER_SESSION and not of_episode
+        return in_session < _MAX_REQUESTS_PER_SESSION and not of_episode
 
 
 def _has_lesson(episode: Episode, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> bool:
@@ -150,7 +150,7 @@ def _hash_signature(signature: str) -> str:
     return blake2b(signature.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def format_request(episode: Episode) -> str:
+def _format_request(episode: Episode) -> str:
     """Return the two lines for the agent: what failed and what worked, and what to do about it."""
     first, cure = episode.errors[0], episode.cure
     assert cure is not None
@@ -161,7 +161,7 @@ def format_request(episode: Episode) -> str:
     tool = "" if first.command else f"{first.tool} "
     error = shorten_text(first.quote, MAX_ERROR_CHARS)
     cause = f" ({error})" if error else ""
-    return f"hardwon: {tool}{_quote_call(failed)} failed{cause}, then {_quote_call(worked)} worked.\n{REQUEST}"
+    return f"hardwon: {tool}{_quote_call(failed)} failed{cause}, then {_quote_call(worked)} worked.\n{_REQUEST}"
 
 
 def _quote_call(text: str) -> str:
@@ -170,10 +170,10 @@ def _quote_call(text: str) -> str:
 
 def announce_proposals(connection: Connection, home: str) -> str:
     """Return a line for the person about each lesson that an agent reported, once."""
-    folder = claims.get_claim_folder(home, ANNOUNCED_FOLDER)
+    folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
     now, token = clock.now(), os.urandom(8).hex()
     lines: list[str] = []
-    for candidate in candidates.list_reported(connection, since=now - ANNOUNCED_SECONDS):
+    for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
         if len(lines) < MAX_ANNOUNCED and claims.take(os.path.join(folder, candidate.id), token, now) is None:
             summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
             lines.append(

@@ -22,9 +22,9 @@ from hardwon.types import frozen
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
-LOCK_TRIES = 5
+_LOCK_TRIES = 5
 JOBS_LOCK = "jobs.lock"
-JOB_SECONDS = 60.0  # longer than any job process takes
+_JOB_SECONDS = 60.0  # longer than any job process takes
 _STOP_ATTEMPTS = 5
 
 
@@ -49,7 +49,7 @@ def take_lock(home: str) -> int | None:
     paths.make_private_folder(home)
     # The lock belongs to the open file: it is released when the process ends, however it ends.
     descriptor = os.open(os.path.join(home, paths.WORKER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    for _ in range(LOCK_TRIES):
+    for _ in range(_LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -64,7 +64,7 @@ def take_lock(home: str) -> int | None:
     return None
 
 
-def find_lock_holder(home: str) -> int | None:
+def _find_lock_holder(home: str) -> int | None:
     """Return the process that holds the lock; it may not be serving yet."""
     if not is_lock_held(home):
         return None
@@ -75,7 +75,7 @@ def find_lock_holder(home: str) -> int | None:
 
 def is_lock_owner(home: str) -> bool:
     """Return whether the home still exists and its lock file names this process."""
-    return find_lock_holder(home) == os.getpid()
+    return _find_lock_holder(home) == os.getpid()
 
 
 def is_lock_held(home: str) -> bool:
@@ -92,7 +92,7 @@ def is_lock_held(home: str) -> bool:
 def read_status(home: str) -> WorkerStatus:
     announcement = _read_announcement(home) if is_lock_held(home) else None
     # worker.json may be left by a worker that was killed.
-    if announcement is None or announcement["pid"] != find_lock_holder(home):
+    if announcement is None or announcement["pid"] != _find_lock_holder(home):
         return WorkerStatus(running=False, pid=None, port=None, home=home, socket=None, version=__version__)
     return WorkerStatus(running=True, home=home, **announcement)
 
@@ -169,7 +169,7 @@ def wake_worker(home: str) -> None:
 
 def stop_worker(home: str) -> bool:
     """Stop the worker of this home and wait for its end; return False if none was running."""
-    pid = find_lock_holder(home)
+    pid = _find_lock_holder(home)
     if pid is None:
         return False
     # The lock shows that it has ended: its number could belong to another process by then.
@@ -199,8 +199,8 @@ def open_jobs_lock(home: str) -> Iterator[int]:
 
 
 def wait_for_jobs(home: str) -> bool:
-    """Wait until no job process of this home runs; return False if one still does after JOB_SECONDS."""
-    deadline = monotonic() + JOB_SECONDS
+    """Wait until no job process of this home runs; return False if one still does after _JOB_SECONDS."""
+    deadline = monotonic() + _JOB_SECONDS
     while True:
         try:
             with open(os.path.join(home, JOBS_LOCK), "rb", opener=paths.open_plain_file) as lock:

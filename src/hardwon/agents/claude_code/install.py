@@ -21,7 +21,7 @@ from hardwon.text.light_json import loads
 
 _FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
 # Other memory tools and guards for agents, with the text that identifies them in a hook's command or a plugin's name.
-MEMORY_TOOL_PATTERNS = {
+_MEMORY_TOOL_PATTERNS = {
     "claude-mem": r"claude-?mem\b",
     "mem0": r"\bmem0\b|\bopenmemory\b",
     "lessons-learned": r"\blessons[-_]learned\b",
@@ -45,7 +45,7 @@ def find_plugin() -> str:
     return path if has_own_plugin(plugins) else ""
 
 
-def find_mcp_path() -> str:
+def _find_mcp_path() -> str:
     """Return the file beside its folder, or in the folder that a variable names."""
     return os.path.join(os.environ.get(_FOLDER_VARIABLE) or os.path.expanduser("~"), ".claude.json")
 
@@ -60,7 +60,7 @@ SETTINGS = HookSettings(
     project_file_name=".claude/settings.local.json",
     server_fields={"type": "stdio", "env": {}},
     probe_fields={"permission_mode": "default", "tool_use_id": "toolu_doctor"},
-    mcp_path_finder=find_mcp_path,
+    mcp_path_finder=_find_mcp_path,
     plugin_finder=find_plugin,
 )
 
@@ -72,7 +72,7 @@ def find_memory_tools(settings: object) -> dict[str, str]:
     sources += [(plugin, "plugin") for plugin, is_enabled in plugins.items() if is_enabled]
     tools: dict[str, str] = {}
     for text, kind in sources:
-        for name, pattern in MEMORY_TOOL_PATTERNS.items():
+        for name, pattern in _MEMORY_TOOL_PATTERNS.items():
             if re.search(pattern, text, re.IGNORECASE):
                 tools.setdefault(name, kind)
     return tools

@@ -94,7 +94,7 @@ def _add_call_fields(event: Event, wire: Wire) -> Event:
     name, tool_input = get_text(wire, "tool_name"), get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
     if TOOL_NAMES.get(name, name) == "Bash":
-        line = extract_shell_line(tool_input.get("cmd", tool_input.get("command")))
+        line = _extract_shell_line(tool_input.get("cmd", tool_input.get("command")))
         event = replace(event, tool="Bash", command=line, input={**tool_input, "command": line})
         # A shell line with a patch may do more than that, so it is judged as both.
         if not is_patch(line):
@@ -124,7 +124,7 @@ def _add_outcome(event: Event, response: object, rollout: str) -> Event | None:
             return None
         code = _get_exit_code(item or {})
     elif isinstance(response, str):
-        response, code = unwrap_result(response)
+        response, code = _unwrap_result(response)
     elif isinstance(response, dict):
         # An MCP server's result has no exit code, only this flag.
         code = int(response.get("isError") is True)
@@ -174,11 +174,11 @@ def parse_call(name: str, tool_input: Wire, namespace: str = "") -> ToolCall:
 
 
 def parse_shell_call(command: object) -> ToolCall:
-    line = extract_shell_line(command)
+    line = _extract_shell_line(command)
     return parse_patch_call(line) if is_patch(line) else ToolCall("Bash", command=line)
 
 
-def extract_shell_line(command: object) -> str:
+def _extract_shell_line(command: object) -> str:
     """Return the line a shell was given: X of `["bash", "-lc", "X"]`."""
     if not isinstance(command, list):
         return command if isinstance(command, str) else ""
@@ -192,7 +192,7 @@ def extract_shell_line(command: object) -> str:
     return shlex.join(words)
 
 
-def unwrap_result(result: str) -> tuple[str, int | None]:
+def _unwrap_result(result: str) -> tuple[str, int | None]:
     """Return a tool's output without the head above it, and its exit code if known."""
     text, code = parse_json_result(result)
     head, body = split_head(text)

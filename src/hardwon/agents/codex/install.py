@@ -58,11 +58,11 @@ def runs_hooks(path: str, text: str) -> bool:
     config_path = os.path.join(os.path.dirname(opened_path), "config.toml")
     with open(config_path, encoding="utf-8", opener=open_plain_file) as file:
         config = file.read()
-    return bool(hooks) and not find_distrusted_hooks(config, hooks) and not has_hooks_disabled(config)
+    return bool(hooks) and not find_distrusted_hooks(config, hooks) and not _has_hooks_disabled(config)
 
 
 def find_plugin() -> str:
-    path = find_config_path()
+    path = _find_config_path()
     try:
         plugins = get_toml_value(read_text_file(path), ["plugins"])
     except (UserError, ValueError):
@@ -72,12 +72,12 @@ def find_plugin() -> str:
 
 def check_trust(text: str) -> TrustFinding:
     """Check that Codex runs the hooks: it leaves out those that nobody trusted."""
-    path = find_config_path()
+    path = _find_config_path()
     try:
         config = read_text_file(path)
         hooks = list_hooks(SETTINGS.get_settings_path(), text)
         distrusted_hooks = find_distrusted_hooks(config, hooks)
-        is_disabled = has_hooks_disabled(config)
+        is_disabled = _has_hooks_disabled(config)
     except (UserError, ValueError) as error:
         return False, f"{path}: {error}", "repair it"
     if is_disabled:
@@ -89,7 +89,7 @@ def check_trust(text: str) -> TrustFinding:
     return True, f"Codex trusts all {len(hooks)} hooks", ""
 
 
-def find_config_path() -> str:
+def _find_config_path() -> str:
     return os.path.join(find_folder(), "config.toml")
 
 
@@ -128,7 +128,7 @@ SETTINGS = HookSettings(
     event_fields=_EXTRA_FIELDS,
     server_format=TomlServers(),
     folder_finder=find_folder,
-    mcp_path_finder=find_config_path,
+    mcp_path_finder=_find_config_path,
     plugin_finder=find_plugin,
     trust_checker=check_trust,
     run_checker=runs_hooks,
@@ -211,7 +211,7 @@ def find_displaced_events(path: str, old_text: str, new_text: str) -> list[str]:
     return list(dict.fromkeys(displaced))
 
 
-def has_hooks_disabled(config: str) -> bool:
+def _has_hooks_disabled(config: str) -> bool:
     """Return whether hooks are switched off, under today's name or the former one, which Codex still heeds."""
     switches = [get_toml_value(config, ["features", name]) for name in ("hooks", "codex_hooks")]
     return next((switch for switch in switches if switch is not None), True) is False

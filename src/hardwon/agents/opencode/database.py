@@ -22,9 +22,9 @@ from hardwon.agents.fields import get_object
 from hardwon.store import db
 
 # A scan can come back later, so it does not wait long for opencode's own writes.
-BUSY_SECONDS = 2.0
-DATABASE_NAME = re.compile(r"(?:opencode|kilo)(?:-[\w.-]+)?\.db")
-_SESSION_PATH = re.compile(rf"(.*/{DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
+_BUSY_SECONDS = 2.0
+_DATABASE_NAME = re.compile(r"(?:opencode|kilo)(?:-[\w.-]+)?\.db")
+_SESSION_PATH = re.compile(rf"(.*/{_DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
 # An id becomes part of a path, so it must not hold a slash.
 _SESSION_ID = re.compile(r"[\w-]+")
 _PRIVATE_TAG = "%<private%"
@@ -49,7 +49,7 @@ class MessageLine(NamedTuple):
 
 
 def is_database(path: str) -> bool:
-    return DATABASE_NAME.fullmatch(os.path.basename(path)) is not None
+    return _DATABASE_NAME.fullmatch(os.path.basename(path)) is not None
 
 
 def get_agent(path: str) -> str:
@@ -104,7 +104,7 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
     """Return the path of a session that some database in these folders has; empty if none has it."""
     for folder in folders:
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for database in (os.path.join(folder, name) for name in names if DATABASE_NAME.fullmatch(name)):
+        for database in (os.path.join(folder, name) for name in names if _DATABASE_NAME.fullmatch(name)):
             path = _build_session_path(os.path.realpath(database), session_id, "")
             try:
                 return get_session(path).path
@@ -178,7 +178,7 @@ def _open_snapshot(database: str) -> Iterator[sqlite3.Connection]:
     """Open the database as it is at one moment."""
     os.stat(database)
     try:
-        with closing(db.open_read_only(database, timeout_seconds=BUSY_SECONDS)) as connection:
+        with closing(db.open_read_only(database, timeout_seconds=_BUSY_SECONDS)) as connection:
             # A tool's output may hold bytes that are no UTF-8.
             connection.text_factory = lambda text: text.decode("utf-8", "replace")
             connection.execute("begin")

@@ -25,7 +25,7 @@ from hardwon.agents.settings_files import (
 from hardwon.errors import UserError
 from hardwon.text.handoff_request import HANDOFF_REQUEST
 
-PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
+_PLUGIN_PATH = os.path.join("plugin", "hardwon.js")
 OTHER_VERSION = "another version"  # in place of the events, for a plugin that hardwon would write differently now
 _TEMPLATE_PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opencode.js")
 _HOOKS_PREFIX, _EMPTY_HOOKS = "const HOOKS = ", "{}"
@@ -41,7 +41,7 @@ class PluginHooks:
     def add_hooks(self, text: str, commands: Mapping[str, str]) -> str:
         """Return the plugin; a file of that name which somebody else wrote is not touched."""
         if text.strip():
-            message = f"a {PLUGIN_PATH} is there that hardwon did not write"
+            message = f"a {_PLUGIN_PATH} is there that hardwon did not write"
             raise UserError(message, f"move it, then: hardwon install {self.program}")
         return _render_plugin({event: [command, EVENT_TIMEOUTS[event]] for event, command in commands.items()})
 
@@ -122,8 +122,8 @@ def build_settings(title: str, program: str, minimum_version: tuple[int, ...], s
         timeouts=EVENT_TIMEOUTS,
         folder=f"~/.config/{program}",
         folder_finder=partial(find_folder, program),
-        file_name=PLUGIN_PATH,
-        project_file_name=os.path.join(f".{program}", PLUGIN_PATH),
+        file_name=_PLUGIN_PATH,
+        project_file_name=os.path.join(f".{program}", _PLUGIN_PATH),
         server_file_name=f"{program}.json",
         empty_settings="",
         hook_format=PluginHooks(program),

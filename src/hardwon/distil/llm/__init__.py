@@ -30,16 +30,16 @@ __all__ = [
     "provider",
 ]
 
-DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
+_DEFAULT_MODELS = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna", "claude": "haiku"}
 
 
 def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider | None:
     """Build the configured provider; None if there is none, UserError if the settings are invalid."""
     name = values["llm.provider"]
-    if name not in DEFAULT_MODELS:
+    if name not in _DEFAULT_MODELS:
         return None
     url = _check_url(values["llm.baseUrl"].strip())
-    model, variable = values["llm.model"].strip() or DEFAULT_MODELS[name], key_variable(values)
+    model, variable = values["llm.model"].strip() or _DEFAULT_MODELS[name], key_variable(values)
     # `claude` would read it as an option.
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")

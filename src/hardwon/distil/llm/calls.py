@@ -22,10 +22,10 @@ from hardwon.store import runs
 from hardwon.store.db import Connection
 from hardwon.types import frozen, replace
 
-MAX_RETRIES = 2
+_MAX_RETRIES = 2
 MAX_WAIT_SECONDS = 5.0  # after a longer wait it is better to run another job first
 FIRST_WAIT_SECONDS = 0.5
-FINE, ABORTED = "fine", "aborted"
+FINE, _ABORTED = "fine", "aborted"
 
 T = TypeVar("T")
 _DATE_SUFFIX = re.compile(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest)\Z")
@@ -62,7 +62,7 @@ def ask_model(
     `on_attempt` is called before each attempt; the job runner renews its lease there.
     """
     cleaned_question = replace(question, prompt=clean_text(question.prompt))
-    for attempt in range(MAX_RETRIES + 1):
+    for attempt in range(_MAX_RETRIES + 1):
         on_attempt()
         try:
             return _attempt_call(
@@ -70,7 +70,7 @@ def ask_model(
             )
         except Busy as busy:
             wait = FIRST_WAIT_SECONDS * 2**attempt if busy.retry_after is None else busy.retry_after
-            if attempt == MAX_RETRIES or wait > MAX_WAIT_SECONDS or not busy.can_retry_now:
+            if attempt == _MAX_RETRIES or wait > MAX_WAIT_SECONDS or not busy.can_retry_now:
                 raise
             pause(wait)
     raise AssertionError("the last attempt returns or raises")
@@ -127,7 +127,7 @@ def _attempt_call(
         raise
     except BaseException:
         # An interrupted call may have been charged, so it counts in full.
-        settle_run(answer or max_usage, ABORTED)
+        settle_run(answer or max_usage, _ABORTED)
         raise
     settle_run(answer, FINE)
     return result

@@ -36,7 +36,7 @@ from hardwon.types import API_KEY_VARIABLES
 
 PROGRAM = "claude"
 TIMEOUT_SECONDS = 100.0  # including start-up; shorter than a job's lease
-KEY_VARIABLES = API_KEY_VARIABLES["claude"]
+_KEY_VARIABLES = API_KEY_VARIABLES["claude"]
 # All other variables are dropped, so that nothing of a surrounding agent reaches the run.
 _PASSED_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
@@ -91,7 +91,7 @@ def ask(
         exit_code, out, err = _run_program(
             _build_command(program, question.system, model), question.prompt, child_environ, empty_folder, timeout
         )
-    secrets = [child_environ[name] for name in KEY_VARIABLES if name in child_environ]
+    secrets = [child_environ[name] for name in _KEY_VARIABLES if name in child_environ]
     return _build_answer(out, err, exit_code, question, model, secrets)
 
 
@@ -107,9 +107,9 @@ def _build_environment(url: str, key_name: str, environ: Mapping[str, str]) -> d
     """Build an environment without the surrounding agent's variables; a key gets the program's usual name."""
     child_environ = {name: environ[name] for name in _PASSED_VARIABLES if name in environ} | _QUIET_VARIABLES
     if key_name in environ:
-        child_environ[key_name if key_name in KEY_VARIABLES else KEY_VARIABLES[0]] = environ[key_name]
+        child_environ[key_name if key_name in _KEY_VARIABLES else _KEY_VARIABLES[0]] = environ[key_name]
     elif not key_name:
-        child_environ |= {name: environ[name] for name in KEY_VARIABLES if name in environ}
+        child_environ |= {name: environ[name] for name in _KEY_VARIABLES if name in environ}
     return child_environ | ({"ANTHROPIC_BASE_URL": url} if url else {})
 
 

@@ -17,9 +17,9 @@ from hardwon.privacy.truncation import trim_text
 from hardwon.types import frozen
 
 MAX_ANSWER_CHARS = 1_000_000  # no usable answer is nearly this long
-MAX_REASON_CHARS = 300
-MAX_TOKEN_COUNT = 1_000_000_000  # a larger number is not a token count
-TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKEN_COUNT)]
+_MAX_REASON_CHARS = 300
+_MAX_TOKEN_COUNT = 1_000_000_000  # a larger number is not a token count
+TokenCount = Annotated[int, msgspec.Meta(ge=0, le=_MAX_TOKEN_COUNT)]
 _RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _DENIED_STATUSES = frozenset({401, 402, 403, 404, 405, 407})
 
@@ -169,7 +169,7 @@ def find_error_text(body: object, key: str) -> str:
 def clean_error_text(text: str, key: str) -> str:
     """Redact and shorten an error for the ledger, in this order: half a key would not be recognised."""
     redacted = text.replace(key, "[redacted:key]") if key else text
-    return trim_text(" ".join(redact_text(redacted[:20_000]).split()), MAX_REASON_CHARS)
+    return trim_text(" ".join(redact_text(redacted[:20_000]).split()), _MAX_REASON_CHARS)
 
 
 def parse_retry_after(header: str | None, now: float) -> float | None:

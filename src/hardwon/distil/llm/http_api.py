@@ -36,8 +36,8 @@ from hardwon.distil.llm.exchange import (
     overestimate_tokens,
 )
 
-ANTHROPIC_URL, OPENAI_URL = "https://api.anthropic.com", "https://api.openai.com/v1"
-ANTHROPIC_VERSION = "2023-06-01"  # the newest version of the API
+_ANTHROPIC_URL, _OPENAI_URL = "https://api.anthropic.com", "https://api.openai.com/v1"
+_ANTHROPIC_VERSION = "2023-06-01"  # the newest version of the API
 TIMEOUT_SECONDS, CONNECT_SECONDS = 90.0, 10.0  # for a whole answer, shorter than a job's lease
 MAX_BODY_BYTES = 8_000_000
 _CHUNK_BYTES = 65_536
@@ -101,8 +101,8 @@ def ask_anthropic(
         "messages": [{"role": "user", "content": question.prompt}],
         **({"output_config": {"effort": effort}} if effort else {}),
     }
-    headers = {"x-api-key": key, "anthropic-version": ANTHROPIC_VERSION}
-    reply = _exchange_json(f"{url or ANTHROPIC_URL}/v1/messages", headers, body, key, timeout, _MessagesReply)
+    headers = {"x-api-key": key, "anthropic-version": _ANTHROPIC_VERSION}
+    reply = _exchange_json(f"{url or _ANTHROPIC_URL}/v1/messages", headers, body, key, timeout, _MessagesReply)
     text = "".join(block.text for block in reply.content if block.type == "text")
     answer = reply.usage.build_answer(text, question, reply.model or model)
     if reply.stop_reason == "refusal":
@@ -131,7 +131,7 @@ def ask_openai(
         **({"reasoning_effort": effort} if effort else {}),
     }
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    reply = _exchange_json(f"{url or OPENAI_URL}/chat/completions", headers, body, key, timeout, _ChatReply)
+    reply = _exchange_json(f"{url or _OPENAI_URL}/chat/completions", headers, body, key, timeout, _ChatReply)
     choice, usage = reply.choices[0], reply.usage or _ChatUsage()
     text = choice.message.content or ""
     tokens_in = overestimate_input(question) if usage.prompt_tokens is None else usage.prompt_tokens
