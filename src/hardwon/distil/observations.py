@@ -119,9 +119,15 @@ def _split_stretches(actions: list[ToolAction]) -> Iterator[list[ToolAction]]:
 
 def _is_only_work(group: list[FailureFix], actions: Sequence[ToolAction]) -> bool:
     """Return whether every change of the turn was made to fix this failure."""
+    if any(action.kind == "saved" for action in actions):
+        return False
     changed_keys = {action.call.key for action in actions if action.kind == "changed" and not action.failed}
-    edited_keys = {action.call.key for fix in group for action in fix.edits}
-    return bool(edited_keys) and changed_keys <= edited_keys and not any(action.kind == "saved" for action in actions)
+    edited_keys = {action.call.key for action in _list_edits(group)}
+    return bool(edited_keys) and changed_keys <= edited_keys
+
+
+def _list_edits(group: Sequence[FailureFix]) -> list[ToolAction]:
+    return [edit for fix in group for edit in fix.edits]
 
 
 def _observe_work(
@@ -383,17 +389,23 @@ def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     Empty if the output gives no reason but a count, if the difference to the working form is not visible, or if a hook
     only rejected a commit.
     """
-    failed, working_action = find_told_failure(group), group[-1].worked
-    working_command = working_action.label if working_action else ""
-    paths = [path.rpartition("/")[2] for path in list_files_modified([edit for fix in group for edit in fix.edits])]
+    failed = find_told_failure(group)
     reason = find_reason(failed)
-    is_slip = failed.kind == "saved" or is_style_check(failed.label) or bool(_COMPILER_ERROR.search(reason))
-    names_failure = has_failure_words(reason) or tool_actions.is_source_location(reason)
-    if (paths and is_slip) or not names_failure or not (paths or is_other_form(failed.label, working_command)):
+    if not has_failure_words(reason) and not tool_actions.is_source_location(reason):
         return ""
-    count = sum(action.label == failed.label for fix in group for action in fix.failed_actions)
-    if paths:
-        label, tail = failed.label, f"; edited {shorten_line(join_names(paths, 2), 45)}; passes"
+    working_action = group[-1].worked
+    working_command = working_action.label if working_action else ""
+    file_names = [path.rpartition("/")[2] for path in list_files_modified(_list_edits(group))]
+    if file_names:
+        is_slip = failed.kind == "saved" or is_style_check(failed.label) or _COMPILER_ERROR.search(reason)
+        if is_slip:
+            return ""
+    elif not is_other_form(failed.label, working_command):
+        return ""
+    failed_labels = [action.label for fix in group for action in fix.failed_actions]
+    count = failed_labels.count(failed.label)
+    if file_names:
+        label, tail = failed.label, f"; edited {shorten_line(join_names(file_names, 2), 45)}; passes"
     else:  # both commands are told, so leave out the end that they share
         label, working_label = _cut_common_end(failed.label, working_command)
         tail = f"; {quote_code(working_label, 50)} worked"
@@ -419,13 +431,13 @@ def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
 def _describe_fix(group: Sequence[FailureFix]) -> list[str]:
     """Return the first error with its command, the fix, the result, then the errors in between."""
     failed_actions = [action for fix in group for action in fix.failed_actions]
-    edits, working_action = [action for fix in group for action in fix.edits], group[-1].worked
+    working_action = group[-1].worked
     first = failed_actions[0]
     first_count = sum(action.label == first.label for action in failed_actions)
     reasons = list(dict.fromkeys(filter(None, map(describe_failure, failed_actions))))
     reason = f": {reasons[0]}" if reasons else ""
     facts = [f"{quote_code(first.label, 100)} failed{format_times(first_count)}{reason}"]
-    facts += [f"Put right by: {change[:1].lower()}{change[1:]}" for change in _describe_changes(edits)[:4]]
+    facts += [f"Put right by: {change[:1].lower()}{change[1:]}" for change in _describe_changes(_list_edits(group))[:4]]
     if working_action:
         result = f": {working_action.tally.text}" if working_action.tally else ""
         verb = "passed" if working_action.kind == "check" else "worked"
@@ -477,9 +489,8 @@ def _is_match(
     if not (label.words or label.paths or label.commands):
         return True
     rows = ((label.words, _WORDS, (words,)), (label.paths, _PATHS, paths), (label.commands, _COMMANDS, commands))
-    return any(
-        _compile_any(patterns, frame).search(text) for patterns, frame, texts in rows if patterns for text in texts
-    )
+    searches = [(_compile_any(patterns, frame).search, texts) for patterns, frame, texts in rows if patterns]
+    return any(any(map(search, texts)) for search, texts in searches)
 
 
 @lru_cache(maxsize=64)

@@ -170,19 +170,28 @@ def shorten_path(path: str) -> str:
 
 def list_files_read(actions: Iterable[ToolAction]) -> list[str]:
     """Return the files that were read, the most often read first."""
-    counts = Counter(path for action in actions if action.kind == "read" and not action.failed for path in action.paths)
+    counts: Counter[str] = Counter()
+    for action in actions:
+        if action.kind == "read" and not action.failed:
+            counts.update(action.paths)
     return [path for path, _ in counts.most_common()]
 
 
 def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
-    changes = (action for action in actions if action.kind != "read" and not action.failed)
-    return list(dict.fromkeys(path for action in changes for path in action.paths))
+    paths: dict[str, None] = {}
+    for action in actions:
+        if action.kind != "read" and not action.failed:
+            paths.update(dict.fromkeys(action.paths))
+    return list(paths)
 
 
 def list_remaining_files(actions: Sequence[ToolAction]) -> list[str]:
     """Return the modified files without those that a command removed, such as probes."""
-    inputs = [action.call.input for action in actions if isinstance(action.call.input, dict)]
-    removed = " ".join(words for values in inputs for words in _REMOVES.findall(get_text(values, "command")))
+    removed_words: list[str] = []
+    for action in actions:
+        if isinstance(action.call.input, dict):
+            removed_words += _REMOVES.findall(get_text(action.call.input, "command"))
+    removed = " ".join(removed_words)
     return [path for path in list_files_modified(actions) if path not in removed]
 
 
@@ -195,9 +204,12 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
     """Return the commits that git reported, each subject once: an amended commit keeps its subject."""
-    saved = (action for action in actions if action.kind == "saved")  # a push that failed after it leaves the commit
-    commits = [(action, commit) for action in saved for commit in tool_actions.parse_commits(action.text)]
-    return list({commit.subject: (action, commit) for action, commit in commits}.values())
+    commits = {}
+    for action in actions:
+        if action.kind == "saved":  # failed or not: a push that fails afterwards leaves the commit
+            for commit in tool_actions.parse_commits(action.text):
+                commits[commit.subject] = (action, commit)
+    return list(commits.values())
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
@@ -342,9 +354,9 @@ def count_names(sentence: str, actions: Sequence[ToolAction]) -> int:
 
 
 def _has_name(action: ToolAction, name: str) -> bool:
-    return (
-        name in action.text or name in action.label or any(name in text for text in collect_strings(action.call.input))
-    )
+    if name in action.text or name in action.label:
+        return True
+    return any(name in text for text in collect_strings(action.call.input))
 
 
 def strip_severity(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import chain
 
 from hardwon.agents.fields import get_text
 from hardwon.distil import phrasing
@@ -162,28 +163,28 @@ def summarise_session(turns: Sequence[Turn], observations: Sequence[Observation]
     if not turns:
         return Summary(key="", at=0.0)
     actions_by_turn = [classify_calls(turn) for turn in turns]
-    actions = [action for turn_actions in actions_by_turn for action in turn_actions]
-    recent_actions = [action for turn_actions in actions_by_turn[-_RECENT_TURNS:] for action in turn_actions]
+    actions = list(chain.from_iterable(actions_by_turn))
+    recent_actions = list(chain.from_iterable(actions_by_turn[-_RECENT_TURNS:]))
     tokens = sum(action.tokens for action in actions)
     room = int(min(max(_CHARS_PER_TOKEN * tokens, _MIN_PART_CHARS), _MAX_PART_CHARS))
 
     def join_lines(lines: Sequence[str]) -> str:
         return "\n".join(select_fitting(list(dict.fromkeys(lines)), room))
 
+    identity = f"{turns[0].agent}\0{turns[0].name}\0summary".encode("utf-8", "replace")
+    next_steps = [
+        *_list_stated_steps(turns[-1]),
+        *_list_open_tasks(actions),
+        *_list_failing(recent_actions, turns[-1].final_message),
+    ]
     return Summary(
-        key=_compute_key(turns[0]),
+        key=blake2b(identity, digest_size=12).hexdigest(),
         at=max([*(turn.at for turn in turns), *(action.call.at for action in actions)]),
         request="\n".join(_list_requests(turns, actions_by_turn)),
         investigated=join_lines(_list_lookups(actions)),
         learned=join_lines(_list_findings(turns, actions_by_turn, observations)),
         completed=join_lines([*_list_results(turns, actions_by_turn), *_list_changes(actions)]),
-        next_steps=join_lines(
-            [
-                *_list_stated_steps(turns[-1]),
-                *_list_open_tasks(actions),
-                *_list_failing(recent_actions, turns[-1].final_message),
-            ]
-        ),
+        next_steps=join_lines(next_steps),
     )
 
 
@@ -193,14 +194,11 @@ def has_work(turns: Sequence[Turn]) -> bool:
     A single long prompt that is answered without any call is a program's (`claude -p` to summarise a text), and its
     answer is about that text and not about this session.
     """
-    if any(action.kind != "noise" for turn in turns for action in classify_calls(turn)):
-        return True
+    for turn in turns:
+        if any(action.kind != "noise" for action in classify_calls(turn)):
+            return True
     prompts = [turn.prompt for turn in turns if turn.prompt]
     return len(prompts) > 1 or any(len(prompt) <= _MAX_QUESTION_CHARS for prompt in prompts)
-
-
-def _compute_key(turn: Turn) -> str:
-    return blake2b(f"{turn.agent}\0{turn.name}\0summary".encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _count_work(actions: Iterable[ToolAction]) -> int:
@@ -237,13 +235,20 @@ def _is_repeated(words: frozenset[str], earlier_words: frozenset[str]) -> bool:
 
 def _list_lookups(actions: Sequence[ToolAction]) -> list[str]:
     """Return the pages looked up and the tasks of sub-agents; lists of files read tell little."""
-    fetched = [action.label for action in actions if action.kind == "fetched" and action.label]
-    described = (action for action in actions if action.kind == "agent" and isinstance(action.call.input, dict))
-    agents = [text for action in described if (text := get_text(action.call.input, "description"))]
-    return [
-        *([f"Looked up {join_names(fetched, 3)}"] if fetched else []),
-        *([f"Sub-agents: {join_names(agents, 4, quote='“{}”')}"] if agents else []),
-    ]
+    pages: list[str] = []
+    tasks: list[str] = []
+    for action in actions:
+        if action.kind == "fetched" and action.label:
+            pages.append(action.label)
+        elif action.kind == "agent" and isinstance(action.call.input, dict):
+            tasks.append(get_text(action.call.input, "description"))
+    tasks = [task for task in tasks if task]
+    lines = []
+    if pages:
+        lines.append(f"Looked up {join_names(pages, 3)}")
+    if tasks:
+        lines.append(f"Sub-agents: {join_names(tasks, 4, quote='“{}”')}")
+    return lines
 
 
 def _list_findings(
@@ -251,16 +256,15 @@ def _list_findings(
 ) -> list[str]:
     """Return causes that name something of their turn, fixed failures, and decisions."""
     next_prompts = [*(turn.prompt for turn in turns[1:]), ""]
-    causes = [
-        f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"
-        for turn, actions, next_prompt in zip(turns, actions_by_turn, next_prompts, strict=True)
-        if not phrasing.is_refuted(turn.final_message, next_prompt)
-        for sentence in phrasing.find_causes(turn.final_message)
-        if phrasing.is_failure_cause(sentence)
-        or "`" in sentence
-        or phrasing.count_names(sentence, actions)
-        or not _count_work(actions)  # the answer to a question
-    ]
+    causes = []
+    for turn, actions, next_prompt in zip(turns, actions_by_turn, next_prompts, strict=True):
+        if phrasing.is_refuted(turn.final_message, next_prompt):
+            continue
+        is_answer = not _count_work(actions)  # the turn only answers a question
+        for sentence in phrasing.find_causes(turn.final_message):
+            is_specific = "`" in sentence or phrasing.count_names(sentence, actions)
+            if is_answer or is_specific or phrasing.is_failure_cause(sentence):
+                causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
     fixes = [
         observation.title
         for observation in observations
@@ -272,21 +276,25 @@ def _list_findings(
 
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
     """Quote what the agent says it did, from the turns with most work and the last one."""
-    results = list[tuple[int, str]]()
     # Where nothing was done, "it now handles X" tells of somebody else's work, such as a branch under review.
-    if not any(action.kind in WORKING_KINDS and not action.failed for turn in actions_by_turn for action in turn):
+    all_actions = chain.from_iterable(actions_by_turn)
+    if not any(action.kind in WORKING_KINDS and not action.failed for action in all_actions):
         return []
+    results: list[tuple[int, str]] = []
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         work = _count_work(actions)
         sentences = phrasing.find_results(turn.final_message) if work or turn is turns[-1] else []
-        if sentences:
-            counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
-            count, sentence = max(counted, key=lambda item: item[0])
-            if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
-                results.append((work, f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"))
+        if not sentences:
+            continue
+        counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]
+        count, sentence = max(counted, key=lambda item: item[0])
+        if count or len(sentence.split()) >= _MIN_UNNAMED_WORDS:
+            results.append((work, f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”"))
+    if not results:
+        return []
     last = len(results) - 1
     busiest = sorted(range(last), key=lambda index: -results[index][0])[: _MAX_RESULTS - 1]
-    return [results[index][1] for index in sorted({*busiest, last} if results else ())]
+    return [results[index][1] for index in sorted({*busiest, last})]
 
 
 def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
@@ -303,9 +311,11 @@ def _list_changes(actions: Sequence[ToolAction]) -> list[str]:
     lines += [f"Opened {pull}" for pull in list(pulls)[-_MAX_COMMITS:]]
     if changed_paths:
         lines.append(f"Changed {join_names(map(phrasing.shorten_path, changed_paths), _MAX_FILES)}")
-    if passed:
-        tallies = [f" ({action.tally.text})" if action.tally else "" for action in passed]
-        labels = [quote_code(action.label, 70) + tally for action, tally in zip(passed, tallies, strict=True)]
+    labels = []
+    for action in passed:
+        tally = f" ({action.tally.text})" if action.tally else ""
+        labels.append(quote_code(action.label, 70) + tally)
+    if labels:
         lines.append(f"Passing at the end: {'; '.join(labels)}")
     return lines
 
@@ -339,12 +349,13 @@ def _list_open_tasks(actions: Iterable[ToolAction]) -> list[str]:
 def _list_failing(recent_actions: Sequence[ToolAction], final_message: str) -> list[str]:
     """Return the recently failed checks that have not passed since."""
     standing = find_standing_failures(find_failure_fixes(recent_actions), recent_actions, final_message)
-    failed_actions = [fix.failed_actions[-1] for fix in standing[-3:]]
-    reasons = [shorten_line(describe_failure(action), 140) for action in failed_actions]
-    return [
-        f"{quote_code(action.label, 90)} fails{f': {reason}' if reason else ''}"
-        for action, reason in zip(failed_actions, reasons, strict=True)
-    ]
+    lines = []
+    for fix in standing[-3:]:
+        action = fix.failed_actions[-1]
+        reason = shorten_line(describe_failure(action), 140)
+        line = f"{quote_code(action.label, 90)} fails"
+        lines.append(f"{line}: {reason}" if reason else line)
+    return lines
 
 
 @frozen

@@ -97,11 +97,12 @@ def build_prefilter(entry: ManifestEntry) -> Callable[[Event], bool]:
         return lambda event: True
 
     def can_fire(event: Event) -> bool:
-        folded_texts = [fold_case(text) for text in list_call_texts(event)]
-        return any(
-            all(any(literal in text for literal in literals for text in folded_texts) for literals in literal_sets)
-            for literal_sets in required_literals
-        )
+        # The newline keeps a literal from being found across the border of two texts.
+        folded_text = "\n".join(fold_case(text) for text in list_call_texts(event))
+        for literal_sets in required_literals:
+            if all(any(literal in folded_text for literal in literals) for literals in literal_sets):
+                return True
+        return False
 
     return can_fire
 

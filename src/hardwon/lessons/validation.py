@@ -119,9 +119,11 @@ def list_authored_texts(lesson: Lesson) -> list[tuple[str, str]]:
     """Return each text written by a person or an agent, with its field name."""
     texts = [(name, getattr(lesson, name)) for name in ("slug", "summary", "problem", "solution", "injection")]
     texts.append(("blockReason", lesson.block_reason))
-    lists = {"tags": lesson.tags, "toolNames": lesson.tools, "pathPatterns": lesson.paths}
-    texts += [(key, text) for key, items in lists.items() for text in items]
-    texts += [(key, pattern.source) for key, name in PATTERN_FIELDS.items() for pattern in getattr(lesson, name)]
+    texts += [("tags", tag) for tag in lesson.tags]
+    texts += [("toolNames", tool) for tool in lesson.tools]
+    texts += [("pathPatterns", glob) for glob in lesson.paths]
+    for key, name in PATTERN_FIELDS.items():
+        texts += [(key, pattern.source) for pattern in getattr(lesson, name)]
     return [(key, text) for key, text in texts if text]
 
 

@@ -261,17 +261,21 @@ def _iter_summary_lines(
     yield BriefLine("summary", heading, f"last session, {day}: {notice}" if notice else "", heading_rank=1)
     told_word_sets = [tokenize(statement) for statement in told_statements]
     # A title may be the cut beginning of the sentence, and a handoff's line ends with one.
-    told_parts = [part.lstrip("“") for statement in told_statements for part in statement.split(handoffs.OUTCOME_ARROW)]
-    told_starts = tuple(start for part in told_parts if len(start := part[:60].rstrip(" …")) > 20)
+    told_starts: list[str] = []
+    for statement in told_statements:
+        for part in statement.split(handoffs.OUTCOME_ARROW):
+            start = part.lstrip("“")[:60].rstrip(" …")
+            if len(start) > 20:
+                told_starts.append(start)
     for name, lead in _SUMMARY_LABELS.items():
         if has_handoff and name != "learned":
             continue
-        new_lines = [
-            line
-            for line in summary[name].splitlines()
-            if not line.lstrip("“").startswith(told_starts)
-            and not any(tokenize(line) <= words for words in told_word_sets)
-        ]
+        new_lines = []
+        for line in summary[name].splitlines():
+            words = tokenize(line)
+            is_told = line.lstrip("“").startswith(tuple(told_starts))
+            if not is_told and not any(words <= told_words for told_words in told_word_sets):
+                new_lines.append(line)
         if text := sanitize_line("; ".join(new_lines), MAX_FIELD):
             yield BriefLine("summary", f"S{summary['id']} {lead}: {text}", text)
 

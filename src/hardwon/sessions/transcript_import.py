@@ -110,11 +110,16 @@ def _import_portions(
     tracker = TranscriptState(agent, path, values, _parse_state(position.watch), stat.st_mtime, tombstones)
     counted_usage = get_total_usage(_read_counted_usage(last_position)) or TokenUsage()
     for lines, next_position in portions:
-        steps = [step for number, line in lines for step in reader.read_line(number, line)]
+        steps: list[Step] = []
+        for number, line in lines:
+            steps += reader.read_line(number, line)
         # Which part was paused is not known, so nothing more of the file is read.
-        if any(claims.has_been_paused(home, session) for session in {step.session for step in steps}):
+        sessions = {step.session for step in steps}
+        if any(claims.has_been_paused(home, session) for session in sessions):
             return
-        events = [event for step in steps for event in tracker.process_step(step)]
+        events: list[TranscriptEvent] = []
+        for step in steps:
+            events += tracker.process_step(step)
         final_messages = tracker.pop_final_messages(is_at_end=next_position.size >= 0)
         state = {"reader": _serialize_state(vars(reader)), "watch": _serialize_state(tracker.dump_state())}
         if transcript_files.is_single_document(path):
@@ -160,9 +165,8 @@ def _commit_portion(
     new_tokens: TokenUsage | None,
 ) -> int:
     """Store a few events per transaction, then the read position; after a crash known events are skipped."""
-    located_events = iter(
-        [(transcript_event, ingest.find_project_and_remote(transcript_event.event.cwd)) for transcript_event in events]
-    )
+    # The projects are found before the first transaction, because git's files are read for them.
+    located_events = iter([(event, ingest.find_project_and_remote(event.event.cwd)) for event in events])
     new_count, imported_at = 0, clock.now()
     while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):

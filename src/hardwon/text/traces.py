@@ -81,13 +81,18 @@ def _build_exact_piece(exact_text: str, lookahead: str) -> ExactPiece:
 
 
 def has_any_piece(text: str, pieces: Sequence[SearchPiece]) -> bool:
-    searched_text = (
-        normalize_for_search(text) if any(isinstance(piece, str) for piece in pieces) else _unescape_text(text)
-    )
-    return any(
-        piece in searched_text if isinstance(piece, str) else bool(piece.pattern.search(searched_text))
-        for piece in pieces
-    )
+    # The pieces of one search are all texts or all exact.
+    if any(isinstance(piece, str) for piece in pieces):
+        searched_text = normalize_for_search(text)
+    else:
+        searched_text = _unescape_text(text)
+    for piece in pieces:
+        if isinstance(piece, str):
+            if piece in searched_text:
+                return True
+        elif piece.pattern.search(searched_text):
+            return True
+    return False
 
 
 def build_byte_hints(pieces: Sequence[SearchPiece]) -> tuple[bytes, ...]:
