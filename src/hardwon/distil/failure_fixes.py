@@ -70,9 +70,10 @@ def find_failure_fixes(actions: Sequence[ToolAction]) -> list[FailureFix]:
     actions = actions[first_failure:]
     positions = {action.call.key: position for position, action in enumerate(actions)}
     tracker = EpisodeTracker(window=_MAX_CALLS_TO_FIX)
-    episodes = [
-        episode for step in _build_steps(actions) for episode in tracker.process_step(step)
-    ] + tracker.list_unfinished()
+    episodes: list[Episode] = []
+    for step in _build_steps(actions):
+        episodes += tracker.process_step(step)
+    episodes += tracker.list_unfinished()
     earlier_errors = dict[str, tuple[Failure, ...]]()
     fixes = list[FailureFix]()
     for episode in sorted(episodes, key=lambda item: item.errors[0].line):
@@ -119,7 +120,7 @@ def _build_fix(
         edits = [
             action
             for action in between
-            if action.kind == "changed" and not action.failed and _is_same_agent(action, working_action)
+            if action.kind == "changed" and not action.failed and action.call.agent == working_action.call.agent
         ]
     return FailureFix(
         failed_actions=tuple(failed_actions),
@@ -128,10 +129,6 @@ def _build_fix(
         worked=working_action,
         edits=tuple(edits),
     )
-
-
-def _is_same_agent(action: ToolAction, other: ToolAction) -> bool:
-    return action.call.agent == other.call.agent
 
 
 def _is_slip(episode: Episode) -> bool:
@@ -153,8 +150,8 @@ def is_said_to_pass(label: str, message: str) -> bool:
 
 def find_told_failure(group: Sequence[FailureFix]) -> ToolAction:
     """Return the failure that the fix was for: the last before the edits, else the one that another command avoids."""
-    edits = [action for fix in group for action in fix.edits]
-    return group[-1].failed_actions[-1] if edits else group[0].shown_failure
+    has_edits = any(fix.edits for fix in group)
+    return group[-1].failed_actions[-1] if has_edits else group[0].shown_failure
 
 
 def is_style_check(command: str) -> bool:
@@ -184,30 +181,27 @@ def find_standing_failures(
         if not fix.worked and fix.signature not in fixed_signatures
     }
     positions = {action.call.key: position for position, action in enumerate(actions)}
-    passed_checks = [
-        (position, _parse_check_targets(action.label))
-        for position, action in enumerate(actions)
-        if action.kind == "check" and not action.failed
-    ]
-    last_commit = max(
-        (
-            position
-            for position, action in enumerate(actions)
-            if action.kind == "saved" and not action.failed and tool_actions.parse_commits(action.text)
-        ),
-        default=-1,
-    )
+    passed_checks: list[tuple[int, frozenset[str]]] = []
+    last_commit = -1
+    for position, action in enumerate(actions):
+        if action.failed:
+            continue
+        if action.kind == "check":
+            passed_checks.append((position, _parse_check_targets(action.label)))
+        elif action.kind == "saved" and tool_actions.parse_commits(action.text):
+            last_commit = position
     standing = list[FailureFix]()
     for label, fix in unfixed.items():
-        position = positions[fix.failed_actions[-1].call.key]
+        last_failed = fix.failed_actions[-1]
+        position = positions[last_failed.call.key]
         later_checks = [check for check in passed_checks if check[0] > position]
         is_passed = any(_parse_check_targets(label) >= targets for _, targets in later_checks)
         is_overtaken = any(check_position < last_commit for check_position, _ in later_checks)
         is_overtaken = is_overtaken or (bool(later_checks) and is_said_to_pass(label, final_message))
-        if fix.failed_actions[-1].kind == "saved":  # a later commit shows that committing works again
+        if last_failed.kind == "saved":  # a later commit shows that committing works again
             is_overtaken = is_overtaken or last_commit > position
-        was_stopped = tool_actions.find_exit_code(fix.failed_actions[-1].text) in _STOPPED_CODES
-        if fix.failed_actions[-1].kind in ("check", "saved") and not (is_passed or is_overtaken or was_stopped):
+        was_stopped = tool_actions.find_exit_code(last_failed.text) in _STOPPED_CODES
+        if last_failed.kind in ("check", "saved") and not (is_passed or is_overtaken or was_stopped):
             standing.append(fix)
     return standing
 

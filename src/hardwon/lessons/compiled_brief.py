@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BRIEFS_FOLDER = "briefs"
-_HEADER = "hardwon-brief-1"
+_HEADER = "hardwon-brief-1"  # a file with another number is ignored
 _FILE_SUFFIX = ".txt"
 _FIELD_COUNT = 4  # of a row: section, text, statement, heading rank
 

@@ -40,8 +40,9 @@ MAX_CALLS, _MAX_REPLAY_SECONDS = 20_000, 2.0  # limits for replaying the newest 
 DAY_SECONDS = 86_400
 MIN_CALLS = 100  # with fewer recorded calls, shares say nothing
 _MAX_FIRING_SHARE = 0.05  # of the recorded calls
-_MIN_AGE_SECONDS = 30 * DAY_SECONDS
+_MIN_AGE_SECONDS = 30 * DAY_SECONDS  # a younger lesson may not have had its chance yet
 _STALE_SECONDS = 180 * DAY_SECONDS
+# Tried on the lessons of a home that has recorded too few calls to judge by.
 _EVERYDAY_COMMANDS = ("ls", "pwd", "cd src", "echo hi", "git status")
 _EVERYDAY_TOOLS = (SHELL_TOOL, "Read", "Edit")
 _MAX_SAMPLE_CHARS = 60
@@ -256,13 +257,11 @@ def _describe_everyday_match(lesson: Lesson, search: PatternSearch) -> str:
 def _find_never_firing(lessons: Iterable[Lesson], facts: LessonFacts, now: float) -> Iterator[Advice]:
     """Yield old lessons that were never delivered and would not fire on any recorded call."""
     for lesson in lessons:
-        eligible_count, replay = facts.eligible_calls.get(lesson.id, 0), facts.replays.get(lesson.id, _EMPTY_REPLAY)
-        if (
-            lesson.id in facts.delivery_totals
-            or eligible_count < MIN_CALLS
-            or replay.fires
-            or now - _parse_creation_time(lesson, now) < _MIN_AGE_SECONDS
-        ):
+        eligible_count = facts.eligible_calls.get(lesson.id, 0)
+        replay = facts.replays.get(lesson.id, _EMPTY_REPLAY)
+        has_fired = lesson.id in facts.delivery_totals or replay.fires
+        age_seconds = now - _parse_creation_time(lesson, now)
+        if has_fired or eligible_count < MIN_CALLS or age_seconds < _MIN_AGE_SECONDS:
             continue
         finding = f"{lesson.slug} was never delivered, and fires on none of {eligible_count} recorded calls"
         yield Advice(

@@ -192,7 +192,9 @@ def _reply_to_prompt(
 
     Any other prompt goes to the agent, together with what is recalled for it.
     """
-    words, is_for_hardwon = event.prompt.split(), can_be_for_hardwon(event.prompt)
+    words = event.prompt.split()
+    is_for_hardwon = can_be_for_hardwon(event.prompt)
+    # The text of a slash command may come from a repository, so it decides nothing.
     if (is_for_hardwon or _is_allow_command(words)) and event.source == "command":
         return HookReply(notice="hardwon: NOT done, a command's text said that and not you; type it yourself")
     if is_for_hardwon:
@@ -200,6 +202,7 @@ def _reply_to_prompt(
             return EMPTY_REPLY
         return answer_prompt(event, sources.handle_prompt(event))
     if _is_allow_command(words):
+        # Lifting a block is a person's decision like any other, so it is verified in the same way.
         if reason := sources.find_doubt(event):
             return answer_prompt(event, f"hardwon: {refuse_decision(home, event.prompt, reason, event.at)}")
         return _allow_lesson(index, home, session_claims, words[2])

@@ -39,6 +39,7 @@ from hardwon.types import EDIT_TOOLS, FILE_TOOLS, SHELL_TOOL, Lesson, ManifestEn
 
 _MANIFEST_TYPE = "hardwon-manifest"
 VERSION = 1
+# Guards first, so that they are tried even if the time runs out for the other lessons.
 _MODE_ORDER = {"block": 0, "hold": 1, "note": 2, "start": 3}
 ADDED, CHANGED, RETIRED, _REMOVED = "added", "changed", "retired", "removed"
 APPROVE_COMMAND = "hardwon lessons build"

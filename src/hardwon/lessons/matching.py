@@ -310,8 +310,8 @@ def _iter_prefixes(path: str) -> Iterator[str]:
 
 def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -> Glob | None:
     """Compile a glob; None for blanks, comments, and globs that match nothing, such as an unclosed class."""
-    # Imported here because `re` costs a cold hook 14 ms.
-    from re import IGNORECASE
+    # Compiled here, because pathspec cannot express git's rule about excluded folders.
+    from re import IGNORECASE  # imported late because `re` costs a cold hook 14 ms
 
     body = "" if glob.startswith("#") else _strip_trailing_blanks(glob)
     is_include = not body.startswith("!")

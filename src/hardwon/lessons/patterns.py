@@ -194,6 +194,7 @@ def _check_dialect(source: str, tree: Any) -> str | None:
 
 def _check_engine(source: str, flags: int) -> str | None:
     """Return why the worker's engine rejects the pattern: it does not compile, or a search is too slow."""
+    # Slow patterns are found by running them; a static analysis took 1,000 lines.
     import regex
 
     try:
@@ -446,6 +447,7 @@ def convert_flags(flags: int) -> int:
     """Convert flags of `re` to `regex`, where the bit of `re.ASCII` means VERSION1."""
     import regex
 
+    # VERSION0 is the behaviour of `re`, which the fallback runs the same patterns with.
     ascii_only = regex.ASCII if flags & re.ASCII else 0
     return flags & ~re.ASCII | ascii_only | regex.VERSION0
 

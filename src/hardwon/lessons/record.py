@@ -23,7 +23,8 @@ KEYS = (
 _AUTHORED_KEYS = (*_OPENING_KEYS[1:], *_TRIGGER_KEYS, "priority", "tags")
 _OMITTED_IF_EMPTY = ("injection", "block", "blockReason", "unless", "commandMatchTarget", "evidence")
 
-# Record keys and the `Lesson` fields that hold them, by type of value.
+# Record keys and the `Lesson` fields that hold them, by type of value. A table of our own, because msgspec reports only
+# the first fault.
 _TEXT_FIELDS = {
     **{key: key for key in ("id", "slug", "summary", "problem", "solution", "injection")},
     "blockReason": "block_reason",

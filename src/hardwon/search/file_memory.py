@@ -37,9 +37,8 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
     except (db.StoreError, ValueError) as error:  # ValueError: a path that no file can have
         log.warning("nothing is recalled of a file: %s", error)
         return ()
-    observations.sort(
-        key=lambda observation: observation.type not in _IMPORTANT_TYPES
-    )  # the sort is stable, so among equals the newest stays first
+    # The sort is stable, so among equals the newest stays first.
+    observations.sort(key=lambda observation: observation.type not in _IMPORTANT_TYPES)
     first_alike = {(observation.title, observation.subtitle): observation for observation in reversed(observations)}
     return [
         _format_observation(observation)

@@ -32,11 +32,11 @@ from hardwon.store.reports import find_or_create_project
 if TYPE_CHECKING:
     import numpy
 
-SLICE_SECONDS = 0.02
+SLICE_SECONDS = 0.02  # of one transaction: a hook that stores an event must not wait for more
 READ_BATCH_SIZE = 300  # rows read at once
 _PLAN_BATCH_SIZE = 10_000  # rows sorted at once: sorting 200,000 for every batch would take longer than indexing
 _EMBED_BATCH_SIZE = 128  # texts embedded at once
-_WORDS_VERSION = "4"  # of `text.words` and of the documents' ids; a new version reindexes everything
+_WORDS_VERSION = "4"  # of `search.words` and of the documents' ids; a new version reindexes everything
 MAX_CHARS, _TAIL_CHARS = 8_000, 2_000  # indexed characters of a text, and how many of them come from its end
 MAX_WORDS, _TAIL_WORDS = 600, 150
 

@@ -231,14 +231,15 @@ class _Search:
 
     def _keep_named(self, ranked: list[RankedRecord]) -> list[RankedRecord]:
         """If the query is only a name such as `--plan-only`, return the records that have it; all if none has it."""
-        names = [name.strip("-.,:()`'\"").lower() for name in self._query.split()]
-        if any(len(split_query(name)) < 2 for name in self._query.split()):
+        query_words = self._query.split()
+        if any(len(split_query(word)) < 2 for word in query_words):
             return ranked
-        records_with_names = [
-            item
-            for item in ranked
-            if all(name in f"{item.record['text']} {' '.join(item.record['files'])}".lower() for name in names)
-        ]
+        names = [word.strip("-.,:()`'\"").lower() for word in query_words]
+        records_with_names = []
+        for item in ranked:
+            text = f"{item.record['text']} {' '.join(item.record['files'])}".lower()
+            if all(name in text for name in names):
+                records_with_names.append(item)
         return records_with_names or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
@@ -252,9 +253,10 @@ class _Search:
     def _lacks_name(self, ranked: Sequence[RankedRecord]) -> bool:
         """Return whether the query has a name that no candidate has, or a word that the model and they do not have."""
         if self._model is not None:
-            found_words = {word for item in ranked for word in item.match.words}
-            missing_words = [word for word in self._words if word.isascii() and word.isalpha()]
-            missing_words = [word for word in missing_words if word not in found_words]
+            found_words: set[str] = set()
+            found_words.update(*(item.match.words for item in ranked))
+            plain_words = [word for word in self._words if word.isascii() and word.isalpha()]
+            missing_words = [word for word in plain_words if word not in found_words]
             if not all(map(self._model.has_word, missing_words)):
                 return True
         for name in list_names(self._query):
@@ -464,8 +466,10 @@ def _extract_files(query: str) -> list[str]:
 
 def _is_path_end(path: str, file: str) -> bool:
     """Return whether one of two paths is the end of the other."""
-    path_steps, file_steps = (
-        [step for step in re.split(r"[/\\]+", text.lower()) if step not in ("", ".")] for text in (path, file)
-    )
+    path_steps, file_steps = _split_path(path), _split_path(file)
     shared = min(len(path_steps), len(file_steps))
     return bool(path_steps) and path_steps[-shared:] == file_steps[-shared:]
+
+
+def _split_path(path: str) -> list[str]:
+    return [step for step in re.split(r"[/\\]+", path.lower()) if step not in ("", ".")]
