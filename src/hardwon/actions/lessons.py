@@ -12,7 +12,7 @@ from typing import Any
 from hardwon import clock, settings
 from hardwon.actions import approvals
 from hardwon.actions.approvals import Decider
-from hardwon.efficacy.refresh import refresh_ledger
+from hardwon.efficacy.ledger import refresh_ledger
 from hardwon.errors import UserError
 from hardwon.lessons import adding, approved_lessons, lessons_file, manifest, review_queue
 from hardwon.lessons.approved_lessons import WaitingChange

@@ -13,7 +13,7 @@ from hardwon.actions import approvals, lessons
 from hardwon.actions.approvals import Decider, open_decider
 from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
-from hardwon.efficacy.refresh import build_lesson_proof
+from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.handoff import git_commit, written_handoffs
 from hardwon.lessons import adding, lessons_file

@@ -13,7 +13,7 @@ from hardwon.actions.team_decisions import Team
 from hardwon.agents.installation_checks import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
-from hardwon.efficacy.announcements import format_ignored_denials
+from hardwon.efficacy.ledger import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest

@@ -13,7 +13,6 @@ from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_decider, open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
 from hardwon.efficacy.blame import describe_call, list_told_items
-from hardwon.efficacy.history import record_past_firings
 from hardwon.efficacy.outcomes import (
     CHANGED,
     GIVEN_UP,
@@ -22,18 +21,19 @@ from hardwon.efficacy.outcomes import (
     REPEATED_FINE,
     UNKNOWN,
     judge_open_firings,
+    record_past_firings,
 )
 from hardwon.efficacy.proof import (
     PROVEN,
     TOLD_ARMS,
     FiringCounts,
     LessonProof,
+    compute_pooled_share,
     describe_counts,
     describe_grade,
     format_share,
 )
-from hardwon.efficacy.refresh import build_proofs, propose_retiring_gone, refresh_ledger
-from hardwon.efficacy.statistics import compute_pooled_share
+from hardwon.efficacy.ledger import build_proofs, propose_retiring_gone, refresh_ledger
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
 from hardwon.sessions.lookup import find_session

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from hardwon.efficacy.announcements import format_ignored_denials
+from hardwon.efficacy.ledger import format_ignored_denials
 from hardwon.efficacy.outcomes import Trigger, build_trigger
 from hardwon.lessons import manifest
 from hardwon.store import efficacy, views

@@ -21,7 +21,7 @@ from hardwon.actions.lessons import (
 )
 from hardwon.efficacy.outcomes import build_trigger
 from hardwon.efficacy.proof import describe_counts, describe_grade
-from hardwon.efficacy.refresh import build_lesson_proof
+from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome

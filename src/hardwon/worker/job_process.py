@@ -22,8 +22,8 @@ from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import refine_summary, refine_turn
 from hardwon.distil.summaries import has_work, summarise_session
-from hardwon.efficacy.history import record_past_firings
-from hardwon.efficacy.refresh import propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.outcomes import record_past_firings
+from hardwon.efficacy.ledger import propose_retiring_gone, refresh_ledger
 from hardwon.errors import UserError
 from hardwon.handoff import due_sessions, memory_queue, ratification, reflection
 from hardwon.handoff.idle_sessions import find_handoff_time
