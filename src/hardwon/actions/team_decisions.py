@@ -46,7 +46,7 @@ from hardwon.team.record import (
     Record,
 )
 from hardwon.team.replica import Replica
-from hardwon.team.repository import build_lesson_file
+from hardwon.team.sharing import build_lesson_file
 from hardwon.team.state import (
     ADMIN,
     ERASED,

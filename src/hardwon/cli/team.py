@@ -35,7 +35,7 @@ from hardwon.lessons.replay import describe_replay
 from hardwon.store import memories, team_log
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
-from hardwon.team import client, repository, sharing
+from hardwon.team import client, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
@@ -96,7 +96,7 @@ def init(with_git: bool) -> None:
     """Lay out a repository for lessons that are reviewed in pull requests; no server is needed."""
     require_person("laying out a repository")
     project = find_project_here()
-    for name in repository.lay_out_repository(project):
+    for name in sharing.lay_out_repository(project):
         echo_text(f"wrote     {name}")
     click.echo("next      commit these files, then: hardwon team propose SLUG")
 
@@ -127,7 +127,7 @@ def propose(slug: str, yes: bool) -> None:
 def check(folder: str, as_json: bool) -> None:
     """Check the lesson files of a repository: rules, secrets, patterns and their authors' counts."""
     project = projects.find_project_path(os.path.abspath(folder))
-    faults = list(repository.find_file_faults(project))
+    faults = list(sharing.find_file_faults(project))
     if as_json:
         echo_json({"faults": faults})
     for fault in () if as_json else faults or ["lessons   ok"]:
@@ -165,29 +165,29 @@ def serve(
     """
     require_person("serving a team")
     try:
-        from hardwon.team import serving
+        from hardwon.team import server
     except ImportError as error:
         raise UserError(f"the server needs the package {error.name}", "pip install 'hardwon[team]'") from None
     authority = ""
     if folder:
-        certificate, key_file, authority = serving.make_certificates(folder, public_host or host)
+        certificate, key_file, authority = server.make_certificates(folder, public_host or host)
     is_loopback = host in ("127.0.0.1", "localhost", "::1")
     if not certificate and not is_loopback:
         raise UserError(
             f"{host} is not this machine, so it needs TLS", "--certificate and --key, or --self-signed FOLDER"
         )
-    is_new = serving.prepare_database(database)
+    is_new = server.prepare_database(database)
     if check:
         click.echo("database  ok")
         return
     url = f"{'https' if certificate else 'http'}://{public_host or host}:{port}"
     if is_new or new_team:
         code = secrets.token_urlsafe(18)
-        serving.add_setup_code(database, code)
+        server.add_setup_code(database, code)
         authority_option = f" --authority {authority}" if authority else ""
         click.echo(f"To found the team, on your own machine:  hardwon team join {url} {code}{authority_option}")
     click.echo(f"serving {url}")
-    serving.run(database, host, port, certificate, key_file)
+    server.run(database, host, port, certificate, key_file)
 
 
 @team.command()

@@ -23,13 +23,14 @@ import orjson
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.team.chains import compare_vectors, compute_digest
 from hardwon.team.record import (
     FOUND,
     JOIN,
     MEMBERS,
     BadRecord,
     MachineKey,
+    compare_vectors,
+    compute_digest,
     create_key,
     derive_team_id,
     dump_key,
