@@ -8,8 +8,8 @@ from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.store import jobs, views
 from hardwon.store.views import NewsCursor
 from hardwon.web.inbox import list_inbox
+from hardwon.web.insights import list_repeated_errors
 from hardwon.web.page_request import PageContent, PageRequest, find_range_start, parse_position
-from hardwon.web.repeated_errors import list_repeated_errors
 
 NEWS_ROWS = 30
 MAX_JOBS = 12

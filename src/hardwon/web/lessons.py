@@ -19,9 +19,9 @@ from hardwon.actions.lessons import (
     retire_lesson,
     undo_decision,
 )
+from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.efficacy.outcomes import build_trigger
 from hardwon.efficacy.proof import describe_counts, describe_grade
-from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
@@ -30,7 +30,7 @@ from hardwon.store import efficacy, views
 from hardwon.store.candidates import Candidate, list_latest_judgements
 from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
 from hardwon.web.inbox import find_next_path, find_place
-from hardwon.web.insights import count_repeats, plot_by_day
+from hardwon.web.insights import count_repeats, describe_failure, plot_by_day
 from hardwon.web.page_request import (
     Confirmation,
     PageContent,
@@ -42,7 +42,6 @@ from hardwon.web.page_request import (
     parse_number,
 )
 from hardwon.web.render import describe_input, sanitize_value
-from hardwon.web.repeated_errors import describe_failure
 
 MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
 PLOT_DAYS = 90

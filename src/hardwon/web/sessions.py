@@ -1,4 +1,7 @@
-"""The pages of sessions: the list, one session as a timeline, and one event."""
+"""The pages of sessions: the list, one session as a timeline, and one event.
+
+Hooks do not report what an agent says between its calls, so the page of a session reads that from its transcript.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,22 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from hardwon import settings
+from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.tool_results import get_stored_result_text
+from hardwon.agents.transcript_files import PrivateTurnTracker, build_step_exclusion, denied_or_deleted
+from hardwon.agents.transcript_steps import load_transcript_module, parse_timestamp
+from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
+from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
+from hardwon.store.db import Connection
+from hardwon.store.deletions import read_tombstones
 from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
 from hardwon.types import EDIT_TOOLS
-from hardwon.web.agent_words import read_agent_words
 from hardwon.web.file_changes import FileChange, describe_changes
+from hardwon.web.insights import describe_failure
 from hardwon.web.page_request import (
     PageContent,
     PageNotFound,
@@ -26,13 +37,13 @@ from hardwon.web.page_request import (
     parse_position,
 )
 from hardwon.web.render import describe_input
-from hardwon.web.repeated_errors import describe_failure
 
 # A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
 SESSIONS_PER_PAGE = 50
 STEPS_PER_PAGE = 200
 EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
 MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
+_MAX_READ_BYTES = 10_000_000  # which take about a quarter of a second to read
 
 
 def show_session_list(request: PageRequest) -> PageContent:
@@ -190,3 +201,35 @@ def _open_transcript(path: str, flags: int) -> int:
         os.close(descriptor)
         raise OSError(errno.EFBIG, "too large for a transcript", path)
     return descriptor
+
+
+def read_agent_words(
+    home: str, connection: Connection, session: dict[str, Any], since: float, until: float
+) -> list[dict[str, Any]]:
+    """Return the main agent's messages from its transcript as steps of the timeline, without what is never recorded.
+
+    Empty if there is no transcript any more, or if it is too long to be read for a page.
+    """
+    path, agent = session["transcript"], session["host"]
+    if agent not in TRANSCRIPT_AGENTS or not path or not transcript_files.is_agent_transcript_path(path, agent):
+        return []
+    try:
+        if os.path.getsize(path) > _MAX_READ_BYTES:
+            return []
+        values = settings.resolve_settings(settings.read_config(home))
+        is_excluded = denied_or_deleted(build_step_exclusion(home, values), read_tombstones(connection))
+        reader, private_turns = load_transcript_module(agent).Reader(), PrivateTurnTracker(path)
+        words: list[dict[str, Any]] = []
+        with transcript_files.open_transcript(path) as (_, _, portions):
+            for lines, _ in portions:
+                for number, line in lines:
+                    for step in reader.read_line(number, line):
+                        is_hidden = private_turns.should_hide(step) or step.agent or step.session != session["session"]
+                        if step.kind != "agent" or is_hidden or not step.text.strip():
+                            continue
+                        at = parse_timestamp(step.at)
+                        if since <= at <= until and not is_excluded(step):
+                            words.append({"what": "words", "id": number, "at": at, "text": clean_text(step.text)})
+        return words
+    except (OSError, UserError):
+        return []
