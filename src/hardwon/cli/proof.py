@@ -13,6 +13,7 @@ from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_decider, open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
 from hardwon.efficacy.blame import describe_call, list_told_items
+from hardwon.efficacy.ledger import build_proofs, propose_retiring_gone, refresh_ledger
 from hardwon.efficacy.outcomes import (
     CHANGED,
     GIVEN_UP,
@@ -33,7 +34,6 @@ from hardwon.efficacy.proof import (
     describe_grade,
     format_share,
 )
-from hardwon.efficacy.ledger import build_proofs, propose_retiring_gone, refresh_ledger
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
 from hardwon.sessions.lookup import find_session
