@@ -40,9 +40,9 @@ from hardwon.types import Lesson
 _MAX_LOOKBACK = 200  # approvals looked through for one that is not undone yet
 _LETTERS = {"L": LESSON, "M": MEMORY, "H": HANDOFF}
 _LETTERED_NAME = re.compile(r"([LMHlmh])(?::|(?=\d+$))(.+)")
-MAX_LOG_LINE_CHARS = 500
+_MAX_LOG_LINE_CHARS = 500
 _TOPIC_PREFIXES = {"memory": "M:", "handoff": "H:"}
-SPOOLED_DOUBT = "it waited in the spool, where nothing tells who wrote it"
+_SPOOLED_DOUBT = "it waited in the spool, where nothing tells who wrote it"
 log = logging.getLogger(__name__)
 
 
@@ -204,7 +204,7 @@ class PromptAnswer:
 
 def handle_spooled_prompt(home: str, prompt: str, cwd: str) -> str:
     """Handle a prompt from the spool: lessons are proposed, and no decision is carried out."""
-    answers = handle_prompt(home, prompt, cwd, SPOOLED_DOUBT)
+    answers = handle_prompt(home, prompt, cwd, _SPOOLED_DOUBT)
     log_refused_answers(home, answers)
     return format_answers(answers)
 
@@ -266,7 +266,7 @@ def log_refused_answers(home: str, answers: Iterable[PromptAnswer]) -> None:
     lines = []
     for answer in answers:
         if not answer.is_accepted and not answer.is_logged:
-            line = " ".join(answer.line.split())[:MAX_LOG_LINE_CHARS]
+            line = " ".join(answer.line.split())[:_MAX_LOG_LINE_CHARS]
             log.warning("what a person typed was not taken: %s", line)
             lines.append(f"what you typed was not taken: {line}")
     if lines:

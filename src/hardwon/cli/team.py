@@ -40,8 +40,8 @@ from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfi
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
 
-DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
-DEFAULT_PORT = 7345
+_DATABASE_VARIABLE, _URL_VARIABLE, _TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
+_DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
 _JOIN_FIX = "hardwon team join URL CODE, or hardwon team serve to start one; with git alone: hardwon team init --git"
 
@@ -137,10 +137,10 @@ def check(folder: str, as_json: bool) -> None:
 
 
 @team.command()
-@click.option("--database", envvar=DATABASE_VARIABLE, required=True, metavar="URL", help="PostgreSQL 15 or later")
+@click.option("--database", envvar=_DATABASE_VARIABLE, required=True, metavar="URL", help="PostgreSQL 15 or later")
 @click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on")
 @click.option(
-    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
+    "--port", default=_DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
 )
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
 @click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
@@ -551,8 +551,8 @@ def sync() -> None:
 
 @team.command()
 @click.option("--once", is_flag=True, required=True, help="without a worker and without a key of its own")
-@click.option("--url", envvar=URL_VARIABLE, required=True, help=f"of the server, or {URL_VARIABLE}")
-@click.option("--token", envvar=TOKEN_VARIABLE, required=True, help=f"that can only read, or {TOKEN_VARIABLE}")
+@click.option("--url", envvar=_URL_VARIABLE, required=True, help=f"of the server, or {_URL_VARIABLE}")
+@click.option("--token", envvar=_TOKEN_VARIABLE, required=True, help=f"that can only read, or {_TOKEN_VARIABLE}")
 @click.option("--authority", default="", type=click.Path(dir_okay=False), help="certificate of the server's authority")
 @click.option("--blocks", is_flag=True, help="put blocks in force, too")
 def pull(once: bool, url: str, token: str, authority: str, blocks: bool) -> None:

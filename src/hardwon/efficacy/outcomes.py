@@ -32,12 +32,12 @@ from hardwon.store.efficacy import Firing, FiringContext, StoredCall, is_firing_
 from hardwon.types import Event, Lesson, ManifestEntry
 
 _WINDOW_CALLS = 15
-IDLE_SECONDS = 3600.0  # after which nothing more is expected of a session
-MAX_JUDGED = 200  # firings at a time, so that a session start does not wait for a backlog
+_IDLE_SECONDS = 3600.0  # after which nothing more is expected of a session
+_MAX_JUDGED = 200  # firings at a time, so that a session start does not wait for a backlog
 CHANGED, REPEATED_FAILED, REPEATED_FINE = "changed", "repeated-failed", "repeated-fine"
 GIVEN_UP, UNKNOWN, IGNORED = "given-up", "unknown", "ignored"
 VERDICTS = (CHANGED, REPEATED_FAILED, REPEATED_FINE, GIVEN_UP, UNKNOWN, IGNORED)
-MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
+_MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
 _RAN = ("fine", "failed", "interrupted")
 _STOPPING = ("hold", "block")
 _MAX_REPLAYED_CALLS = 50_000  # the newest: years of one person's work
@@ -65,7 +65,7 @@ class Outcome:
 
 def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     """Judge the firings whose outcome can be known by now; return how many."""
-    firings = efficacy.list_unjudged_firings(connection, MAX_JUDGED)
+    firings = efficacy.list_unjudged_firings(connection, _MAX_JUDGED)
     if not firings:
         return 0
     lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
@@ -75,12 +75,12 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
         lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
         outcome = None
         if context is not None:
-            outcome = judge_firing(firing, context, lesson, now)
-        elif now - firing.at > IDLE_SECONDS:  # until then a hook may still report its session
+            outcome = _judge_firing(firing, context, lesson, now)
+        elif now - firing.at > _IDLE_SECONDS:  # until then a hook may still report its session
             outcome = Outcome(UNKNOWN)
         if outcome is not None:
             call_id = outcome.call.id if outcome.call else None
-            model = find_model(context.transcript) if context else ""
+            model = _find_model(context.transcript) if context else ""
             rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
     with transaction(connection):
         efficacy.skip_other_deliveries(connection)
@@ -105,19 +105,19 @@ def parse_candidate(candidate: Candidate) -> Lesson | None:
         return None
 
 
-def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
+def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
     """Return what followed a firing; None as long as more may follow."""
     trigger = build_trigger(lesson) if lesson else None
     if lesson is None or trigger is None:
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
     repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
-    expected_words = list_failure_words(lesson)
+    expected_words = _list_failure_words(lesson)
     for call in repeats:
         # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
         if call is fired_call and firing.arm in ("told", "live") and firing.delivery in _STOPPING:
             return Outcome(IGNORED, call)
-        if call.outcome == "failed" and is_expected_failure(call.signature, expected_words):
+        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
             return Outcome(REPEATED_FAILED, call)
     if _may_continue(firing, context, now):
         return None
@@ -157,7 +157,7 @@ def _may_continue(firing: Firing, context: FiringContext, now: float) -> bool:
     is_over = context.is_ended or (len(context.calls) > _WINDOW_CALLS and context.is_turn_over)
     if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
         is_over = False
-    return not is_over and now - context.last_at <= IDLE_SECONDS
+    return not is_over and now - context.last_at <= _IDLE_SECONDS
 
 
 def build_trigger(lesson: Lesson) -> Trigger | None:
@@ -177,7 +177,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
     def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
         if tool not in entry.tools:
             return False
-        event = build_stored_event(host, cwd, tool, tool_input)
+        event = _build_stored_event(host, cwd, tool, tool_input)
         if not may_fire(event):
             return False
         root, folders = _resolve_folders(cwd)
@@ -187,7 +187,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
     return fires
 
 
-def build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
+def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
     """Return a recorded call as the hook saw it."""
     tool_input = _parse_input(stored_input)
     return Event(
@@ -215,7 +215,7 @@ def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
     return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))
 
 
-def list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
+def _list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
     """Return the words of each error that the lesson was learned from; none for one that a person wrote."""
     quotes = [str(item.get("quote", "")) for item in lesson.evidence if item.get("kind") == "error"]
     word_sets = (_split_signature(compute_signature("Bash", command="", text=quote)) for quote in quotes)
@@ -227,16 +227,16 @@ def _split_signature(signature: str) -> frozenset[str]:
     return frozenset(signature.split()[2:])
 
 
-def is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
+def _is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
     """Return whether a failure is the lesson's own; any failure is, if it is not known what that looks like."""
     expected = list(expected_words)
     words = _split_signature(signature)
     if not expected or not words:
         return True
-    return any(len(words & error) >= MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
+    return any(len(words & error) >= _MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
 
 
-def find_model(transcript: str) -> str:
+def _find_model(transcript: str) -> str:
     """Return the model that a transcript names last; empty if none is found."""
     for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
         # Text that an agent quotes has its quotes escaped, and the arguments of a call come after the model.

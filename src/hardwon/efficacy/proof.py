@@ -25,10 +25,10 @@ from hardwon.store.efficacy import BEFORE, UNCHANGED_STATE, Firing, LessonState,
 from hardwon.types import Lesson
 
 COUNTED, COMPARED, PROVEN = "counted", "compared", "proven"
-MIN_COMPARED = 3  # firings on each side, below which a comparison says nothing
+_MIN_COMPARED = 3  # firings on each side, below which a comparison says nothing
 TOLD_ARMS, SILENT_ARMS = ("told", "live"), ("silent", "shadow")
 PROOF_THRESHOLD = 100.0  # an e-value of 100 or more comes up in at most 1 % of lessons that do nothing
-INTERVAL_THRESHOLD = 20.0  # for 95 %
+_INTERVAL_THRESHOLD = 20.0  # for 95 %
 # Alternatives that the test mixes: failure rates told and not told, the first smaller.
 _RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _ALTERNATIVES = [(told_rate, silent_rate) for told_rate in _RATES for silent_rate in _RATES if told_rate < silent_rate]
@@ -86,7 +86,7 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
             for base_rate in _BASE_RATES
             if ratio * base_rate <= 1
         ]
-        if mixture - max(fits) < log(INTERVAL_THRESHOLD):
+        if mixture - max(fits) < log(_INTERVAL_THRESHOLD):
             possible.append(ratio)
     arm_logs = _compute_arm_logs(failures)
     best = _RATIOS[arm_logs.index(max(arm_logs))]
@@ -110,7 +110,7 @@ def compute_pooled_share(trials: Sequence[Trial]) -> PreventedShare | None:
     best_log = max(arm_logs)
     mixture = best_log + log(sum(exp(arm_log - best_log) for arm_log in arm_logs) / len(arm_logs))
     possible = [
-        ratio for ratio, arm_log in zip(_RATIOS, arm_logs, strict=True) if mixture - arm_log < log(INTERVAL_THRESHOLD)
+        ratio for ratio, arm_log in zip(_RATIOS, arm_logs, strict=True) if mixture - arm_log < log(_INTERVAL_THRESHOLD)
     ]
     best = _RATIOS[arm_logs.index(best_log)]
     return PreventedShare(round(100 * (1 - best)), round(100 * (1 - possible[-1])), round(100 * (1 - possible[0])))
@@ -198,14 +198,14 @@ def build_proof(
     version = compute_version(lesson)
     # Deliveries of 0.1.0 have no version; they are counted, but they are no part of a trial.
     current = [firing for firing in firings if firing.version in ("", version)]
-    told_counts = count_firings(firing for firing in current if firing.arm in TOLD_ARMS)
-    before_counts = count_firings(firing for firing in current if firing.arm == BEFORE)
+    told_counts = _count_firings(firing for firing in current if firing.arm in TOLD_ARMS)
+    before_counts = _count_firings(firing for firing in current if firing.arm == BEFORE)
     trials = build_trials(firing for firing in current if firing.at >= model.began_at)
     e_value = compute_e_value(trials)
     grade = COUNTED
     if e_value >= PROOF_THRESHOLD:
         grade = PROVEN
-    elif told_counts.judged >= MIN_COMPARED and before_counts.judged >= MIN_COMPARED:
+    elif told_counts.judged >= _MIN_COMPARED and before_counts.judged >= _MIN_COMPARED:
         grade = COMPARED
     return LessonProof(
         lesson=lesson,
@@ -214,7 +214,7 @@ def build_proof(
         stepped_down_to=state.stepped_down_to,
         silent_share=state.silent_share,
         told_counts=told_counts,
-        silent_counts=count_firings(firing for firing in current if firing.arm in SILENT_ARMS),
+        silent_counts=_count_firings(firing for firing in current if firing.arm in SILENT_ARMS),
         before_counts=before_counts,
         trials=tuple(trials),
         e_value=e_value,
@@ -222,7 +222,7 @@ def build_proof(
     )
 
 
-def count_firings(firings: Iterable[Firing]) -> FiringCounts:
+def _count_firings(firings: Iterable[Firing]) -> FiringCounts:
     by_verdict = dict.fromkeys(("", *VERDICTS), 0)
     total = changed_fine = 0
     for firing in firings:

@@ -19,7 +19,7 @@ from hardwon.store.migrations import LATEST_VERSION, STEPS
 Connection = sqlite3.Connection
 StoreError = sqlite3.Error
 BUSY_MILLISECONDS = 5_000
-MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
+_MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
 
 class PurgeConflict(sqlite3.OperationalError):
@@ -103,7 +103,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         connection.epoch = None if ignore_epoch else read_epoch(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite would report only an I/O error
+        if shutil.disk_usage(home).free < _MIN_FREE_BYTES:  # SQLite would report only an I/O error
             raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
         raise UserError(f"{path}: {error}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
@@ -163,7 +163,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("begin immediate")
     try:
-        check_epoch(connection)
+        _check_epoch(connection)
         yield
         connection.execute("commit")
     except BaseException:
@@ -187,7 +187,7 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
         connection.epoch = new_epoch
 
 
-def check_epoch(connection: sqlite3.Connection) -> None:
+def _check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
         return

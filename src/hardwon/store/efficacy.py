@@ -19,7 +19,7 @@ from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.types import Delivery, Event
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
-NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
+_NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
 # Changes; `retire` is a proposal, `retired` was done.
 MEASURED, UNMEASURED, NOTE, SILENT, RETIRE, RETIRED = "measured", "unmeasured", "note", "silent", "retire", "retired"
 BY_HARDWON = "hardwon"
@@ -55,7 +55,7 @@ class ModelStart:
     began_at: float = 0.0
 
 
-NO_MODEL = ModelStart()
+_NO_MODEL = ModelStart()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def skip_other_deliveries(connection: Connection) -> None:
     """Mark what is no firing of a trigger, within the caller's transaction, so that it is not read again."""
     connection.execute(
         f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS}))",
-        (NOT_JUDGED,),
+        (_NOT_JUDGED,),
     )
 
 
@@ -177,7 +177,7 @@ def list_firings(connection: Connection, lesson: str = "", *, since: float = 0.0
         select {_FIRING_COLUMNS} from injections where ? in ('', lesson) and at >= ? and verdict != ?
         and delivery != 'start' and {OF_LESSONS} order by at, id
         """
-    return [Firing(*row) for row in connection.execute(query, (lesson, since, NOT_JUDGED))]
+    return [Firing(*row) for row in connection.execute(query, (lesson, since, _NOT_JUDGED))]
 
 
 def read_firing_context(connection: Connection, firing: Firing) -> FiringContext | None:
@@ -252,7 +252,7 @@ def find_newest_model(connection: Connection) -> ModelStart:
         group by model having count(distinct session) >= {_MIN_MODEL_SESSIONS} order by began_at desc limit 1
         """
     row = connection.execute(query).fetchone()
-    return ModelStart(row[0], row[1]) if row else NO_MODEL
+    return ModelStart(row[0], row[1]) if row else _NO_MODEL
 
 
 def iter_history(

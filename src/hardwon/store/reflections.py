@@ -19,11 +19,11 @@ from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_
 from hardwon.types import SHELL_TOOL, frozen, replace
 
 FINDING_TARGETS = ("memory", "workstream", "adr", "learning", "convention")
-RECENT_SECONDS = 72 * 3600.0
+_RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 REFLECTED_KINDS = ("plain", "model")  # others were written: by a `person`, or by the `agent` in the session
-MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
+_MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
 
 
 @frozen
@@ -212,7 +212,7 @@ def read_context(
         where path = ? and started_at < ? and prompts > 0 and not (host = ? and session = ?)
         order by started_at desc, sessions.id desc limit ?
         """,
-        (project, until, agent, session, MAX_EARLIER_SESSIONS),
+        (project, until, agent, session, _MAX_EARLIER_SESSIONS),
     ).fetchall()
     handoffs = [
         PastHandoff(entry.at, entry.session, entry.resume)
@@ -279,6 +279,6 @@ def list_unreflected_sessions(connection: Connection, now: float, idle_seconds: 
             where reflections.session = sessions.session and reflections.at >= sessions.last_at)
         order by id
         """,
-        (now - RECENT_SECONDS, idle_seconds, now - idle_seconds),
+        (now - _RECENT_SECONDS, idle_seconds, now - idle_seconds),
     )
     return [(row["id"], row["last_at"]) for row in rows]

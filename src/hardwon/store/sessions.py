@@ -25,7 +25,7 @@ from hardwon.types import EDIT_TOOLS
 STATUSES = ("initialized", "active", "completed")
 ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
 ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
-PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
+_PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
 MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
 # A session has content if it has a prompt, or a call of anything but hardwon. Without content, somebody only asked the
 # agent for its version, or only looked at hardwon's data.
@@ -170,7 +170,7 @@ def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]
 def count_active_minutes(times: Iterable[float]) -> float:
     """Return the minutes between events without the pauses: a session may stay open for days."""
     gaps = (later - earlier for earlier, later in pairwise(sorted(times)))
-    return sum(gap for gap in gaps if gap <= PAUSE_SECONDS) / 60
+    return sum(gap for gap in gaps if gap <= _PAUSE_SECONDS) / 60
 
 
 def delete(connection: Connection, session: int) -> int:

@@ -15,7 +15,7 @@ from hardwon.types import MinedEpisode, ReadPosition
 
 SCAN_PURPOSE = "scan"
 HIDDEN_STATE = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
-MAX_CALLS = 200_000  # the oldest go first
+_MAX_CALLS = 200_000  # the oldest go first
 _POSITION_COLUMNS = tuple(ReadPosition.__annotations__)
 
 
@@ -127,7 +127,7 @@ def prune_calls(connection: Connection) -> None:
     """Delete the oldest calls beyond the limit."""
     with transaction(connection):
         connection.execute(
-            "delete from calls where id <= (select id from calls order by id desc limit 1 offset ?)", (MAX_CALLS,)
+            "delete from calls where id <= (select id from calls order by id desc limit 1 offset ?)", (_MAX_CALLS,)
         )
 
 

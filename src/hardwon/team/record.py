@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-FORMAT = 1
+_FORMAT = 1
 # What a record says. The first five are about the team itself and all have the subject MEMBERS.
 FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY = "found", "invite", "join", "role", "revoke", "policy"
 PUBLISH, REVISE, APPROVE, RETIRE, ERASE = "publish", "revise", "approve", "retire", "erase"
 MUTE, UNMUTE, COUNTS = "mute", "unmute", "counts"
 OWN_KINDS = (COUNTS, MUTE, UNMUTE)  # what a machine says about itself alone: its last one counts, whatever it had seen
-MEMBER_KINDS = (FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY)
-KINDS = (*MEMBER_KINDS, PUBLISH, REVISE, APPROVE, RETIRE, ERASE, MUTE, UNMUTE, COUNTS)
+_MEMBER_KINDS = (FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY)
+_KINDS = (*_MEMBER_KINDS, PUBLISH, REVISE, APPROVE, RETIRE, ERASE, MUTE, UNMUTE, COUNTS)
 MEMBERS = "members"
 MAX_PARENTS = 64
-MAX_SUBJECT_CHARS = 200
-MAX_BODY_BYTES = 64 * 1024
+_MAX_SUBJECT_CHARS = 200
+_MAX_BODY_BYTES = 64 * 1024
 _SALT_BYTES = 16
 _TOKEN_PREFIX = b"hardwon token "  # so that no record can be taken for a token
 _MACHINE_ID_CHARS = 32
-HASH_PREFIX_CHARS = 16  # enough to tell two branches apart, and vectors are long
+_HASH_PREFIX_CHARS = 16  # enough to tell two branches apart, and vectors are long
 Vector = dict[str, tuple[int, str]]  # for each machine the number and hash of its last record
 Position = tuple[str, int]  # a machine and the number of one of its records
 
@@ -127,7 +127,7 @@ def parse_body(body: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def hash_body(body: str) -> str:
+def _hash_body(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
@@ -143,19 +143,19 @@ def sign_record(
     """Return the next record of this machine's chain."""
     sequence = previous.sequence + 1 if previous else 1
     unsigned = Record(
-        team, key.machine, sequence, kind, FORMAT, subject, tuple(sorted(parents)), hash_body(body), "", ""
+        team, key.machine, sequence, kind, _FORMAT, subject, tuple(sorted(parents)), _hash_body(body), "", ""
     )
-    record_hash = compute_hash(unsigned, previous.hash if previous else "")
+    record_hash = _compute_hash(unsigned, previous.hash if previous else "")
     signature = key.private_key.sign(bytes.fromhex(record_hash)).hex()
     return unsigned._replace(hash=record_hash, signature=signature)
 
 
-def compute_hash(record: Record, previous_hash: str) -> str:
+def _compute_hash(record: Record, previous_hash: str) -> str:
     # The hash itself and its signature come last, and are not covered.
     return hashlib.sha256(orjson.dumps([previous_hash, *record[:-2]])).hexdigest()
 
 
-def is_signed_by(record: Record, public_key: str) -> bool:
+def _is_signed_by(record: Record, public_key: str) -> bool:
     return _is_signed(bytes.fromhex(record.hash), record.signature, public_key)
 
 
@@ -179,19 +179,19 @@ def is_token_of(token: str, signature: str, public_key: str) -> bool:
     return _is_signed(_TOKEN_PREFIX + token.encode(), signature, public_key)
 
 
-def check_link(record: Record, last_sequence: int, last_hash: str, team: str) -> None:
+def _check_link(record: Record, last_sequence: int, last_hash: str, team: str) -> None:
     """Raise BadRecord unless a record continues its writer's chain in this team, whose last record has this hash."""
     if record.team != team:
         raise BadRecord("the record belongs to another team")
-    if record.kind not in KINDS or record.format != FORMAT:
+    if record.kind not in _KINDS or record.format != _FORMAT:
         raise BadRecord(f"unknown kind of record: {record.kind[:40]} in format {record.format}")
-    if len(record.parents) > MAX_PARENTS or not 0 < len(record.subject) <= MAX_SUBJECT_CHARS:
+    if len(record.parents) > MAX_PARENTS or not 0 < len(record.subject) <= _MAX_SUBJECT_CHARS:
         raise BadRecord("the record has too many parents, or no usable subject")
-    if (record.subject == MEMBERS) != (record.kind in MEMBER_KINDS):
+    if (record.subject == MEMBERS) != (record.kind in _MEMBER_KINDS):
         raise BadRecord(f"a record of kind {record.kind} cannot be about {record.subject[:40]}")
     if record.sequence != last_sequence + 1:
         raise BadRecord(f"record {record.sequence} of {record.writer} does not follow {last_sequence}")
-    if compute_hash(record, last_hash) != record.hash:
+    if _compute_hash(record, last_hash) != record.hash:
         raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong hash")
 
 
@@ -272,9 +272,9 @@ def check_batch(
                 batch.forks[record.writer] = record
                 skipped_machines.add(record.writer)
                 continue
-            check_link(record, *vector.get(record.writer, (0, "")), team)
+            _check_link(record, *vector.get(record.writer, (0, "")), team)
             public_key = batch.public_keys.get(record.writer) or _read_public_key(record, bodies)
-            if record.writer not in senders and not is_signed_by(record, public_key):
+            if record.writer not in senders and not _is_signed_by(record, public_key):
                 raise BadRecord(f"record {record.sequence} of {record.writer} has a wrong signature")
         except BadRecord as error:
             batch.refused[record.writer] = str(error)
@@ -287,7 +287,7 @@ def check_batch(
         batch.new_records.append(record)
     last_records = {record.writer: record for record in batch.new_records if record.writer in senders}
     for writer, record in last_records.items():
-        if not is_signed_by(record, batch.public_keys[writer]):
+        if not _is_signed_by(record, batch.public_keys[writer]):
             batch.new_records = [record for record in batch.new_records if record.writer != writer]
             batch.refused[writer] = f"record {record.sequence} of {writer} has a wrong signature"
     return batch
@@ -300,8 +300,8 @@ def _check_fork(record: Record, previous_hash: str, public_key: str, bodies: Map
     from the record before it, because a signature of another record would fit a copied hash.
     """
     public_key = public_key or _read_public_key(record, bodies)
-    is_own_hash = record.team == team and compute_hash(record, previous_hash) == record.hash
-    if not is_own_hash or not is_signed_by(record, public_key):
+    is_own_hash = record.team == team and _compute_hash(record, previous_hash) == record.hash
+    if not is_own_hash or not _is_signed_by(record, public_key):
         raise BadRecord(f"record {record.sequence} of {record.writer} is not the one that is known")
 
 
@@ -333,7 +333,7 @@ def select_bodies(records: Iterable[Record], bodies: Mapping[str, str]) -> dict[
     selected = {}
     for record in records:
         body = bodies.get(record.body_hash)
-        if body is not None and len(body) <= MAX_BODY_BYTES and hash_body(body) == record.body_hash:
+        if body is not None and len(body) <= _MAX_BODY_BYTES and _hash_body(body) == record.body_hash:
             selected[record.body_hash] = body
     return selected
 
@@ -351,7 +351,7 @@ def compute_digest(vector: Mapping[str, tuple[int, str]], forked_writers: Iterab
 
 def shorten_vector(vector: Mapping[str, tuple[int, str]]) -> dict[str, list[Any]]:
     """Return a vector as it travels."""
-    return {writer: [sequence, record_hash[:HASH_PREFIX_CHARS]] for writer, (sequence, record_hash) in vector.items()}
+    return {writer: [sequence, record_hash[:_HASH_PREFIX_CHARS]] for writer, (sequence, record_hash) in vector.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +375,7 @@ def compare_vectors(vector: Mapping[str, tuple[int, str]], peer_vector: Mapping[
             peer_needs[writer] = peer_sequence
         elif peer_sequence > sequence:
             needed_here[writer] = sequence
-        elif hash_prefix != record_hash[:HASH_PREFIX_CHARS]:
+        elif hash_prefix != record_hash[:_HASH_PREFIX_CHARS]:
             divergent.add(writer)
     return Difference(peer_needs, needed_here, divergent)
 

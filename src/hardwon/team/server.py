@@ -58,10 +58,10 @@ from hardwon.team.record import (
 )
 from hardwon.team.state import ADMIN, ERASED, Machine, TeamState, admit_machine, compute_state, hash_code
 
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of forks
-MAX_RECORDS_PER_ANSWER = 500
-VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
+_MAX_REQUEST_BYTES = 4 * 1024 * 1024
+_MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of forks
+_MAX_RECORDS_PER_ANSWER = 500
+_VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
 _TRIES = 4
 log = logging.getLogger(__name__)
 MAX_CONNECTIONS = 8  # requests are short, and each connection costs PostgreSQL a process
@@ -263,7 +263,7 @@ class TeamServer:
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
         starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
-        records = tables.list_records_after(starts_by_writer, MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
+        records = tables.list_records_after(starts_by_writer, _MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
         # Both records under the number in question: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
         fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
@@ -335,7 +335,7 @@ class TeamServer:
                 cache.state, cache.member_count = _read_state(tables, [MEMBERS]), member_count
             return cache.state
 
-    def _read_vector(self, tables: TeamTables, max_age: float = VECTOR_SECONDS) -> Vector:
+    def _read_vector(self, tables: TeamTables, max_age: float = _VECTOR_SECONDS) -> Vector:
         """Return every machine's last record; another server's records may be missing for `max_age` seconds."""
         cache = self._get_cache(tables.team)
         with cache.lock:
@@ -381,8 +381,8 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
     if not isinstance(wire_records, list) or not isinstance(bodies, dict):
         raise Refused(400, "records must be a list, and bodies an object")
     # Checking signatures takes time, and the other requests of the team wait.
-    if len(wire_records) > MAX_RECORDS_PER_REQUEST:
-        raise Refused(413, f"at most {MAX_RECORDS_PER_REQUEST} records in one request")
+    if len(wire_records) > _MAX_RECORDS_PER_REQUEST:
+        raise Refused(413, f"at most {_MAX_RECORDS_PER_REQUEST} records in one request")
     if not all(isinstance(body, str) for body in bodies.values()):
         raise Refused(400, "a body must be text")
     try:
@@ -451,8 +451,8 @@ async def _read_payload(request: Request) -> dict[str, Any]:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        if len(content) > MAX_REQUEST_BYTES:
-            raise Refused(413, f"a request may have {MAX_REQUEST_BYTES // 1024} KB")
+        if len(content) > _MAX_REQUEST_BYTES:
+            raise Refused(413, f"a request may have {_MAX_REQUEST_BYTES // 1024} KB")
     try:
         payload = orjson.loads(bytes(content))
     except orjson.JSONDecodeError:
@@ -500,7 +500,7 @@ def run(database: str, host: str, port: int, certificate: str | None, key: str |
         access_log=False,  # addresses of members are nobody's business
         server_header=False,
         log_level="warning",
-        h11_max_incomplete_event_size=MAX_REQUEST_BYTES,
+        h11_max_incomplete_event_size=_MAX_REQUEST_BYTES,
         limit_concurrency=200,
     )
     uvicorn.Server(config).run()

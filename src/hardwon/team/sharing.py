@@ -26,9 +26,9 @@ from hardwon.types import Lesson, Memory
 LESSON, MEMORY, HANDOFF = "lesson", "memory", "handoff"
 # A folder of a person: it names them, and nobody else has it.
 _HOME_FOLDER = re.compile(r"(?:/home/|/Users/|[A-Za-z]:\\Users\\)[\w.-]+")
-REPLAY_KEY = "replay"  # what the trigger did to the calls recorded on its author's machine
-MIN_FAILED_SHARE = 0.5  # of the calls that a hold or block would have stopped
-WORKFLOW_FILE = os.path.join(".github", "workflows", "hardwon-lessons.yml")
+_REPLAY_KEY = "replay"  # what the trigger did to the calls recorded on its author's machine
+_MIN_FAILED_SHARE = 0.5  # of the calls that a hold or block would have stopped
+_WORKFLOW_FILE = os.path.join(".github", "workflows", "hardwon-lessons.yml")
 _WORKFLOW = """\
 name: lessons
 on:
@@ -62,7 +62,7 @@ def build_lesson_content(lesson: Lesson) -> dict[str, Any]:
                 f"git remote add origin URL, or remove its project: hardwon lessons edit {lesson.slug}",
             )
         fields["scope"] = {"type": "project", "remote": remote}
-    return check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
+    return _check_content({"type": LESSON, "id": lesson.id, "lesson": fields})
 
 
 def build_memory_content(memory: Memory) -> dict[str, Any]:
@@ -71,15 +71,15 @@ def build_memory_content(memory: Memory) -> dict[str, Any]:
         raise UserError(
             f"memory {memory.id} is about {memory.project}, which has no remote", "git remote add origin URL"
         )
-    return check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
+    return _check_content({"type": MEMORY, "memory_type": memory.type, "text": memory.text, "remote": remote})
 
 
 def build_handoff_content(topic: str, text: str, project: str) -> dict[str, Any]:
     remote = projects.read_remote_url(project) if project else ""
-    return check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
+    return _check_content({"type": HANDOFF, "topic": topic, "text": text, "remote": remote})
 
 
-def check_content(content: dict[str, Any]) -> dict[str, Any]:
+def _check_content(content: dict[str, Any]) -> dict[str, Any]:
     """Return the content; UserError if it holds a secret, something private or a person's own folder."""
     text = json.dumps(content, ensure_ascii=False)
     # Each text alone and all of them together: a secret may stand across two fields.
@@ -145,7 +145,7 @@ def lay_out_repository(project: str) -> list[str]:
     """Write the folder for lessons and the workflow that checks them; return the files that are new."""
     if not os.path.exists(os.path.join(project, ".git")):
         raise UserError(f"{project} is not a git repository", "git init, or run this in your clone")
-    texts = {os.path.join(PROJECT_LESSONS_FOLDER, "README.md"): _README, WORKFLOW_FILE: _WORKFLOW}
+    texts = {os.path.join(PROJECT_LESSONS_FOLDER, "README.md"): _README, _WORKFLOW_FILE: _WORKFLOW}
     new_names = [name for name in texts if not os.path.lexists(os.path.join(project, name))]
     for name in new_names:
         os.makedirs(os.path.dirname(os.path.join(project, name)), exist_ok=True)
@@ -159,7 +159,7 @@ def build_lesson_file(lesson: Lesson, replay: Replay) -> str:
     fields.pop("scope", None)  # a repository's lessons apply in that repository
     record = {"id": lesson.id, "slug": lesson.slug, **fields}
     counts = {"version": compute_version(parse_lesson(record)), "failed": replay.failed, "fine": replay.fine}
-    return json.dumps(check_content({**record, REPLAY_KEY: counts}), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_check_content({**record, _REPLAY_KEY: counts}), indent=2, ensure_ascii=False) + "\n"
 
 
 def find_file_faults(project: str) -> Iterator[str]:
@@ -195,10 +195,10 @@ def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[
     if not lesson.id or file_name != f"{lesson.slug}.json":
         yield f"it needs an id, and its slug {lesson.slug!r} must be the file's name"
     try:
-        check_content(record)
+        _check_content(record)
     except UserError as error:
         yield error.say
-    counts = record.get(REPLAY_KEY)
+    counts = record.get(_REPLAY_KEY)
     # A note stops no call, so its author's counts do not matter.
     if lesson.delivery not in ("hold", "block"):
         return
@@ -208,5 +208,5 @@ def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[
     failed, fine = counts.get("failed"), counts.get("fine")
     if type(failed) is not int or type(fine) is not int or min(failed, fine) < 0:
         yield "its counts are not numbers"
-    elif fine and failed < MIN_FAILED_SHARE * (failed + fine):
+    elif fine and failed < _MIN_FAILED_SHARE * (failed + fine):
         yield f"it would have stopped {fine} calls that went fine and {failed} that failed on its author's machine"

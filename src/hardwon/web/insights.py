@@ -22,11 +22,11 @@ from hardwon.types import SHELL_TOOL
 from hardwon.web.page_request import PageContent, PageRequest, count_days_since, find_range_start
 from hardwon.web.render import describe_input
 
-DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
-MAX_PLOT_DAYS = 366
-MAX_ERRORS, MAX_PROJECTS = 15, 12
-MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
-MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
+_DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
+_MAX_PLOT_DAYS = 366
+_MAX_ERRORS, _MAX_PROJECTS = 15, 12
+_MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
+_MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
 # The agent's own tools, and the code under work: a lesson about them prevents nothing.
 _NO_LESSON_KINDS = ("anchor", "precondition", "cancelled", "code")
 
@@ -59,20 +59,20 @@ def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping
 
 
 def show_insights(request: PageRequest) -> PageContent:
-    span = request.choose("days", DAY_SPANS)
+    span = request.choose("days", _DAY_SPANS)
     if span == "all":
         since = 0.0
-        days = min(MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
+        days = min(_MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
     else:
         days = int(span)
         since = find_range_start(request.now, days)
-    by_project = views.count_sessions_by_project(request.connection, since, limit=MAX_PROJECTS)
+    by_project = views.count_sessions_by_project(request.connection, since, limit=_MAX_PROJECTS)
     values = {
         "title": "Insights",
         "span": span,
         "spans": {"7": "7 days", "30": "30 days", "90": "90 days", "all": "All time"},
         "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
-        "repeated": list_repeated_errors(request, since, limit=MAX_ERRORS),
+        "repeated": list_repeated_errors(request, since, limit=_MAX_ERRORS),
         **_summarise_deliveries(request, since, days),
         "ignored_denials": format_ignored_denials(efficacy.list_ignored_denials(request.connection, since=since)),
         "projects": by_project,
@@ -84,7 +84,7 @@ def show_insights(request: PageRequest) -> PageContent:
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
     """Count deliveries by day and by lesson, and after how many of the latest the same error came again."""
     lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home)[0]}
-    latest = views.list_lesson_deliveries(request.connection, since=since, limit=MAX_JUDGED_DELIVERIES)
+    latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
     triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
     repeats = count_repeats(request.connection, triggers, latest)
@@ -99,7 +99,7 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
     delivery_counts = views.count_deliveries_by_day(request.connection, since)
     return {
         "deliveries": plot_by_day(delivery_counts, request.now, days, repeats_by_day),
-        "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:MAX_ERRORS],
+        "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:_MAX_ERRORS],
         "judged": len(latest),
         "again": repeats_by_day.total(),
     }
@@ -111,7 +111,7 @@ def count_repeats(
     """Count by delivery the later calls of the same session that failed and that the lesson fires on."""
     delivery_ids = [delivery["id"] for delivery in deliveries]
     repeat_counts = Counter[int]()
-    for call in views.list_failures_after(connection, delivery_ids, limit=MAX_FAILURES):
+    for call in views.list_failures_after(connection, delivery_ids, limit=_MAX_FAILURES):
         fires = triggers.get(call["lesson"])
         if fires and _fires_on(fires, call):
             repeat_counts[call["delivery"]] += 1

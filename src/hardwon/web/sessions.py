@@ -39,10 +39,10 @@ from hardwon.web.page_request import (
 from hardwon.web.render import describe_input
 
 # A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
-SESSIONS_PER_PAGE = 50
-STEPS_PER_PAGE = 200
-EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
-MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
+_SESSIONS_PER_PAGE = 50
+_STEPS_PER_PAGE = 200
+_EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
+_MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
 _MAX_READ_BYTES = 10_000_000  # which take about a quarter of a second to read
 
 
@@ -58,15 +58,15 @@ def show_session_list(request: PageRequest) -> PageContent:
         since=since,
         until=until,
         before_key=(position[0], int(position[1])) if position else None,
-        limit=SESSIONS_PER_PAGE + 1,
+        limit=_SESSIONS_PER_PAGE + 1,
     )
     older = None
-    if len(rows) > SESSIONS_PER_PAGE:
-        last = rows[SESSIONS_PER_PAGE - 1]
+    if len(rows) > _SESSIONS_PER_PAGE:
+        last = rows[_SESSIONS_PER_PAGE - 1]
         older = {**filters, "before": f"{last['last_at']!r}-{last['id']}"}
     values = {
         "title": "Sessions",
-        "sessions": rows[:SESSIONS_PER_PAGE],
+        "sessions": rows[:_SESSIONS_PER_PAGE],
         "filters": filters,
         "filtered": any(filters.values()),
         "first": "before" not in request.query,
@@ -82,15 +82,15 @@ def show_session(request: PageRequest) -> PageContent:
     session = _find_session(request)
     position = parse_position(request.query.get("after", ""), 3)
     start = TimelinePosition(position[0], int(position[1]), int(position[2])) if position else TimelinePosition()
-    event_filter = request.choose("show", tuple(EVENT_FILTERS))
+    event_filter = request.choose("show", tuple(_EVENT_FILTERS))
     steps = views.list_timeline_steps(
-        request.connection, session, position=start, limit=STEPS_PER_PAGE + 1, event_filter=event_filter
+        request.connection, session, position=start, limit=_STEPS_PER_PAGE + 1, event_filter=event_filter
     )
     next_page = ""
-    if len(steps) > STEPS_PER_PAGE:
-        last = steps[STEPS_PER_PAGE - 1]
+    if len(steps) > _STEPS_PER_PAGE:
+        last = steps[_STEPS_PER_PAGE - 1]
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
-    steps = steps[:STEPS_PER_PAGE]
+    steps = steps[:_STEPS_PER_PAGE]
     for step in steps:
         is_event = step["what"] == "event"
         step["changes"] = _describe_edit(step) if is_event else []
@@ -100,7 +100,7 @@ def show_session(request: PageRequest) -> PageContent:
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
-        "filters": EVENT_FILTERS,
+        "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,
         "next_page": next_page,
@@ -119,7 +119,7 @@ def _add_agent_words(
     last_words = {_build_text_key(step["response"]) for step in steps if step["what"] == "event"}
     words = [
         step
-        for step in read_agent_words(request.home, request.connection, session, since, until)
+        for step in _read_agent_words(request.home, request.connection, session, since, until)
         if _build_text_key(step["text"]) not in last_words
     ]
     return sorted([*words, *steps], key=lambda step: step["at"])
@@ -197,13 +197,13 @@ def _find_line_number(path: str, tool_use_id: str) -> int | None:
 def _open_transcript(path: str, flags: int) -> int:
     """Open a transcript; OSError unless it is a plain file of a likely size, since its path came from outside."""
     descriptor = open_plain_file(path, flags | os.O_NOFOLLOW)
-    if os.fstat(descriptor).st_size > MAX_TRANSCRIPT_BYTES:
+    if os.fstat(descriptor).st_size > _MAX_TRANSCRIPT_BYTES:
         os.close(descriptor)
         raise OSError(errno.EFBIG, "too large for a transcript", path)
     return descriptor
 
 
-def read_agent_words(
+def _read_agent_words(
     home: str, connection: Connection, session: dict[str, Any], since: float, until: float
 ) -> list[dict[str, Any]]:
     """Return the main agent's messages from its transcript as steps of the timeline, without what is never recorded.
