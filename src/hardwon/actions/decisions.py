@@ -245,8 +245,7 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
                 connection, home, memory.type, memory.text, project=project, source="person", now=decider.now
             )
             approved, path = approve_memory(decider, proposed)
-            compiled_brief.delete_all(home)  # a memory of a person counts in every project
-            brief.compile_or_reuse(connection, home, approved.project, values)
+            _renew_brief(decider, approved.project)
     except UserError as refusal:
         return [PromptAnswer(f"not remembered: {refusal.say}", True)]
     except OSError as error:

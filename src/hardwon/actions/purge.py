@@ -219,16 +219,15 @@ def _list_claim_folders(scope: _Scope) -> list[str]:
 
     That one keeps later imports away from the paused part of the transcript.
     """
-    return [
-        folder
-        for session in scope.sessions
-        for folder in (
+    folders = []
+    for session in scope.sessions:
+        folders += [
             claims.get_claim_folder(scope.home, session),
             claims.get_claim_folder(scope.home, session, claims.PRIVATE_PREFIX),
             claims.get_claim_folder(scope.home, session, claims.HARDWON_TURN_PREFIX),
             claims.get_claim_folder(scope.home, hook_replies.DUPLICATE_PREFIX + session),
-        )
-    ]
+        ]
+    return folders
 
 
 def _is_draft(path: str) -> bool:

@@ -46,7 +46,6 @@ from hardwon.team.record import (
     Record,
 )
 from hardwon.team.replica import Replica
-from hardwon.team.sharing import build_lesson_file
 from hardwon.team.state import (
     ADMIN,
     ERASED,
@@ -514,7 +513,7 @@ def build_proposal(connection: Connection, project: str, lesson: Lesson) -> str:
     """Return the file that a proposal adds, with what the trigger would have done to this machine's calls."""
     if lesson.status != "active":
         raise UserError(f"{lesson.slug} is {lesson.status}, so it is not proposed", "hardwon lessons list")
-    return build_lesson_file(lesson, replay_lesson(connection, replace(lesson, project=project)))
+    return sharing.build_lesson_file(lesson, replay_lesson(connection, replace(lesson, project=project)))
 
 
 def commit_proposal(project: str, lesson: Lesson, text: str) -> str:

@@ -15,6 +15,7 @@ from hardwon.efficacy.outcomes import (
     IGNORED,
     REPEATED_FAILED,
     REPEATED_FINE,
+    STOPPING_DELIVERIES,
     UNKNOWN,
     find_agent_version,
     judge_open_firings,
@@ -49,7 +50,6 @@ _ALARM_WINDOW, _MAX_FALSE_ALARMS = 5, 3
 _HARMLESS_FIRINGS = 10  # silent ones without a repeat, after which a lesson is not needed any more
 _WEEK_SECONDS = 7 * 86_400.0
 _WEEKLY = "weekly line shown at"
-_STOPPING = ("hold", "block")
 _MEMORY_PREFIX = "memory "  # before a memory's number, in the place of a lesson's slug
 
 
@@ -86,19 +86,15 @@ def propose_retiring_gone(connection: Connection, home: str, now: float) -> None
     slugs = {lesson.id: lesson.slug for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
     changes = efficacy.list_changes(connection, only_live=False)
     proposed = {change.lesson for change in changes if change.change == RETIRE}
-    gone = {
-        **{
-            lesson: (slugs[lesson], code)
-            for lesson, code in find_gone_subjects(connection, LESSON).items()
-            if lesson in slugs
-        },
-        **{
-            f"memory {number}": (f"memory {number}", code)
-            for number, code in find_gone_subjects(connection, MEMORY).items()
-        },
-    }
+    gone: list[tuple[str, str, str]] = []  # subject, its name, the code that it is about
+    for lesson_id, code in find_gone_subjects(connection, LESSON).items():
+        if lesson_id in slugs:
+            gone.append((lesson_id, slugs[lesson_id], code))
+    for number, code in find_gone_subjects(connection, MEMORY).items():
+        name = f"{_MEMORY_PREFIX}{number}"
+        gone.append((name, name, code))
     with transaction(connection):
-        for subject, (name, code) in gone.items():
+        for subject, name, code in gone:
             if subject not in proposed:
                 reason = f"{code}, which it is about, is gone, so it is withheld"
                 efficacy.add_change(connection, subject, name, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
@@ -285,7 +281,7 @@ def _format_week(firings: Sequence[Firing]) -> str:
     verdicts = Counter[str]()
     fixed = 0
     for firing in firings:
-        if firing.delivery not in _STOPPING or firing.arm not in ("told", "live"):
+        if firing.delivery not in STOPPING_DELIVERIES or firing.arm not in TOLD_ARMS:
             continue
         verdicts[firing.verdict] += 1
         fixed += firing.verdict == CHANGED and firing.ended == "fine"

@@ -7,7 +7,6 @@ fired counts as a repeat only for lessons that can stop it; its outcome still te
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from hardwon.lessons.replay import build_prefilter
 from hardwon.shell.failures import compute_signature
 from hardwon.store import approvals, candidates, efficacy
 from hardwon.store.candidates import Candidate
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, parse_json_or_text, transaction
 from hardwon.store.efficacy import Firing, FiringContext, StoredCall, is_firing_call
 from hardwon.types import Event, Lesson, ManifestEntry
 
@@ -39,7 +38,7 @@ GIVEN_UP, UNKNOWN, IGNORED = "given-up", "unknown", "ignored"
 VERDICTS = (CHANGED, REPEATED_FAILED, REPEATED_FINE, GIVEN_UP, UNKNOWN, IGNORED)
 _MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
 _RAN = ("fine", "failed", "interrupted")
-_STOPPING = ("hold", "block")
+STOPPING_DELIVERIES = ("hold", "block")
 _MAX_REPLAYED_CALLS = 50_000  # the newest: years of one person's work
 _POSITION = "replayed "  # before a lesson's id; the value is its version and the last event
 _TO_APPROVAL = " approved"  # after that, if all that the lesson fired on before its approval was replayed
@@ -115,7 +114,7 @@ def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None,
     expected_words = _list_failure_words(lesson)
     for call in repeats:
         # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
-        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in _STOPPING:
+        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
             return Outcome(IGNORED, call)
         if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
             return Outcome(REPEATED_FAILED, call)
@@ -147,7 +146,7 @@ def _split_repeats(
             continue
         if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
             other_calls.append(call)
-        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in _STOPPING):
+        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in STOPPING_DELIVERIES):
             repeats.append(call)
     return repeats, other_calls
 
@@ -189,7 +188,8 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
 
 def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
     """Return a recorded call as the hook saw it."""
-    tool_input = _parse_input(stored_input)
+    parsed_input = parse_json_or_text(stored_input)
+    tool_input = parsed_input if isinstance(parsed_input, dict) else {}  # a long one was stored cut, so it is no JSON
     return Event(
         host,
         "PreToolUse",
@@ -200,14 +200,6 @@ def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Ev
         path=get_first_text(tool_input, "file_path", "notebook_path", "path", "glob"),
         content=get_tool_content(tool, tool_input),
     )
-
-
-def _parse_input(stored_input: str) -> dict[str, object]:
-    try:
-        tool_input = json.loads(stored_input or "{}")
-    except (ValueError, RecursionError):  # it was stored cut
-        return {}
-    return tool_input if isinstance(tool_input, dict) else {}
 
 
 @lru_cache(maxsize=512)

@@ -227,6 +227,12 @@ def insert_row(
     return connection.execute(f"{verb} into {table} ({', '.join(row)}) values ({qmarks}) {clause}", tuple(row.values()))
 
 
+def parse_row_number(text: str) -> int:
+    """Return the number of a row that a person or a program wrote; -1, which no row has, for any other text."""
+    # `isdigit` alone accepts digits of other scripts, and SQLite refuses numbers beyond 64 bits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
 def parse_json_or_text(text: str) -> Any:
     """Parse a JSON column; return the text itself if it is not JSON."""
     try:

@@ -28,7 +28,7 @@ from hardwon.store.db import (
 # A document's id packs its project, its time slot, whether it is a tool call, and its size class, from the highest bit
 # to the lowest. So a project is one range of ids that the word index can read by itself, latest first, in whatever
 # order documents were indexed. And ranking can weigh a match by its text's length and kind without reading it. Only
-# `pack_id`, the functions after it and the trigger `vectors_count_what_went` know the layout.
+# `_pack_id`, the functions after it and the trigger `vectors_count_what_went` know the layout.
 _SLOT_BITS, _CALL_BITS, _SIZE_BITS = 36, 1, 3
 _CLASS_BITS = _CALL_BITS + _SIZE_BITS
 _PROJECT_BITS = _SLOT_BITS + _CLASS_BITS

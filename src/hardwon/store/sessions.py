@@ -17,6 +17,7 @@ from hardwon.store.db import (
     fetch_dicts,
     fetch_value,
     parse_json_or_text,
+    parse_row_number,
     transaction,
 )
 from hardwon.store.transcripts import HIDDEN_STATE
@@ -62,7 +63,7 @@ def list_sessions(connection: Connection, *, limit: int, project: str = "", stat
 
 def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dict[str, Any]]:
     """Return the sessions with this id, else the one with this number, else those whose id begins so."""
-    number = int(name) if _is_number(name) else -1
+    number = parse_row_number(name)
     query = f"""
         {_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
         order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
@@ -82,11 +83,7 @@ def find_by_session_id(connection: Connection, session: str, agent: str = "") ->
 
 def find_by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
     """Return the session of this number, if the text is a number and one has it."""
-    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", int(number)) if _is_number(number) else []
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10
+    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", parse_row_number(number))
 
 
 def list_transcript_paths(connection: Connection) -> list[str]:

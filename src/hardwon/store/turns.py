@@ -24,7 +24,7 @@ from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
 # Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
-# rows. See `is_expired`; in SQL `_IS_EXPIRED`.
+# rows. See `_is_expired`; in SQL `_IS_EXPIRED`.
 EXPIRED_PREFIX = "worn:"
 _IS_EXPIRED = f"print like '{EXPIRED_PREFIX}%'"
 _IS_TURN_EVENT = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"

@@ -201,6 +201,11 @@ def add_setup_code(connection: Connection[Any], code_hash: str) -> None:
     connection.execute("insert into setup_codes (code_hash) values (%s) on conflict do nothing", (code_hash,))
 
 
+def _list_columns(table: str) -> str:
+    """Return the columns of a record, each with the table or alias that it is read from."""
+    return ", ".join(f"{table}.{name}" for name in _COLUMNS.split(", "))
+
+
 def _parse_row(row: Sequence[Any]) -> Record:
     values = [*row]
     values[6] = tuple(orjson.loads(values[6]))
@@ -291,7 +296,7 @@ class TeamTables:
         """Return records of several machines, each after its number, at most `limit` in all."""
         rows = self._connection.execute(
             f"""
-            select {", ".join(f"following.{name.strip()}" for name in _COLUMNS.split(","))}
+            select {_list_columns("following")}
             from unnest(%s::text[], %s::bigint[]) as start (writer, sequence)
             cross join lateral (
                 select * from team_records
@@ -313,7 +318,7 @@ class TeamTables:
         """Return the records at these positions: machines and numbers."""
         rows = self._connection.execute(
             f"""
-            select {", ".join(f"team_records.{name.strip()}" for name in _COLUMNS.split(","))}
+            select {_list_columns("team_records")}
             from unnest(%s::text[], %s::bigint[]) as position (writer, sequence)
             join team_records on team_records.team = %s and team_records.writer = position.writer
                 and team_records.sequence = position.sequence

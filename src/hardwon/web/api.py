@@ -136,9 +136,6 @@ class ApiContext:
 
         return await asyncio.to_thread(run_locked)
 
-    def close(self) -> None:
-        self.connection.close()
-
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:

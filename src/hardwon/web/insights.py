@@ -113,13 +113,9 @@ def count_repeats(
     repeat_counts = Counter[int]()
     for call in views.list_failures_after(connection, delivery_ids, limit=_MAX_FAILURES):
         fires = triggers.get(call["lesson"])
-        if fires and _fires_on(fires, call):
+        if fires and fires(call["host"], call["cwd"], call["tool"], call["input"]):
             repeat_counts[call["delivery"]] += 1
     return repeat_counts
-
-
-def _fires_on(fires: Trigger, call: Mapping[str, Any]) -> bool:
-    return fires(call["host"], call["cwd"], call["tool"], call["input"])
 
 
 @dataclass(frozen=True, slots=True)
