@@ -308,6 +308,7 @@ def trust_files(decider: Decider, contents: Mapping[str, bytes]) -> None:
     """Use a repository's lessons as they were shown; a change to a file waits until it is trusted again."""
     trusted_hashes = read_trusted_hashes(decider.home)
     with transaction(decider.connection):
+        # File by file: with one hash for all, a merged pull request would take every lesson out of force.
         for subject, content in contents.items():
             trusted_hashes[subject] = lessons_file.hash_bytes(content)
             _insert(decider, TRUST, subject, trusted_hashes[subject])

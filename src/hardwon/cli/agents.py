@@ -71,7 +71,8 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     if only_print or not changes:
         return
     _print_summary(agent_settings, agent, changes)
-    # An agent may install where nothing is, but must not point installed hooks at another home.
+    # Codex asks its user about new hooks, and writing its hash of them bypasses that question. An agent may install
+    # where nothing is, but must not point installed hooks at another home.
     if trust:
         require_person("trusting hooks")
     elif any(change.replaces_hooks for change in changes):

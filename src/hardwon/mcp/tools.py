@@ -297,6 +297,7 @@ def _refuse_other(context: ServerContext, record_id: str) -> str:
 
 
 def _open_store(home: str) -> AbstractContextManager[db.Connection]:
+    # Opened for each request, since a backup may have been restored since the last one.
     return query_scope.open_store(home, drain_spool)
 
 

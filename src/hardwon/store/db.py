@@ -90,6 +90,8 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     elif not os.path.isfile(path):  # SQLite would block on a pipe
         raise UserError(f"{path} is not a plain file", f"move it away, and a new one is made: mv {path} {path}.old")
+    # Transactions are begun by `transaction` alone. The viewer and the API share one connection each among their
+    # threads, one thread at a time.
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_Connection)
     connection.row_factory = sqlite3.Row
     try:

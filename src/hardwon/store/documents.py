@@ -402,6 +402,7 @@ def iter_codes(
 
 def read_vectors_version(connection: Connection, project: int) -> tuple[int, int]:
     """Return how many vectors of a project were deleted, and the last number given; any change alters one of them."""
+    # A trigger counts what is deleted, because counting the rows took 5 of the 19 ms of a search.
     deleted_count, last_number = connection.execute(
         """
         select coalesce((select times from vectors_went where project = ?), 0),

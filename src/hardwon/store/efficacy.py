@@ -14,7 +14,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hardwon import paths
-from hardwon.store.db import Connection, fetch_dicts, fetch_row, fetch_value, insert_row, open_unmigrated
+from hardwon.store.db import (
+    Connection,
+    fetch_dicts,
+    fetch_row,
+    fetch_value,
+    insert_row,
+    open_unmigrated,
+    parse_row_number,
+)
 from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.types import Delivery, Event
 
@@ -299,8 +307,10 @@ def list_changes(
     connection: Connection, *, only_live: bool = True, only_unannounced: bool = False
 ) -> list[LessonChange]:
     """Return the changes, oldest first."""
-    conditions = ["true"] + ["undone_at is null"] * only_live + ["announced_at is null"] * only_unannounced
-    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {' and '.join(conditions)} order by id"
+    condition = "undone_at is null" if only_live else "true"
+    if only_unannounced:
+        condition += " and announced_at is null"
+    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {condition} order by id"
     return [LessonChange(*row) for row in connection.execute(query)]
 
 
@@ -366,7 +376,7 @@ def list_anchor_rows(connection: Connection, kind: str) -> list[tuple[str, str, 
 
 def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     """Return the latest call with this id: `E12`, or the one that its agent gave it."""
-    number = int(name[1:]) if name[:1] in "Ee" and name[1:].isdecimal() and len(name) < 12 else -1
+    number = parse_row_number(name[1:]) if name[:1] in "Ee" else -1
     query = """
         select id, session, at, agent, tool, input, outcome from events
         where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc, id desc limit 1

@@ -13,6 +13,7 @@ from hardwon.store import candidates
 from hardwon.store.db import Connection, insert_row, transaction
 from hardwon.types import MinedEpisode, ReadPosition
 
+# Scan and import have a read position each: a scan is fast because it stores no results.
 SCAN_PURPOSE = "scan"
 HIDDEN_STATE = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
 _MAX_CALLS = 200_000  # the oldest go first

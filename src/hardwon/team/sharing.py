@@ -158,6 +158,7 @@ def build_lesson_file(lesson: Lesson, replay: Replay) -> str:
     fields = select_authored_fields(lesson)
     fields.pop("scope", None)  # a repository's lessons apply in that repository
     record = {"id": lesson.id, "slug": lesson.slug, **fields}
+    # Reviewers get counts, because calls never leave the machine that recorded them.
     counts = {"version": compute_version(parse_lesson(record)), "failed": replay.failed, "fine": replay.fine}
     return json.dumps(_check_content({**record, _REPLAY_KEY: counts}), indent=2, ensure_ascii=False) + "\n"
 

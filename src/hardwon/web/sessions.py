@@ -1,6 +1,7 @@
 """The pages of sessions: the list, one session as a timeline, and one event.
 
-Hooks do not report what an agent says between its calls, so the page of a session reads that from its transcript.
+Hooks do not report what an agent says between its calls, so the page of a session reads that from its transcript. It is
+not stored, because nothing else needs it.
 """
 
 from __future__ import annotations
@@ -9,19 +10,19 @@ import errno
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hardwon import settings
 from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.tool_results import get_stored_result_text
 from hardwon.agents.transcript_files import PrivateTurnTracker, build_step_exclusion, denied_or_deleted
-from hardwon.agents.transcript_steps import load_transcript_module, parse_timestamp
+from hardwon.agents.transcript_steps import Step, load_transcript_module, parse_timestamp
 from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
 from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
-from hardwon.store.db import Connection
+from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
 from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
@@ -134,10 +135,7 @@ def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what an edit replaced as a difference; nothing if the step is none or its input was stored cut."""
     if step["tool"] not in EDIT_TOOLS:
         return []
-    try:
-        tool_input = json.loads(step["input"])
-    except ValueError:
-        return []
+    tool_input = parse_json_or_text(step["input"])
     if not isinstance(tool_input, dict):
         return []
     old_text, new_text = tool_input.get("old_string", ""), tool_input.get("new_string", tool_input.get("content"))
@@ -218,18 +216,26 @@ def _read_agent_words(
             return []
         values = settings.resolve_settings(settings.read_config(home))
         is_excluded = denied_or_deleted(build_step_exclusion(home, values), read_tombstones(connection))
-        reader, private_turns = load_transcript_module(agent).Reader(), PrivateTurnTracker(path)
+        private_turns = PrivateTurnTracker(path)
         words: list[dict[str, Any]] = []
-        with transcript_files.open_transcript(path) as (_, _, portions):
-            for lines, _ in portions:
-                for number, line in lines:
-                    for step in reader.read_line(number, line):
-                        is_hidden = private_turns.should_hide(step) or step.agent or step.session != session["session"]
-                        if step.kind != "agent" or is_hidden or not step.text.strip():
-                            continue
-                        at = parse_timestamp(step.at)
-                        if since <= at <= until and not is_excluded(step):
-                            words.append({"what": "words", "id": number, "at": at, "text": clean_text(step.text)})
+        for number, step in _iter_transcript_steps(path, agent):
+            # The tracker sees every step, since it must notice where a private turn begins and ends.
+            is_hidden = private_turns.should_hide(step) or step.agent or step.session != session["session"]
+            if step.kind != "agent" or is_hidden or not step.text.strip():
+                continue
+            at = parse_timestamp(step.at)
+            if since <= at <= until and not is_excluded(step):
+                words.append({"what": "words", "id": number, "at": at, "text": clean_text(step.text)})
         return words
     except (OSError, UserError):
         return []
+
+
+def _iter_transcript_steps(path: str, agent: str) -> Iterator[tuple[int, Step]]:
+    """Yield the steps of a transcript, each with the number of its line."""
+    reader = load_transcript_module(agent).Reader()
+    with transcript_files.open_transcript(path) as transcript:
+        for lines, _ in transcript.portions:
+            for number, line in lines:
+                for step in reader.read_line(number, line):
+                    yield number, step
