@@ -24,8 +24,8 @@ from hardwon import settings
 from hardwon.actions.approvals import open_decider
 from hardwon.actions.lessons import add_lesson, measure_lesson
 from hardwon.agents.transcript_steps import load_transcript_module
+from hardwon.efficacy.ledger import build_proofs, refresh_ledger
 from hardwon.efficacy.proof import PROVEN, LessonProof
-from hardwon.efficacy.refresh import build_proofs, refresh_ledger
 from hardwon.lessons.delivery import draw_fraction
 from hardwon.lessons.manifest import compile_entries
 from hardwon.sessions import ingest, transcript_import

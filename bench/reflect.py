@@ -16,7 +16,7 @@ from statistics import median
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import build_draft, render_draft
 from hardwon.handoff.findings import detect_findings
-from hardwon.store.reflection_types import EMPTY_CONTEXT
+from hardwon.store.reflections import EMPTY_CONTEXT
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

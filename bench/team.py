@@ -48,9 +48,10 @@ from team_simulation import (
     write_record,
 )
 
-from hardwon.team import postgres, serving
+from hardwon.team import postgres
 from hardwon.team.client import ServerAway, ServerRefusal, TeamClient
 from hardwon.team.record import MEMBERS, encode_body, sign_record, to_wire
+from hardwon.team.server import add_setup_code, prepare_database
 from tests.support.postgresql import Postgresql, is_available
 
 ROUNDS = 6  # in which every machine tries to exchange
@@ -258,7 +259,7 @@ def run_benchmark(count: int, *, with_local_costs: bool) -> dict[str, Any]:
         folder.chmod(0o755)
         cluster = Postgresql(folder / "postgresql")
         cluster.start()
-        serving.prepare_database(cluster.dsn)
+        prepare_database(cluster.dsn)
         server = Server(cluster, folder / "server-home")
         proxy, pool = FaultyProxy(server.port), MachinePool(PROCESSES)
         try:
@@ -311,7 +312,7 @@ def run_team(
 
 def create_setup_code(cluster: Postgresql) -> str:
     code = os.urandom(8).hex()
-    serving.add_setup_code(cluster.dsn, code)
+    add_setup_code(cluster.dsn, code)
     return code
 
 

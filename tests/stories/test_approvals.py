@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from hardwon import clock
-from hardwon.actions import prompts
+from hardwon.actions import decisions
 from hardwon.actions.handoffs import ratify_overdue
 from hardwon.cli import hardwon
 from hardwon.errors import UserError
@@ -55,7 +55,7 @@ status: "draft"
 
 def type_prompt(home: str, text: str, cwd: str) -> str:
     """Have the person type this as a prompt."""
-    return prompts.format_answers(prompts.handle_prompt(home, text, cwd))
+    return decisions.format_answers(decisions.handle_prompt(home, text, cwd))
 
 
 class Home:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.actions import prompts
+from hardwon.actions import decisions
 from hardwon.lessons.adding import LOG
 from hardwon.lessons.start_replies import START_LIMIT
 from tests.support.claude_transcript import TranscriptWriter
@@ -364,8 +364,8 @@ def test_gateway_no_bypass_path(two_projects: TwoProjects, own_home: str, tmp_pa
             command=rf"\b{name}\b",
             **{field: lesson(name, text)[field] for field in ("summary", "problem", "solution")},
         ),
-        "typedprompt": lambda name, text: prompts.handle_prompt(home, block(name, text), two_projects.kite),
-        "spooledprompt": lambda name, text: prompts.handle_spooled_prompt(home, block(name, text), two_projects.kite),
+        "typedprompt": lambda name, text: decisions.handle_prompt(home, block(name, text), two_projects.kite),
+        "spooledprompt": lambda name, text: decisions.handle_spooled_prompt(home, block(name, text), two_projects.kite),
     }
     for name, write in writers.items():
         log = Path(home, LOG)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hardwon.store.reflection_types import Evidence
+from hardwon.store.reflections import Evidence
 from tests.support.draft_evidence import is_quote_in_source
 from tests.support.house import House
 from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session

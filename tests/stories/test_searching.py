@@ -141,7 +141,7 @@ def test_lessons_are_found_from_any_folder(house: House, tmp_path: Path) -> None
 def test_a_program_is_told_what_is_wrong_with_its_question_or_with_the_store(house: House, kite: str) -> None:
     with closing(db.connect(house.home)) as connection:
         api = ApiContext(house.home, HookResponder(house.home, connection), LiveFeed())
-        with closing(api), TestClient(create_api_app(api)) as client:
+        with closing(api.connection), TestClient(create_api_app(api)) as client:
 
             def search(**query: str) -> tuple[int, str]:
                 answer = client.get("/api/search", params={"project": kite, **query})

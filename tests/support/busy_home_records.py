@@ -10,8 +10,7 @@ from hardwon.memories import memories
 from hardwon.store import reflections
 from hardwon.store.db import Connection
 from hardwon.store.memories import list_memories
-from hardwon.store.reflection_types import Evidence, Finding
-from hardwon.store.reflections import Reflection, WrittenFile
+from hardwon.store.reflections import Evidence, Finding, Reflection, WrittenFile
 
 KITE = "/home/dev/kite"
 TRANSCRIPT = "/home/dev/.claude/projects/kite/1.jsonl"

@@ -9,7 +9,7 @@ from typing import Any
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import EMPTY_CONTEXT, Finding, ReflectionContext
+from hardwon.store.reflections import EMPTY_CONTEXT, Finding, ReflectionContext
 from tests.support.draft_evidence import is_quote_in_source
 
 ROOT = "/home/dev/kite"

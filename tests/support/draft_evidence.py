@@ -9,7 +9,7 @@ from typing import Any
 from hardwon.agents import transcript_files
 from hardwon.handoff.draft import Draft
 from hardwon.handoff.draft_statements import Statement
-from hardwon.store.reflection_types import Evidence
+from hardwon.store.reflections import Evidence
 
 
 def list_statements(draft: Draft) -> list[Statement]:

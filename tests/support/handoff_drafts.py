@@ -10,8 +10,7 @@ from hardwon import projects
 from hardwon.handoff import handoffs, ratification
 from hardwon.memories import memories
 from hardwon.store import db, reflections
-from hardwon.store.reflection_types import Evidence, Finding
-from hardwon.store.reflections import Reflection, WrittenFile
+from hardwon.store.reflections import Evidence, Finding, Reflection, WrittenFile
 from tests.support.distilled_store import NOON
 from tests.support.house import House
 

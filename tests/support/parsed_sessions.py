@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import Finding
+from hardwon.store.reflections import Finding
 from tests.support.step_builder import StepBuilder
 
 KITE = "/home/dev/kite"

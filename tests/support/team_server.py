@@ -12,7 +12,7 @@ from pathlib import Path
 
 import uvicorn
 
-from hardwon.team import serving
+from hardwon.team import server
 from hardwon.team.postgres import ConnectionPool
 from hardwon.team.server import TeamServer, build_app
 from tests.support.house import wait_for
@@ -28,11 +28,11 @@ class RunningServer:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        serving.prepare_database(cluster.dsn)
+        server.prepare_database(cluster.dsn)
         self.start()
 
     def start(self) -> None:
-        self._pool = ConnectionPool(self.cluster.dsn, serving.MAX_CONNECTIONS)
+        self._pool = ConnectionPool(self.cluster.dsn, server.MAX_CONNECTIONS)
         app = build_app(TeamServer(self._pool))
         self._server = uvicorn.Server(uvicorn.Config(app, port=self.port, log_level="error"))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -46,7 +46,7 @@ class RunningServer:
 
     def create_setup_code(self) -> str:
         code = os.urandom(8).hex()
-        serving.add_setup_code(self.cluster.dsn, code)
+        server.add_setup_code(self.cluster.dsn, code)
         return code
 
 

@@ -13,7 +13,7 @@ def drain_spool(home: str, connection: Connection) -> None:
     folder = get_spool_folder(home)
     if not os.path.isdir(folder) or not os.listdir(folder):
         return
-    from hardwon.actions import prompts  # a fifth of a second, needed only if something waits
+    from hardwon.actions import decisions  # a fifth of a second, needed only if something waits
     from hardwon.sessions import ingest
 
-    ingest.drain_spool(home, connection, lambda prompt, cwd: prompts.handle_spooled_prompt(home, prompt, cwd))
+    ingest.drain_spool(home, connection, lambda prompt, cwd: decisions.handle_spooled_prompt(home, prompt, cwd))

@@ -25,9 +25,9 @@ from hardwon.store.db import Connection, transaction
 from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import Lesson, Memory
 
-MAX_ANNOUNCED = 5  # at a session start; the rest is counted
+_MAX_ANNOUNCED = 5  # at a session start; the rest is counted
 # More than anybody ratifies; a bound for the query.
-MAX_HANDOFFS = 1_000
+_MAX_HANDOFFS = 1_000
 _TITLE_LENGTH = 60
 
 
@@ -112,7 +112,7 @@ def record_imported(decider: Decider, memory_keys: Sequence[str], reflection_key
     for memory in memories.list_memories(decider.connection, "active"):
         if memory.key in memory_keys:
             record_memory(decider, memory.id)
-    for reflection in reflections.list_reflections(decider.connection, reflections.RATIFIED, limit=MAX_HANDOFFS):
+    for reflection in reflections.list_reflections(decider.connection, reflections.RATIFIED, limit=_MAX_HANDOFFS):
         if reflection.key in reflection_keys:
             record_handoff(decider, reflection.id)
 
@@ -161,7 +161,7 @@ def ensure_upgraded(home: str, connection: Connection, now: float, *, is_restore
         lessons = tuple(lesson for lesson in lessons if lesson.id in active_ids)
     in_force = [lesson for lesson in lessons if manifest.is_marked_active(lesson)]
     active = memories.list_memories(connection, "active")
-    ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=MAX_HANDOFFS)
+    ratified = reflections.list_reflections(connection, reflections.RATIFIED, limit=_MAX_HANDOFFS)
     decider = Decider(home, connection, UPGRADE, now)
     with transaction(connection):
         # The check before was outside the transaction.
@@ -236,7 +236,7 @@ def announce(connection: Connection, now: float) -> str:
         counts_text = ", ".join(format_count(count, _NOUNS[kind]) for kind, count in kinds.items())
         lines.append(f"hardwon: approvals are recorded from now on; what was in force stays so: {counts_text}")
     lines += _format_announcements(
-        [_describe_approval(connection, approval) for approval in others[:MAX_ANNOUNCED]], len(others)
+        [_describe_approval(connection, approval) for approval in others[:_MAX_ANNOUNCED]], len(others)
     )
     return "\n".join(lines)
 
@@ -308,6 +308,7 @@ def trust_files(decider: Decider, contents: Mapping[str, bytes]) -> None:
     """Use a repository's lessons as they were shown; a change to a file waits until it is trusted again."""
     trusted_hashes = read_trusted_hashes(decider.home)
     with transaction(decider.connection):
+        # File by file: with one hash for all, a merged pull request would take every lesson out of force.
         for subject, content in contents.items():
             trusted_hashes[subject] = lessons_file.hash_bytes(content)
             _insert(decider, TRUST, subject, trusted_hashes[subject])

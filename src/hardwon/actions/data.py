@@ -28,9 +28,9 @@ from hardwon.store.db import Connection
 from hardwon.store.transcripts import find_read_position
 from hardwon.text.brief_layout import sanitize_line
 
-MEGABYTE = 1024 * 1024
-STORED_SHARE = 0.5  # of a transcript's bytes, index included; 0.37 on 94 MB of transcripts, before distilling
-ENDED_SECONDS = 86_400.0  # a session whose transcript was not written for a day counts as completed
+_MEGABYTE = 1024 * 1024
+_STORED_SHARE = 0.5  # of a transcript's bytes, index included; 0.37 on 94 MB of transcripts, before distilling
+_ENDED_SECONDS = 86_400.0  # a session whose transcript was not written for a day counts as completed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ def measure_import_megabytes(
         position = find_read_position(connection, os.path.realpath(file.path), CAPTURE_PURPOSE)
         # An earlier import may have read part of the file.
         unread_bytes += max(0, file.unread_bytes - (position.offset if position else 0))
-    free_bytes = max(0, max_megabytes * MEGABYTE - retention.measure_used_bytes(connection))
-    return unread_bytes * STORED_SHARE / MEGABYTE, free_bytes / MEGABYTE
+    free_bytes = max(0, max_megabytes * _MEGABYTE - retention.measure_used_bytes(connection))
+    return unread_bytes * _STORED_SHARE / _MEGABYTE, free_bytes / _MEGABYTE
 
 
 def import_transcripts(
@@ -72,7 +72,7 @@ def import_transcripts(
             faults.append((file.path, error.strerror or str(error)))
         report_progress(file.unread_bytes)
     # History has no SessionEnd, and a session that is still open must not be closed.
-    idle_since = clock.now() - ENDED_SECONDS
+    idle_since = clock.now() - _ENDED_SECONDS
     ended_paths = {file.path for file in files if file.modified_at < idle_since}
     idle_sessions = sessions.list_idle_sessions(connection, idle_since)
     ended_sessions = [number for number, path in idle_sessions if os.path.realpath(path) in ended_paths]

@@ -25,8 +25,8 @@ from hardwon.store.reflections import Reflection
 from hardwon.text.characters import to_printable_line
 
 # Variables with the session's id that agents set for the commands they run; our plugin for opencode sets the last.
-SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "HARDWON_SESSION")
-ACTIVE_SECONDS = 900.0  # a session with an event this recently may be the one that runs the command
+_SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID", "HARDWON_SESSION")
+_ACTIVE_SECONDS = 900.0  # a session with an event this recently may be the one that runs the command
 
 
 def ratify_handoff(
@@ -43,10 +43,10 @@ def ratify_handoff(
 
 
 def _list_session_ids(environment: Mapping[str, str]) -> list[str]:
-    return [environment[name] for name in SESSION_VARIABLES if environment.get(name)]
+    return [environment[name] for name in _SESSION_VARIABLES if environment.get(name)]
 
 
-def find_own_session(
+def _find_own_session(
     connection: Connection, environment: Mapping[str, str], project: str, now: float
 ) -> dict[str, Any] | None:
     """Return the session whose agent runs this command; None if none is recorded, UserError if several may be meant."""
@@ -59,7 +59,7 @@ def find_own_session(
     if ids:
         return None
     recent = sessions.list_sessions(connection, limit=5, project=project)
-    active = [row for row in recent if row["last_at"] > now - ACTIVE_SECONDS and row["status"] != "completed"]
+    active = [row for row in recent if row["last_at"] > now - _ACTIVE_SECONDS and row["status"] != "completed"]
     if len(active) > 1:
         names = ", ".join(f"{row['session']} ({row['host']})" for row in active)
         raise UserError(f"several sessions are active here: {names}", "add --session ID")
@@ -85,7 +85,7 @@ def write_handoff(
     home, connection, now = decider.home, decider.connection, decider.now
     handoff = written_handoffs.parse_handoff(text) if is_json else None
     project = projects.find_project_path(cwd)
-    row = find_session(connection, name) if name else find_own_session(connection, environment, project, now)
+    row = find_session(connection, name) if name else _find_own_session(connection, environment, project, now)
     if is_agent:
         _refuse_private(connection, home, row, cwd, values, now)
     contradictions: tuple[str, ...] = ()

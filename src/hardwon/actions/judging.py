@@ -21,7 +21,7 @@ from hardwon.store.candidates import Candidate, Judgement
 from hardwon.store.db import Connection, transaction
 from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, replace
 
-MAX_CANDIDATE_CHARS, MAX_TOTAL_CHARS = 12_000, 80_000  # characters given to a reader
+_MAX_CANDIDATE_CHARS, _MAX_TOTAL_CHARS = 12_000, 80_000  # characters given to a reader
 
 
 def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[str, Any]:
@@ -36,8 +36,8 @@ def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[s
     waiting = [*proposed, *failures]
     bundle = judge.build_bundle(
         [(candidate, candidates.list_episodes(connection, candidate.signature, limit=2)) for candidate in chosen],
-        max_candidate_chars=MAX_CANDIDATE_CHARS,
-        max_bundle_chars=MAX_TOTAL_CHARS,
+        max_candidate_chars=_MAX_CANDIDATE_CHARS,
+        max_bundle_chars=_MAX_TOTAL_CHARS,
         is_excluded=build_step_exclusion(home, settings.load_settings(home)),
     )
     judgements = candidates.list_latest_judgements(connection)
@@ -155,7 +155,7 @@ def ask_model_to_judge(home: str, connection: Connection, limit: int) -> Iterato
     judgements = judge.judge_candidates(
         asked.values(),
         ask_question,
-        max_candidate_chars=MAX_CANDIDATE_CHARS,
+        max_candidate_chars=_MAX_CANDIDATE_CHARS,
         is_excluded=build_step_exclusion(home, values),
         now=clock.now(),
         reader=reader,

@@ -12,7 +12,7 @@ from typing import Any
 from hardwon import clock, settings
 from hardwon.actions import approvals
 from hardwon.actions.approvals import Decider
-from hardwon.efficacy.refresh import refresh_ledger
+from hardwon.efficacy.ledger import refresh_ledger
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue
 from hardwon.lessons.manifest import WaitingChange
@@ -28,8 +28,8 @@ from hardwon.text.characters import format_count
 from hardwon.text.similarity import SAME_THRESHOLD, find_nearest_lesson
 from hardwon.types import Lesson, replace
 
-ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
-DATA_LOSS_TAG = "severity:data-loss"  # one silent session could cost a person's work
+_ACCEPTED_CONFIDENCE = 0.9  # the confidence of what a person has read and accepted
+_DATA_LOSS_TAG = "severity:data-loss"  # one silent session could cost a person's work
 # The fields by which a block decides which calls it stops.
 _BLOCKING_FIELDS = ("delivery", "triggers", "unless", "scope", "commandMatchTarget")
 _FLAGS_BY_FAULT = {
@@ -97,14 +97,14 @@ def accept_candidate(
     if lesson is None:
         _refuse_faulty(record, candidate)
         command = f"hardwon accept {candidate.number} --delivery"
-        refuse_unsafe_block(
+        _refuse_unsafe_block(
             connection, adding.parse_valid_lesson(record), confirm, f"{command} hold", f"{command} block --confirm"
         )
         lesson = review_queue.write_accepted_lesson(home, candidate, record)
     candidates.record_decision(connection, candidate.id, "active", decider.now, lesson.id)
     put_in_force(decider, [lesson])
     is_default = settings.load_settings(home)["measureNewLessons"]
-    can_be_silent = lesson.delivery in ("note", "hold") and DATA_LOSS_TAG not in lesson.tags
+    can_be_silent = lesson.delivery in ("note", "hold") and _DATA_LOSS_TAG not in lesson.tags
     if is_measured or (is_default and can_be_silent):
         measure_lesson(decider, lesson)
     return lesson
@@ -113,7 +113,7 @@ def accept_candidate(
 def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
     """Return the suggested record as an active lesson, with the confidence of one that a person has read."""
     vouched = {"id": candidate.id, "slug": candidate.slug, "status": "active", "needsReview": False}
-    return {**candidate.record, **vouched, "confidence": max(ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
+    return {**candidate.record, **vouched, "confidence": max(_ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
 
 def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
@@ -141,7 +141,7 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
         raise UserError(adding.build_refusal(faults).say, fix if flags else "hardwon review, and [e]dit it")
 
 
-def refuse_unsafe_block(
+def _refuse_unsafe_block(
     connection: Connection, lesson: Lesson, confirm: Confirm, hold_command: str, confirm_command: str
 ) -> None:
     """Refuse a block that would have stopped calls that went fine, or that fired too seldom to tell.
@@ -224,7 +224,7 @@ def edit_lesson(decider: Decider, lesson: Lesson, changes: dict[str, Any], *, co
     new_record = to_lesson_record(edited)
     if any(old_record.get(name) != new_record.get(name) for name in _BLOCKING_FIELDS):
         command = f"hardwon lessons edit {lesson.slug} --delivery"
-        refuse_unsafe_block(decider.connection, edited, confirm, f"{command} hold", f"{command} block --confirm")
+        _refuse_unsafe_block(decider.connection, edited, confirm, f"{command} hold", f"{command} block --confirm")
     changed = adding.edit_record(decider.home, lesson.id, changes)
     put_in_force(decider, [changed])
     return changed
@@ -248,7 +248,7 @@ def restore_lesson(decider: Decider, lesson: Lesson, *, confirm: Confirm = refus
     if lesson.status == "candidate":
         hold_command = f"hardwon lessons edit {lesson.slug} --delivery hold"
         confirm_command = f"hardwon lessons restore {lesson.slug} --confirm"
-        refuse_unsafe_block(decider.connection, lesson, confirm, hold_command, confirm_command)
+        _refuse_unsafe_block(decider.connection, lesson, confirm, hold_command, confirm_command)
     restored = adding.set_lesson_status(decider.home, lesson.id, "active")
     put_in_force(decider, [restored])
     return restored
@@ -275,7 +275,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
         return record
     try:
         # Only the fault is stored with the record, so no commands are needed for a fix.
-        refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
+        _refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as error:
         earlier_faults = record.get("importFaults")
         faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.say]

@@ -79,7 +79,7 @@ class _Scope:
         # A period has no words to search for: files count by their age.
         if self.target.older_than is not None:
             return os.path.getmtime(path) < self.target.older_than
-        return has_piece_in_file(path, self.pieces)
+        return _has_piece_in_file(path, self.pieces)
 
     def owns_draft(self, path: str) -> bool:
         """Return whether an unratified draft says that it is of one of the sessions that go."""
@@ -90,7 +90,7 @@ class _Scope:
         return any(f"session: {json.dumps(session)}" in front_lines for session in self.sessions)
 
     def find_matches(self, folder: str) -> list[str]:
-        return [path for path in list_files_below(folder) if self.matches(path)]
+        return [path for path in _list_files_below(folder) if self.matches(path)]
 
 
 def parse_target(
@@ -190,7 +190,7 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
     reflected_drafts = {page for page, _, _ in reflections if _is_draft(page)}
     drafts_folder = os.path.join(scope.home, DRAFTS_FOLDER)
     # A draft may lie in a repository, where only its row tells of it, or in the home without a row.
-    drafts = reflected_drafts | set(filter(_is_draft, list_files_below(drafts_folder)))
+    drafts = reflected_drafts | set(filter(_is_draft, _list_files_below(drafts_folder)))
     # For a text, every reflection is listed, whether or not its files hold the text.
     log_names = set() if is_text else {os.path.basename(log) for _, log, _ in reflections}
     queue_folder = memory_queue.get_queue_folder()
@@ -203,11 +203,11 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
             return True
         return (is_text or is_period) and scope.matches(path)
 
-    raw_logs = list_files_below(os.path.join(scope.home, LOGS_FOLDER))
+    raw_logs = _list_files_below(os.path.join(scope.home, LOGS_FOLDER))
     claims_folder = os.path.join(scope.home, "claims")
     return {
         "spool": scope.find_matches(os.path.join(scope.home, "spool")),
-        "claims": scope.find_matches(claims_folder) if is_text else [*list_files_below(*_list_claim_folders(scope))],
+        "claims": scope.find_matches(claims_folder) if is_text else [*_list_files_below(*_list_claim_folders(scope))],
         "logs": [path for path in raw_logs if os.path.basename(path) in log_names or scope.matches(path)],
         "drafts": [*filter(is_doomed_draft, sorted(drafts))],
         "queues": scope.find_matches(queue_folder) if is_text else [*filter(scope.matches, sorted(queued_files))],
@@ -219,16 +219,15 @@ def _list_claim_folders(scope: _Scope) -> list[str]:
 
     That one keeps later imports away from the paused part of the transcript.
     """
-    return [
-        folder
-        for session in scope.sessions
-        for folder in (
+    folders = []
+    for session in scope.sessions:
+        folders += [
             claims.get_claim_folder(scope.home, session),
             claims.get_claim_folder(scope.home, session, claims.PRIVATE_PREFIX),
             claims.get_claim_folder(scope.home, session, claims.HARDWON_TURN_PREFIX),
             claims.get_claim_folder(scope.home, hook_replies.DUPLICATE_PREFIX + session),
-        )
-    ]
+        ]
+    return folders
 
 
 def _is_draft(path: str) -> bool:
@@ -252,7 +251,7 @@ def _find_approved_files(connection: db.Connection, scope: _Scope, drafts: list[
     else:
         # A text is removed from backups too; approved files of a session or project stay there.
         draft_names = {os.path.basename(path) for path in drafts}
-        for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
+        for path in _list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             name = os.path.basename(path)
             if paths.DATABASE not in name and name not in draft_names and not scope.owns_draft(path):
                 file_paths.append(path)
@@ -307,7 +306,7 @@ def _purge_log_lines(scope: _Scope) -> Counter[str]:
 
     removed = Counter[str]()
     raw_log_prefix = os.path.join(scope.home, LOGS_FOLDER, "")  # with a slash at its end
-    for path in list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
+    for path in _list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
         if path.startswith(raw_log_prefix):
             continue
         with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
@@ -333,7 +332,7 @@ def _purge_backups(scope: _Scope, draft_names: set[str]) -> dict[str, Counter[st
     if scope.target.text_pieces:
         # Copies of agents' settings files lie in the same folder.
         backup_prefixes = tuple(backup.path + os.sep for backup in existing_backups)
-        for path in list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
+        for path in _list_files_below(os.path.join(scope.home, backups.BACKUPS_FOLDER)):
             if not path.startswith(backup_prefixes) and scope.matches(path):
                 removed[os.path.relpath(path, scope.home)] = Counter(files=1)
                 if not scope.dry_run:
@@ -360,7 +359,7 @@ def _purge_backup(backup: backups.Backup, scope: _Scope, draft_names: set[str]) 
             shutil.rmtree(backup.path)
         return Counter({"whole backups that cannot be opened": 1})
     copied_files = backups.list_copied_files(backup.path)
-    for path in list_files_below(backup.path):
+    for path in _list_files_below(backup.path):
         if os.path.relpath(path, backup.path) not in copied_files:
             continue
         if scope.target.text_pieces:
@@ -402,7 +401,7 @@ def _find_remaining(scope: _Scope, approved: Mapping[str, list[int]]) -> list[st
     ]
 
 
-def list_files_below(*roots: str) -> Iterator[str]:
+def _list_files_below(*roots: str) -> Iterator[str]:
     """Yield every file at or below these paths; links are not followed."""
     for root in roots:
         if os.path.isfile(root) and not os.path.islink(root):
@@ -441,7 +440,7 @@ def _is_alive(process_id: int) -> bool:
     return process_id != os.getpid()
 
 
-def has_piece_in_file(path: str, pieces: Sequence[SearchPiece]) -> bool:
+def _has_piece_in_file(path: str, pieces: Sequence[SearchPiece]) -> bool:
     """Return whether the file or its name holds a piece; one that cannot be read does not."""
     if has_any_piece(os.path.basename(path), pieces):
         return True

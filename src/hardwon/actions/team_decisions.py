@@ -13,7 +13,7 @@ from hardwon.actions import approvals, lessons
 from hardwon.actions.approvals import Decider, open_decider
 from hardwon.actions.handoffs import undo_reflection
 from hardwon.actions.memories import approve_memory, reject_or_retire_memory
-from hardwon.efficacy.refresh import build_lesson_proof
+from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.handoff import git_commit, written_handoffs
 from hardwon.lessons import adding, lessons_file
@@ -46,7 +46,6 @@ from hardwon.team.record import (
     Record,
 )
 from hardwon.team.replica import Replica
-from hardwon.team.repository import build_lesson_file
 from hardwon.team.state import (
     ADMIN,
     ERASED,
@@ -63,11 +62,9 @@ from hardwon.team.state import (
 )
 from hardwon.types import Lesson, replace
 
-ACCEPTED, REJECTED, MUTED = "accepted", "rejected", "muted"
-MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
-AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a person's own yes
-
-
+_ACCEPTED, _REJECTED, _MUTED = "accepted", "rejected", "muted"
+_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
+_AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a person's own yes
 BRANCH_PREFIX = "hardwon/"
 
 
@@ -178,7 +175,7 @@ def share(team: Team, content: Mapping[str, Any]) -> Record:
     if team.is_reviewer:
         team.append(APPROVE, name, {"version": record.hash})
     # Whoever shares a text has it in force already.
-    _record_decision(team, name, record.hash, ACCEPTED)
+    _record_decision(team, name, record.hash, _ACCEPTED)
     return record
 
 
@@ -228,7 +225,7 @@ def set_mute(team: Team, subject: Subject, *, is_muted: bool) -> None:
     team.append(MUTE if is_muted else UNMUTE, subject.name, {})
     if is_muted:
         _withdraw(team, subject)
-        _record_decision(team, subject.name, subject.in_force, MUTED)
+        _record_decision(team, subject.name, subject.in_force, _MUTED)
     else:
         with transaction(team.connection):
             team_log.delete_decision(team.connection, team.config.team, subject.name)
@@ -271,9 +268,9 @@ def change_role(team: Team, machine: Machine, role: str) -> None:
 def set_policy(team: Team, deliveries: tuple[str, ...]) -> None:
     """Let lessons with these deliveries arrive in force once a reviewer approved them."""
     team.require_role(ADMIN)
-    if wrong := [name for name in deliveries if name not in AUTOMATIC_DELIVERIES]:
+    if wrong := [name for name in deliveries if name not in _AUTOMATIC_DELIVERIES]:
         raise UserError(
-            f"{wrong[0]!r} cannot arrive in force by itself", f"choose among: {', '.join(AUTOMATIC_DELIVERIES)}"
+            f"{wrong[0]!r} cannot arrive in force by itself", f"choose among: {', '.join(_AUTOMATIC_DELIVERIES)}"
         )
     team.append(POLICY, MEMBERS, {"accept": list(deliveries)})
 
@@ -301,7 +298,7 @@ def list_arrivals(team: Team) -> list[Arrival]:
         if subject.status != IN_FORCE or version is None or version.content is None:
             continue
         decision = decisions.get(subject.name)
-        if decision and (decision["version"] == version.hash or decision["decision"] == MUTED):
+        if decision and (decision["version"] == version.hash or decision["decision"] == _MUTED):
             continue
         arrivals.append(_build_arrival(team, subject, version, project_paths))
     return arrivals
@@ -329,7 +326,7 @@ def replay_arrival(team: Team, arrival: Arrival) -> Arrival:
         return arrival
     record = sharing.build_lesson_record(arrival.version.content or {}, read_project_paths(team.connection))
     lesson = adding.parse_valid_lesson(record)
-    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=MAX_REPLAYED_CALLS))
+    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=_MAX_REPLAYED_CALLS))
 
 
 def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
@@ -363,12 +360,12 @@ def accept_arrival(team: Team, arrival: Arrival, path: str) -> str:
         message = _take_over_memory(team, decider, arrival.subject, content)
     else:
         message = _take_over_handoff(team, decider, arrival)
-    _record_decision(team, arrival.subject.name, arrival.version.hash, ACCEPTED)
+    _record_decision(team, arrival.subject.name, arrival.version.hash, _ACCEPTED)
     return message
 
 
 def reject_arrival(team: Team, arrival: Arrival) -> None:
-    _record_decision(team, arrival.subject.name, arrival.version.hash, REJECTED)
+    _record_decision(team, arrival.subject.name, arrival.version.hash, _REJECTED)
 
 
 def _put_lesson_in_force(team: Team, decider: Decider, subject: str, content: Mapping[str, Any]) -> str:
@@ -427,7 +424,7 @@ def apply_state(team: Team) -> list[str]:
     accepted_deliveries = tuple(team.state.policy.get("accept") or ())
     for arrival in list_arrivals(team):
         delivery = sharing.get_lesson(arrival.version.content).get("delivery")
-        if delivery in accepted_deliveries and delivery in AUTOMATIC_DELIVERIES and not arrival.objection:
+        if delivery in accepted_deliveries and delivery in _AUTOMATIC_DELIVERIES and not arrival.objection:
             try:
                 messages.append(accept_arrival(team, arrival, TEAM))
             except UserError as error:  # such as a lesson of one's own that says the same
@@ -435,7 +432,7 @@ def apply_state(team: Team) -> list[str]:
                 reject_arrival(team, arrival)
     for name, decision in team_log.read_decisions(team.connection, team.config.team).items():
         subject = team.state.subjects.get(name)
-        if subject and decision["decision"] == ACCEPTED and subject.status in (RETIRED, ERASED):
+        if subject and decision["decision"] == _ACCEPTED and subject.status in (RETIRED, ERASED):
             _withdraw(team, subject, is_erased=subject.status == ERASED)
             with transaction(team.connection):
                 team_log.delete_decision(team.connection, team.config.team, name)
@@ -516,7 +513,7 @@ def build_proposal(connection: Connection, project: str, lesson: Lesson) -> str:
     """Return the file that a proposal adds, with what the trigger would have done to this machine's calls."""
     if lesson.status != "active":
         raise UserError(f"{lesson.slug} is {lesson.status}, so it is not proposed", "hardwon lessons list")
-    return build_lesson_file(lesson, replay_lesson(connection, replace(lesson, project=project)))
+    return sharing.build_lesson_file(lesson, replay_lesson(connection, replace(lesson, project=project)))
 
 
 def commit_proposal(project: str, lesson: Lesson, text: str) -> str:

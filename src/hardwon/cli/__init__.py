@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     CommandTable = Mapping[str, tuple[str, str]]  # module and line in `--help`, by the command's name
 
 # The module of each command, and its line in `--help`, under the heading it stands below.
-DATA_COMMANDS = {
+_DATA_COMMANDS = {
     "export": ("data", "write what is recorded and learned as lines of JSON"),
     "import": ("data", "import transcripts, an export, claude-mem or notes"),
     "backup": ("data", "copy the database and your files"),
@@ -28,7 +28,7 @@ DATA_COMMANDS = {
     "purge": ("purge", "delete a text, session, project or period for good"),
     "rebuild": ("purge", "rebuild what is derived: index, observations, briefs"),
 }
-WORKER_COMMANDS = {
+_WORKER_COMMANDS = {
     "start": ("worker", "start the worker"),
     "stop": ("worker", "stop the worker; guards hold without it"),
     "restart": ("worker", "stop the worker, then start it"),
@@ -36,7 +36,7 @@ WORKER_COMMANDS = {
     "jobs": ("worker", "list, retry or cancel distilling jobs"),
     "cost": ("worker", "show what models cost, against the caps"),
 }
-SECTIONS = {
+_SECTIONS = {
     "Get started": {
         "up": ("up", "set up hardwon; show mistakes that repeat, and stop them"),
         "demo": ("demo", "see a mistake found, accepted and held, in a throwaway home"),
@@ -64,15 +64,15 @@ SECTIONS = {
     },
     "Run": {
         "team": ("team", "share lessons with a team, or with your other machines"),
-        "data": ("", ", ".join(DATA_COMMANDS)),
-        "worker": ("", ", ".join(WORKER_COMMANDS)),
+        "data": ("", ", ".join(_DATA_COMMANDS)),
+        "worker": ("", ", ".join(_WORKER_COMMANDS)),
         "config": ("config", "show and change settings"),
         "pause": ("config", "pause hardwon, here or everywhere"),
         "unpause": ("config", "lift the pause"),
     },
 }
 # Needed now and then: `--help` names them in one paragraph.
-FURTHER_COMMANDS = {
+_FURTHER_COMMANDS = {
     "show": ("search", "show a record in full, by its id"),
     "timeline": ("search", "show what was asked and observed around something"),
     "why": ("lessons", "explain which lessons would fire on a command"),
@@ -86,12 +86,12 @@ FURTHER_COMMANDS = {
     "completion": ("config", "print shell completion for bash, zsh or fish"),
     "dev": ("run_by_agents", "record an agent's hooks, to add it to hardwon"),
 }
-COMMANDS = {
-    **{name: row for section in SECTIONS.values() for name, row in section.items()},
-    **FURTHER_COMMANDS,
+_COMMANDS = {
+    **{name: row for section in _SECTIONS.values() for name, row in section.items()},
+    **_FURTHER_COMMANDS,
 }
 # `hardwon start` is short for `hardwon worker start`, and `hardwon purge` for `hardwon data purge`.
-SHORT_FORMS = {**DATA_COMMANDS, **WORKER_COMMANDS}
+_SHORT_FORMS = {**_DATA_COMMANDS, **_WORKER_COMMANDS}
 
 
 class CommandGroup(click.Group):
@@ -215,12 +215,12 @@ def hardwon() -> None:
     """Keep what coding agents learned the hard way."""
 
 
-hardwon.lazy_commands = COMMANDS
-hardwon.hidden_commands = SHORT_FORMS
-hardwon.sections = SECTIONS
+hardwon.lazy_commands = _COMMANDS
+hardwon.hidden_commands = _SHORT_FORMS
+hardwon.sections = _SECTIONS
 for _name, _commands, _help in (
-    ("data", DATA_COMMANDS, "Export, import, back up, restore, delete and rebuild data."),
-    ("worker", WORKER_COMMANDS, "Start, stop and look after the background process."),
+    ("data", _DATA_COMMANDS, "Export, import, back up, restore, delete and rebuild data."),
+    ("worker", _WORKER_COMMANDS, "Start, stop and look after the background process."),
 ):
     _group = CommandGroup(_name, help=_help)
     _group.lazy_commands = _commands

@@ -35,17 +35,15 @@ from hardwon.text.characters import format_count
 from hardwon.worker import lifecycle
 from hardwon.worker.removal import find_files_elsewhere, remove_files
 
-TIMER = "timer"
+_TIMER = "timer"
 _AGENTS_LINE = f"AGENT is one of {', '.join(AGENT_NAMES)}."
-
-
-INTERVAL_MINUTES = 10
-NAME = "hardwon-reflect"
+_INTERVAL_MINUTES = 10
+_NAME = "hardwon-reflect"
 SCHEDULERS = ("systemd", "launchd", "cron")
 
 
 @click.command(epilog=_AGENTS_LINE)
-@click.argument("agent", metavar="AGENT|timer", type=click.Choice([*AGENT_NAMES, TIMER]))
+@click.argument("agent", metavar="AGENT|timer", type=click.Choice([*AGENT_NAMES, _TIMER]))
 @click.option("--project", "here", is_flag=True, help="for this project only, in a file that is not committed")
 @click.option("--mcp", is_flag=True, help="register hardwon's MCP server with the agent, too")
 @click.option("--trust", is_flag=True, help="for codex: trust these hooks, as you would with /hooks in it")
@@ -58,8 +56,8 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     `timer` prints a systemd, launchd or cron job that drafts handoffs of idle sessions every 10 minutes, for machines
     where the worker does not run.
     """
-    if agent == TIMER:
-        print_timer(paths.get_home(), scheduler)
+    if agent == _TIMER:
+        _print_timer(paths.get_home(), scheduler)
         return
     agent_settings, home = load_settings(agent), paths.get_home()
     project = projects.find_git_root(os.getcwd()) if here else ""
@@ -74,7 +72,8 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     if only_print or not changes:
         return
     _print_summary(agent_settings, agent, changes)
-    # An agent may install where nothing is, but must not point installed hooks at another home.
+    # Codex asks its user about new hooks, and writing its hash of them bypasses that question. An agent may install
+    # where nothing is, but must not point installed hooks at another home.
     if trust:
         require_person("trusting hooks")
     elif any(change.replaces_hooks for change in changes):
@@ -217,24 +216,24 @@ def _print_leftovers(home: str, refusals: Sequence[str], files_elsewhere: Sequen
         raise SystemExit(1)
 
 
-def print_timer(home: str, scheduler: str) -> None:
+def _print_timer(home: str, scheduler: str) -> None:
     """Print the files and the commands that set up the timer, and the command that removes it."""
     command = [sys.executable, "-I", "-m", "hardwon", "reflect", "--idle"]
     if scheduler == "cron":
         click.echo(f"# add this line with: crontab -e\n{build_cron_line(home, command)}")
         return
     if scheduler == "launchd":
-        path = f"~/Library/LaunchAgents/{NAME}.plist"
+        path = f"~/Library/LaunchAgents/{_NAME}.plist"
         files = {path: build_launch_agent(home, command)}
         setup, removal = f"launchctl load -w {path}", f"launchctl unload -w {path} && rm {path}"
     else:
         folder = "~/.config/systemd/user"
         files = {
-            f"{folder}/{NAME}.service": build_service_unit(home, command),
-            f"{folder}/{NAME}.timer": build_timer_unit(),
+            f"{folder}/{_NAME}.service": build_service_unit(home, command),
+            f"{folder}/{_NAME}.timer": _build_timer_unit(),
         }
-        setup = f"systemctl --user daemon-reload && systemctl --user enable --now {NAME}.timer"
-        removal = f"systemctl --user disable --now {NAME}.timer && rm {folder}/{NAME}.*"
+        setup = f"systemctl --user daemon-reload && systemctl --user enable --now {_NAME}.timer"
+        removal = f"systemctl --user disable --now {_NAME}.timer && rm {folder}/{_NAME}.*"
     for path, text in files.items():
         click.echo(f"# save as {path}\n{text}")
     click.echo(f"# then run:   {setup}\n# to remove:  {removal}")
@@ -243,15 +242,15 @@ def print_timer(home: str, scheduler: str) -> None:
 def build_cron_line(home: str, command: list[str]) -> str:
     line = f"HARDWON_HOME={shlex.quote(home)} {shlex.join(command)} >/dev/null 2>&1"
     # An unescaped % ends the command in a cron table.
-    return f"*/{INTERVAL_MINUTES} * * * * {line.replace('%', chr(92) + '%')}"
+    return f"*/{_INTERVAL_MINUTES} * * * * {line.replace('%', chr(92) + '%')}"
 
 
 def build_launch_agent(home: str, command: list[str]) -> str:
     properties = {
-        "Label": NAME,
+        "Label": _NAME,
         "ProgramArguments": command,
         "EnvironmentVariables": {"HARDWON_HOME": home},
-        "StartInterval": INTERVAL_MINUTES * 60,
+        "StartInterval": _INTERVAL_MINUTES * 60,
         "ProcessType": "Background",
     }
     return plistlib.dumps(properties).decode()
@@ -271,9 +270,9 @@ def _quote_unit_word(word: str) -> str:
     return f'"{escaped}"'
 
 
-def build_timer_unit() -> str:
-    interval = f"{INTERVAL_MINUTES}min"
+def _build_timer_unit() -> str:
+    interval = f"{_INTERVAL_MINUTES}min"
     return (
-        f"[Unit]\nDescription=Run hardwon every {INTERVAL_MINUTES} minutes\n\n"
+        f"[Unit]\nDescription=Run hardwon every {_INTERVAL_MINUTES} minutes\n\n"
         f"[Timer]\nOnActiveSec={interval}\nOnUnitActiveSec={interval}\n\n[Install]\nWantedBy=timers.target\n"
     )

@@ -98,13 +98,13 @@ def trust(folder: str, yes: bool, revoke: bool, only_list: bool, as_json: bool) 
             f"{project} carries no lessons: there is neither .hardwon/lessons.json nor .hardwon/lessons/",
             "hardwon team propose SLUG, to share one of yours there",
         )
-    contents = {subject: read_project_lessons(get_trusted_path(subject)) for subject in subjects}
     trusted_hashes = lessons_file.read_trusted_hashes(home)
-    contents = {
-        subject: content
-        for subject, content in contents.items()
-        if trusted_hashes.get(subject) != lessons_file.hash_bytes(content) or not is_single_lesson(subject)
-    }
+    contents = {}
+    for subject in subjects:
+        content = read_project_lessons(get_trusted_path(subject))
+        is_trusted = trusted_hashes.get(subject) == lessons_file.hash_bytes(content)
+        if not is_trusted or not is_single_lesson(subject):
+            contents[subject] = content
     if not contents:
         click.echo(f"nothing new: {format_count(len(subjects), 'file')} of {project} trusted already")
         return
@@ -132,10 +132,10 @@ def _show_lesson(connection: Connection, lesson: Lesson) -> None:
         if value:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             echo_text(f"  {name:<16} {text}")
-    replay = (
-        replay_lesson(connection, lesson) if lesson.delivery != "start" and not find_lesson_faults(lesson) else None
-    )
-    if replay and replay.fires:
+    if lesson.delivery == "start" or find_lesson_faults(lesson):
+        return  # it has no trigger that could be tried on recorded calls
+    replay = replay_lesson(connection, lesson)
+    if replay.fires:
         echo_text(f"  {'here':<16} {describe_replay(replay)}")
 
 

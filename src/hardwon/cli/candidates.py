@@ -38,12 +38,10 @@ from hardwon.types import DELIVERY_MODES, TAG_TIER, Lesson
 if TYPE_CHECKING:
     from hardwon.lessons.replay import Replay
 
-MAX_EVIDENCE = 6
-MAX_QUOTE_LINES = 4
-MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
+_MAX_EVIDENCE = 6
+_MAX_QUOTE_LINES = 4
+_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
 PERSON_READER = "person"
-
-
 MAX_LINE_CHARS = 110
 
 
@@ -71,24 +69,24 @@ def show_proposal(home: str, connection: Connection, candidate: Candidate, judge
 
     record = candidate.record
     echo_indented(f"L{candidate.number} ", to_printable_line(record["summary"]), max_lines=3, bold=True)
-    echo_indented("   → ", record["solution"] or "(no fix found: edit it)", max_lines=MAX_QUOTE_LINES)
+    echo_indented("   → ", record["solution"] or "(no fix found: edit it)", max_lines=_MAX_QUOTE_LINES)
     failed, worked = find_calls(connection, candidate)
     if failed or worked:
         click.echo()
     _show_call("   - ", failed, "red")
     _show_call("   + ", worked, "green")
     click.echo()
-    _show_replay(candidate, replay_record(connection, record, limit=MAX_REPLAYED_CALLS))
-    echo_field("trigger", describe_trigger(record) or "(none found: edit it)", max_lines=MAX_QUOTE_LINES)
+    _show_replay(candidate, replay_record(connection, record, limit=_MAX_REPLAYED_CALLS))
+    echo_field("trigger", describe_trigger(record) or "(none found: edit it)", max_lines=_MAX_QUOTE_LINES)
     if record.get("injection"):
-        echo_field("told as", record["injection"], max_lines=MAX_QUOTE_LINES)
+        echo_field("told as", record["injection"], max_lines=_MAX_QUOTE_LINES)
     if record.get("unless"):
-        echo_field("unless", describe_unless(record), max_lines=MAX_QUOTE_LINES)
+        echo_field("unless", describe_unless(record), max_lines=_MAX_QUOTE_LINES)
     # The scope comes from a transcript, and must not start a line of its own.
     echo_field("scope", to_printable_line(describe_scope(record)))
     echo_field("delivery", describe_delivery(record))
     if record["delivery"] == "block":
-        echo_field("reason", record.get("blockReason") or record["solution"], max_lines=MAX_QUOTE_LINES)
+        echo_field("reason", record.get("blockReason") or record["solution"], max_lines=_MAX_QUOTE_LINES)
     echo_field("seen", _describe_occurrences(candidate))
     if similar := find_similar_lesson(home, candidate):
         lesson, share = similar
@@ -104,7 +102,7 @@ def _show_call(prefix: str, segments: Segments, colour: str) -> None:
     if not segments:
         return
     text = to_printable_line("".join(text for text, _ in segments))
-    lines = wrap_text(text, get_width() - len(prefix), MAX_QUOTE_LINES)
+    lines = wrap_text(text, get_width() - len(prefix), _MAX_QUOTE_LINES)
     changed_words = {word for text, is_changed in segments if is_changed for word in to_printable_line(text).split()}
     echo_styled(prefix, nl=False, fg=colour)
     for number, line in enumerate(lines):
@@ -157,13 +155,13 @@ def _show_judgement(candidate: Candidate, judgement: Judgement) -> None:
 def show_evidence(evidence: Sequence[dict[str, Any]]) -> None:
     home = os.path.expanduser("~")
     quotes = group_evidence(evidence)
-    for quote in quotes[:MAX_EVIDENCE]:
-        echo_field(quote["kind"].replace("correction", "then"), quote["quote"].strip(), max_lines=MAX_QUOTE_LINES)
+    for quote in quotes[:_MAX_EVIDENCE]:
+        echo_field(quote["kind"].replace("correction", "then"), quote["quote"].strip(), max_lines=_MAX_QUOTE_LINES)
         path = quote["path"]
         short_path = f"~{path[len(home) :]}" if paths.is_inside(home, path) else path
         echo_field("", to_printable_line(f"{short_path}:{', '.join(map(str, quote['lines']))}"), dim=True)
-    if len(quotes) > MAX_EVIDENCE:
-        echo_field("", f"and {len(quotes) - MAX_EVIDENCE} more")
+    if len(quotes) > _MAX_EVIDENCE:
+        echo_field("", f"and {len(quotes) - _MAX_EVIDENCE} more")
     if not quotes:
         echo_field("", "no evidence")
 

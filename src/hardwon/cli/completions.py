@@ -10,8 +10,8 @@ from click.shell_completion import CompletionItem
 from hardwon import paths
 from hardwon.text.characters import to_printable_line
 
-MAX_ITEMS = 50
-MAX_HELP_CHARS = 60
+_MAX_ITEMS = 50
+_MAX_HELP_CHARS = 60
 Rows = list[tuple[str, str]]  # names, each with what it stands for
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -20,7 +20,7 @@ def _build_completion(list_rows: Callable[[], Rows]) -> Completion:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         matches = [(name, title) for name, title in list_rows() if name.lower().startswith(incomplete.lower())]
         return [
-            CompletionItem(name, help=to_printable_line(title, MAX_HELP_CHARS)) for name, title in matches[:MAX_ITEMS]
+            CompletionItem(name, help=to_printable_line(title, _MAX_HELP_CHARS)) for name, title in matches[:_MAX_ITEMS]
         ]
 
     return complete
@@ -54,7 +54,7 @@ def _list_sessions() -> Rows:
     from hardwon.store.sessions import list_sessions
 
     with open_store() as connection:
-        return [(row["session"], row["first_prompt"] or "") for row in list_sessions(connection, limit=MAX_ITEMS)]
+        return [(row["session"], row["first_prompt"] or "") for row in list_sessions(connection, limit=_MAX_ITEMS)]
 
 
 def _list_lessons() -> Rows:

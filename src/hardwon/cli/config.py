@@ -18,7 +18,7 @@ from hardwon.cli.output import echo_json, echo_table
 from hardwon.errors import UserError
 from hardwon.text.characters import to_printable_line
 
-MAX_PAUSE_SECONDS = 3650 * 86_400.0
+_MAX_PAUSE_SECONDS = 3650 * 86_400.0
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "": 60}
 # The line that turns on completion, and the file it belongs in, by shell.
 SETUP_LINES = {
@@ -120,7 +120,7 @@ def _parse_duration(text: str) -> float:
     """Return the seconds of 30m, 1h or 2d; a bare number is minutes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)", text.strip().lower())
     seconds = float(match[1]) * _UNIT_SECONDS[match[2]] if match else 0.0
-    if not 0 < seconds <= MAX_PAUSE_SECONDS:
+    if not 0 < seconds <= _MAX_PAUSE_SECONDS:
         raise UserError(f"{text[:40]!r} is not a length of time", "hardwon pause --for 1h   (or 30m, 2d)")
     return seconds
 

@@ -47,12 +47,10 @@ from hardwon.text.characters import format_count
 from hardwon.types import MEMORY_TYPES
 from hardwon.worker.lifecycle import hold_worker_stopped
 
-NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
-MAX_NOTE_CHARS = 6_000
-
-
-CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
-DAY_SECONDS = 86_400.0
+_NOTE_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules")
+_MAX_NOTE_CHARS = 6_000
+_CLAUDE_MEM_DATABASE = "~/.claude-mem/claude-mem.db"
+_DAY_SECONDS = 86_400.0
 restore_option = click.option("--restore-deleted", is_flag=True, help="import what was deleted here, too")
 
 
@@ -87,9 +85,11 @@ def _find_project(connection: db.Connection, name: str) -> str:
 
 
 @export.command("notes")
-@click.option("--to", "files", multiple=True, type=click.Choice(NOTE_FILES), default=[NOTE_FILES[0]], show_default=True)
+@click.option(
+    "--to", "files", multiple=True, type=click.Choice(_NOTE_FILES), default=[_NOTE_FILES[0]], show_default=True
+)
 @click.option("--here", is_flag=True, help="only what belongs to this project alone")
-@click.option("--most", default=MAX_NOTE_CHARS, show_default=True, type=click.IntRange(200), help="characters at most")
+@click.option("--most", default=_MAX_NOTE_CHARS, show_default=True, type=click.IntRange(200), help="characters at most")
 @click.option("--remove", is_flag=True, help="take the block out again")
 @click.option("--print", "only_print", is_flag=True, help="show the change and stop")
 @yes_option
@@ -214,7 +214,7 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     home, now = paths.get_home(), clock.now()
     values = settings.load_settings(home)
     retention_days = values["retentionDays"]
-    kept_until = clock.format_iso(now + retention_days * DAY_SECONDS) if retention_days else None
+    kept_until = clock.format_iso(now + retention_days * _DAY_SECONDS) if retention_days else None
     request = ScanRequest(scan_paths=scan_paths, agent=agent or "", since=parse_time(since, now))
     files = find_transcripts(request, values, {})
     with open_store() as connection:
@@ -274,7 +274,7 @@ def jsonl(file: str, restore_deleted: bool, as_json: bool) -> None:
 
 
 @import_.command("claude-mem")
-@click.argument("file", default=CLAUDE_MEM_DATABASE, type=click.Path(dir_okay=False))
+@click.argument("file", default=_CLAUDE_MEM_DATABASE, type=click.Path(dir_okay=False))
 @restore_option
 @json_option
 def import_claude_mem(file: str, restore_deleted: bool, as_json: bool) -> None:

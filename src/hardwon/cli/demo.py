@@ -33,8 +33,8 @@ from hardwon.store import db
 from hardwon.store.jobs import count_by_state
 from hardwon.worker import lifecycle
 
-TIMEOUT_SECONDS = 30.0
-MAX_FOLDER_CHARS = 55  # the worker's socket is below it, and the address of a socket ends at 104 bytes
+_TIMEOUT_SECONDS = 30.0
+_MAX_FOLDER_CHARS = 55  # the worker's socket is below it, and the address of a socket ends at 104 bytes
 SESSIONS_FOLDER = os.path.join(os.path.dirname(os.path.abspath(hardwon.__file__)), "demo")
 EARLIER_SESSIONS = (("first", 2, "two days ago:"), ("second", 1, "yesterday:"))
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -64,7 +64,7 @@ def _exit_on_signal(number: int, _: object) -> NoReturn:
 @contextmanager
 def _open_demo() -> Iterator[_Demo]:
     temp_folder = tempfile.gettempdir()
-    parent_folder = temp_folder if len(temp_folder) <= MAX_FOLDER_CHARS else "/tmp"
+    parent_folder = temp_folder if len(temp_folder) <= _MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
         home, project = os.path.join(folder, ".hardwon"), os.path.join(folder, "kite")
         os.mkdir(project)
@@ -82,7 +82,7 @@ def _open_demo() -> Iterator[_Demo]:
 
 
 def _wait_while(condition: Callable[[], bool]) -> None:
-    deadline = monotonic() + TIMEOUT_SECONDS
+    deadline = monotonic() + _TIMEOUT_SECONDS
     while condition() and monotonic() < deadline:
         sleep(0.02)
 

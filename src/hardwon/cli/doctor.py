@@ -13,7 +13,7 @@ from hardwon.actions.team_decisions import Team
 from hardwon.agents.installation import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
 from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
-from hardwon.efficacy.announcements import format_ignored_denials
+from hardwon.efficacy.ledger import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
 from hardwon.lessons import manifest
@@ -33,8 +33,8 @@ from hardwon.text.characters import format_count
 from hardwon.web.http import TOKEN_FILE
 from hardwon.worker import lifecycle
 
-RECENT_SESSIONS = 10
-DENIAL_DAYS = 30  # after which a denial that an agent ignored is no longer reported
+_RECENT_SESSIONS = 10
+_DENIAL_DAYS = 30  # after which a denial that an agent ignored is no longer reported
 
 
 @click.command()
@@ -185,7 +185,7 @@ def _check_database(home: str) -> Iterator[Check]:
             candidate_count = len(list_waiting(home, connection))
             job_counts = count_by_state(connection)
             backlog = describe_backlog(connection)
-            ignored_denials = list_ignored_denials(connection, since=clock.now() - DENIAL_DAYS * 86_400)
+            ignored_denials = list_ignored_denials(connection, since=clock.now() - _DENIAL_DAYS * 86_400)
     except (UserError, db.StoreError) as error:
         yield Check("database", False, str(error), getattr(error, "fix", "").removeprefix("hardwon doctor; "))
         return
@@ -215,7 +215,7 @@ def _check_fired_hooks(home: str) -> Iterator[Check]:
         return
     try:
         with open_store() as connection:
-            coverage = list_hook_coverage(connection, RECENT_SESSIONS)
+            coverage = list_hook_coverage(connection, _RECENT_SESSIONS)
     except (UserError, db.StoreError):  # reported with the database
         return
     yield from check_fired_hooks(coverage)

@@ -52,8 +52,8 @@ from hardwon.types import DELIVERY_MODES, STATUSES, Event, Lesson
 if TYPE_CHECKING:
     from hardwon.store.candidates import Candidate
 
-MAX_SHOWN_DELIVERIES = 10
-MAX_SHOWN_OTHERS = 15
+_MAX_SHOWN_DELIVERIES = 10
+_MAX_SHOWN_OTHERS = 15
 _SLUG_INDENT = " " * 16
 _VERDICTS = {"block": "would block", "hold": "would hold", "note": "would note", "start": "is told at session start"}
 
@@ -357,7 +357,7 @@ def _print_outcomes(lesson: Lesson) -> None:
     from hardwon.store.views import list_lesson_deliveries
 
     with open_store() as connection:
-        for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=MAX_SHOWN_DELIVERIES):
+        for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=_MAX_SHOWN_DELIVERIES):
             outcome = find_delivery_outcome(connection, delivery)
             if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
                 continue
@@ -456,7 +456,7 @@ def why(command: tuple[str, ...], tool: str, path: str, content: str, show_all: 
         echo_text(f"  matched in: {match.matched_text}")
     if not matches:
         click.echo("no lesson would fire")
-    shown_others = others if show_all else others[:MAX_SHOWN_OTHERS]
+    shown_others = others if show_all else others[:_MAX_SHOWN_OTHERS]
     for other in shown_others:
         echo_text(f"not {other['slug']}: it {other['why']}")
     if len(shown_others) < len(others):

@@ -32,7 +32,7 @@ from hardwon.types import MEMORY_TYPES, STATUSES, Memory
 if TYPE_CHECKING:
     from hardwon.actions.approvals import Decider
 
-MAX_LINE_CHARS = 200
+_MAX_LINE_CHARS = 200
 
 
 @click.group(cls=CommandGroup)
@@ -61,10 +61,10 @@ def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     rows = []
     for record, state in zip(matches, states, strict=True):
         rows.append(
-            [f"M{record.id}", record.type, state, to_printable_line(memories.read_text(home, record), MAX_LINE_CHARS)]
+            [f"M{record.id}", record.type, state, to_printable_line(memories.read_text(home, record), _MAX_LINE_CHARS)]
         )
     for page in unapproved_pages:
-        text = f"{to_printable_line(page.text, MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
+        text = f"{to_printable_line(page.text, _MAX_LINE_CHARS)}\n{os.path.basename(page.path)}"
         rows.append(["-", page.type, "not approved here", text])
     if not rows:
         click.echo("no memories" + (" like that" if status else " yet: hardwon memory add TYPE TEXT"))

@@ -19,14 +19,12 @@ import click
 from hardwon import clock, paths
 from hardwon.text.characters import make_printable
 
-MAX_WIDTH = 100  # columns that are still easy to read
-MIN_WIDE_COLUMN = 20
+_MAX_WIDTH = 100  # columns that are still easy to read
+_MIN_WIDE_COLUMN = 20
 _NAME_WIDTH = 10
 _COLUMN_GAP = "  "
 _BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # breaks a path that is longer than a line after a folder
-
-
-PROGRESS_FILE = "logs/import.json"
+_PROGRESS_FILE = "logs/import.json"
 
 
 def echo_text(text: str, *, err: bool = False) -> None:
@@ -38,6 +36,7 @@ def echo_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+# Our own, because importing rich's tables takes 45 ms, which every list command would pay.
 def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_column: int = -1) -> None:
     """Print rows under their headings; the wide column wraps, the others stay whole."""
     from rich.cells import cell_len, set_cell_size
@@ -50,7 +49,7 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
         widths.append(max(map(cell_len, [heading, *lines])))
     gaps = len(_COLUMN_GAP) * (len(columns) - 1)
     room = shutil.get_terminal_size().columns - gaps - (sum(widths) - widths[wide_column])
-    widths[wide_column] = max(min(widths[wide_column], room), MIN_WIDE_COLUMN)
+    widths[wide_column] = max(min(widths[wide_column], room), _MIN_WIDE_COLUMN)
     headings = _COLUMN_GAP.join(set_cell_size(heading, width) for heading, width in zip(columns, widths, strict=True))
     echo_styled(headings.rstrip(), dim=True)
     for row in cells:
@@ -92,7 +91,7 @@ def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Call
 
 def get_width() -> int:
     # Below 40 columns nothing would be left for the text of a table.
-    return max(min(shutil.get_terminal_size().columns, MAX_WIDTH), 40)
+    return max(min(shutil.get_terminal_size().columns, _MAX_WIDTH), 40)
 
 
 def echo_styled(text: str, *, err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -166,7 +165,7 @@ def format_times(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 def note_progress(home: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
     """Write how much of the transcripts is read to a file, for `hardwon status`; it is gone when the import ends."""
     os.nice(10)  # a person may be waiting for an agent
-    path = os.path.join(home, PROGRESS_FILE)
+    path = os.path.join(home, _PROGRESS_FILE)
     read_bytes = 0
 
     def report_progress(byte_count: int) -> None:
@@ -185,7 +184,7 @@ def note_progress(home: str, total_bytes: int) -> Iterator[Callable[[int], None]
 def describe_import(home: str) -> str:
     """Return how far an import in the background is; empty if none runs."""
     try:
-        with open(os.path.join(home, PROGRESS_FILE), encoding="utf-8") as file:
+        with open(os.path.join(home, _PROGRESS_FILE), encoding="utf-8") as file:
             report = json.load(file)
         os.kill(report["pid"], 0)
     except (OSError, ValueError):

@@ -13,7 +13,7 @@ from hardwon.cli.completions import complete_lessons
 from hardwon.cli.context import json_option, open_decider, open_store, require_person
 from hardwon.cli.output import echo_field, echo_indented, echo_json, echo_styled, echo_table, echo_text, format_time
 from hardwon.efficacy.blame import describe_call, list_told_items
-from hardwon.efficacy.history import record_past_firings
+from hardwon.efficacy.ledger import build_proofs, propose_retiring_gone, refresh_ledger
 from hardwon.efficacy.outcomes import (
     CHANGED,
     GIVEN_UP,
@@ -22,18 +22,18 @@ from hardwon.efficacy.outcomes import (
     REPEATED_FINE,
     UNKNOWN,
     judge_open_firings,
+    record_past_firings,
 )
 from hardwon.efficacy.proof import (
     PROVEN,
     TOLD_ARMS,
     FiringCounts,
     LessonProof,
+    compute_pooled_share,
     describe_counts,
     describe_grade,
     format_share,
 )
-from hardwon.efficacy.refresh import build_proofs, propose_retiring_gone, refresh_ledger
-from hardwon.efficacy.statistics import compute_pooled_share
 from hardwon.errors import UserError
 from hardwon.lessons.lookup import find_lesson
 from hardwon.sessions.lookup import find_session
@@ -41,9 +41,9 @@ from hardwon.store.db import Connection
 from hardwon.store.efficacy import BEFORE, find_call, read_calls
 from hardwon.text.characters import format_count, to_printable_line
 
-MAX_LISTED = 40
-MAX_LATEST = 5
-VERDICT_NAMES = {
+_MAX_LISTED = 40
+_MAX_LATEST = 5
+_VERDICT_NAMES = {
     "": "still open",
     CHANGED: "changed",
     REPEATED_FAILED: "repeated and failed",
@@ -115,7 +115,7 @@ def _print_all(proofs: list[LessonProof]) -> None:
         click.echo("no lesson has fired yet")
         return
     rows = []
-    for lesson_proof in fired[:MAX_LISTED]:
+    for lesson_proof in fired[:_MAX_LISTED]:
         told_counts, silent_counts = lesson_proof.told_counts, lesson_proof.silent_counts
         rows.append(
             [
@@ -129,8 +129,8 @@ def _print_all(proofs: list[LessonProof]) -> None:
             ]
         )
     echo_table(["told", "changed", "failed", "untold", "false alarms", "grade", "lesson"], rows)
-    if len(fired) > MAX_LISTED:
-        click.echo(f"and {len(fired) - MAX_LISTED} more: hardwon proof --json")
+    if len(fired) > _MAX_LISTED:
+        click.echo(f"and {len(fired) - _MAX_LISTED} more: hardwon proof --json")
     trials = [trial for lesson_proof in fired for trial in lesson_proof.trials]
     share = compute_pooled_share(trials)
     if share and any(not trial.is_live for trial in trials):
@@ -149,7 +149,7 @@ def _name_grade(lesson_proof: LessonProof) -> str:
 def _format_latest_firings(connection: Connection, lesson_proof: LessonProof) -> list[str]:
     """Return a line for each of a lesson's latest firings: when, whether it was told, and the call that followed."""
     firings = [firing for firing in lesson_proof.firings if firing.arm != BEFORE]
-    latest = firings[-MAX_LATEST:][::-1]
+    latest = firings[-_MAX_LATEST:][::-1]
     calls = read_calls(connection, [firing.instead for firing in latest if firing.instead])
     lines = []
     for firing in latest:
@@ -157,7 +157,7 @@ def _format_latest_firings(connection: Connection, lesson_proof: LessonProof) ->
         arm = "told" if firing.arm in TOLD_ARMS else "silent"
         call = calls.get(firing.instead or 0)
         call_text = f": {to_printable_line(describe_call(call), 60)} ({call['outcome']})" if call else ""
-        lines.append(f"{time_text}  {arm:<7} {VERDICT_NAMES[firing.verdict]}{call_text}")
+        lines.append(f"{time_text}  {arm:<7} {_VERDICT_NAMES[firing.verdict]}{call_text}")
     return lines
 
 

@@ -21,7 +21,7 @@ from hardwon.store.purge import PurgeTarget, hold_purge_lock
 from hardwon.store.turns import count_derived, count_unrebuildable, forget_derived
 from hardwon.worker.lifecycle import hold_worker_stopped
 
-MAX_LOG_ENTRIES = 1_000
+_MAX_LOG_ENTRIES = 1_000
 _UNREACHABLE_COPIES = (
     "file system snapshots, backups by other tools, freed disk blocks, swap, and what an agent has in its context"
 )
@@ -83,7 +83,7 @@ def purge(
 
 def _print_deletions(as_json: bool) -> None:
     with open_store() as connection:
-        entries = deletions.list_newest(connection, MAX_LOG_ENTRIES)
+        entries = deletions.list_newest(connection, _MAX_LOG_ENTRIES)
     if as_json:
         echo_json([{**entry.__dict__, "at": clock.format_iso(entry.at)} for entry in entries])
         return

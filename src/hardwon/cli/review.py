@@ -45,8 +45,8 @@ from hardwon.store.candidates import Candidate, Judgement, list_episodes, list_l
 from hardwon.store.db import Connection
 from hardwon.text.characters import format_count, to_printable_line
 
-NOTHING_TO_REVIEW = "nothing to review; look for more: hardwon scan"
-ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
+_NOTHING_TO_REVIEW = "nothing to review; look for more: hardwon scan"
+_ASK_A_MODEL = "\0"  # stands for --judge without a FILE; no file has this name
 _EDITABLE_FIELDS = (
     "summary",
     "problem",
@@ -73,7 +73,7 @@ names_argument = click.argument(
     "--judge",
     "file",
     is_flag=False,
-    flag_value=ASK_A_MODEL,
+    flag_value=_ASK_A_MODEL,
     metavar="[FILE]",
     help="store judgements from FILE, or - for stdin; without FILE ask the model of llm.provider",
 )
@@ -87,7 +87,7 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
     """
     home = paths.get_home()
     with open_store() as connection:
-        if file == ASK_A_MODEL:
+        if file == _ASK_A_MODEL:
             from hardwon.actions.judging import ask_model_to_judge
 
             judged_count = 0
@@ -108,7 +108,7 @@ def review(as_json: bool, file: str | None, limit: int, is_open: bool) -> None:
             waiting = list_waiting(home, connection)
             show_list(waiting)
             name = f"L{waiting[0].number}" if waiting else ""
-            click.echo(f"next      hardwon accept {name}, or hardwon reject {name}" if name else NOTHING_TO_REVIEW)
+            click.echo(f"next      hardwon accept {name}, or hardwon reject {name}" if name else _NOTHING_TO_REVIEW)
         else:
             require_person("deciding about lessons")
             _Review(home, connection).run()
@@ -153,7 +153,7 @@ class _Review:
 
     def run(self) -> None:
         if not self.waiting:
-            click.echo(NOTHING_TO_REVIEW)
+            click.echo(_NOTHING_TO_REVIEW)
             return
         keys = {key.letter: key for key in _KEYS}
         shown_position = -1

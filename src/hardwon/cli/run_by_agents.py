@@ -12,7 +12,7 @@ from hardwon import paths
 from hardwon.agents.fields import get_first_text
 from hardwon.mcp.server import run_server
 
-RECORDED_HOME = "/home/dev"  # stands for the person's home in recordings
+_RECORDED_HOME = "/home/dev"  # stands for the person's home in recordings
 
 
 @click.group()
@@ -30,7 +30,7 @@ def record_hooks(folder: str, event: str) -> None:
     tests/payloads/AGENT/VERSION. Your home is written as /home/dev; check the rest for names and keys yourself.
     """
     payload = sys.stdin.buffer.read().decode("utf-8", "replace")
-    text = payload.replace(os.path.expanduser("~"), RECORDED_HOME)
+    text = payload.replace(os.path.expanduser("~"), _RECORDED_HOME)
     try:
         wire = json.loads(text)
         text = json.dumps(wire, indent=1, ensure_ascii=False) + "\n"

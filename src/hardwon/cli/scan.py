@@ -33,7 +33,7 @@ from hardwon.text.characters import format_count, to_printable_line
 if TYPE_CHECKING:
     from hardwon.mining.scan import ScanResult
 
-MAX_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
@@ -149,9 +149,9 @@ def _print_result(outcome: ScanResult, waiting_count: int, *, is_dry_run: bool) 
     new_count = len(outcome.new_candidates)
     proposals = format_count(new_count, "new candidate") if new_count else "no new candidates"
     click.echo(f"found     {proposals}{' (dry run: nothing is kept)' if is_dry_run else ''}")
-    show_list(outcome.new_candidates[:MAX_SHOWN])
-    if new_count > MAX_SHOWN:
-        click.echo(f"          and {new_count - MAX_SHOWN} more: hardwon scan candidates --all")
+    show_list(outcome.new_candidates[:_MAX_SHOWN])
+    if new_count > _MAX_SHOWN:
+        click.echo(f"          and {new_count - _MAX_SHOWN} more: hardwon scan candidates --all")
     echo_remaining(waiting_count)
     for line in outcome.stepped_down:
         echo_text(f"retired   {line}")

@@ -21,8 +21,8 @@ from hardwon.store.sessions import STATUSES, delete, list_sessions
 from hardwon.text.characters import format_count, to_printable_line
 from hardwon.types import Summary
 
-MAX_LINE_CHARS = 160
-MIN_TEXT_WIDTH = 12
+_MAX_LINE_CHARS = 160
+_MIN_TEXT_WIDTH = 12
 _SUMMARY_WIDTH = 14
 _COLUMNS = ("id", "when", "project", "prompts", "events", "status")
 _TIME_FIELDS = ("started_at", "last_at", "ended_at")
@@ -61,7 +61,7 @@ def print_sessions(project: str, status: str | None, limit: int, as_json: bool) 
         rows.append([str(session["id"]), when, project_name, *counts, session["status"]])
     # Each session stays on one line: its first prompt gets the room that is left.
     used_width = sum(max(map(len, column)) + 2 for column in zip(_COLUMNS, *rows, strict=True))
-    text_width = max(get_width() - used_width, MIN_TEXT_WIDTH)
+    text_width = max(get_width() - used_width, _MIN_TEXT_WIDTH)
     for row, session in zip(rows, records, strict=True):
         row.append(to_printable_line(session["first_prompt"], text_width))
     echo_table([*_COLUMNS, "first prompt"], rows)
@@ -120,7 +120,7 @@ def _format_step(step: dict[str, Any]) -> str:
     else:
         lead, text = f"  {step['kind']} ", step["response"]
     agent = f" [{step['agent']}]" if step.get("agent") else ""
-    return f"{when}{agent}  {lead}{to_printable_line(text, MAX_LINE_CHARS)}".rstrip()
+    return f"{when}{agent}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
 
 
 def _describe_input(tool_input: Any) -> str:
@@ -138,7 +138,7 @@ def _print_summary(summary: Summary) -> None:
     for name in ("request", "investigated", "learned", "completed", "next_steps"):
         label = name.replace("_", " ")
         for line in getattr(summary, name).splitlines():
-            for part in wrap(line, max(get_width() - _SUMMARY_WIDTH, MIN_TEXT_WIDTH)):
+            for part in wrap(line, max(get_width() - _SUMMARY_WIDTH, _MIN_TEXT_WIDTH)):
                 echo_text(f"{label:<{_SUMMARY_WIDTH}}{part}")
                 label = ""  # only the first line of a part is labelled
 

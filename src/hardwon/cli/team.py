@@ -35,13 +35,13 @@ from hardwon.lessons.replay import describe_replay
 from hardwon.store import memories, team_log
 from hardwon.store.approvals import COMMAND_LINE
 from hardwon.store.db import Connection, transaction
-from hardwon.team import client, repository, sharing
+from hardwon.team import client, sharing
 from hardwon.team.client import ServerAway, ServerRefusal, SyncReport, TeamConfig
 from hardwon.team.state import ERASED, ROLES
 from hardwon.text.characters import format_count, to_printable_line
 
-DATABASE_VARIABLE, URL_VARIABLE, TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
-DEFAULT_PORT = 7345
+_DATABASE_VARIABLE, _URL_VARIABLE, _TOKEN_VARIABLE = "HARDWON_TEAM_DATABASE", "HARDWON_TEAM_URL", "HARDWON_TEAM_TOKEN"
+_DEFAULT_PORT = 7345
 _TITLE_WIDTH = 60
 _JOIN_FIX = "hardwon team join URL CODE, or hardwon team serve to start one; with git alone: hardwon team init --git"
 
@@ -96,7 +96,7 @@ def init(with_git: bool) -> None:
     """Lay out a repository for lessons that are reviewed in pull requests; no server is needed."""
     require_person("laying out a repository")
     project = find_project_here()
-    for name in repository.lay_out_repository(project):
+    for name in sharing.lay_out_repository(project):
         echo_text(f"wrote     {name}")
     click.echo("next      commit these files, then: hardwon team propose SLUG")
 
@@ -127,7 +127,7 @@ def propose(slug: str, yes: bool) -> None:
 def check(folder: str, as_json: bool) -> None:
     """Check the lesson files of a repository: rules, secrets, patterns and their authors' counts."""
     project = projects.find_project_path(os.path.abspath(folder))
-    faults = list(repository.find_file_faults(project))
+    faults = list(sharing.find_file_faults(project))
     if as_json:
         echo_json({"faults": faults})
     for fault in () if as_json else faults or ["lessons   ok"]:
@@ -137,10 +137,10 @@ def check(folder: str, as_json: bool) -> None:
 
 
 @team.command()
-@click.option("--database", envvar=DATABASE_VARIABLE, required=True, metavar="URL", help="PostgreSQL 15 or later")
+@click.option("--database", envvar=_DATABASE_VARIABLE, required=True, metavar="URL", help="PostgreSQL 15 or later")
 @click.option("--host", default="127.0.0.1", show_default=True, help="address to listen on")
 @click.option(
-    "--port", default=DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
+    "--port", default=_DEFAULT_PORT, show_default=True, type=click.IntRange(1, 65535), help="port to listen on"
 )
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, as PEM")
 @click.option("--key", "key_file", type=click.Path(exists=True, dir_okay=False), help="its private key, as PEM")
@@ -165,29 +165,29 @@ def serve(
     """
     require_person("serving a team")
     try:
-        from hardwon.team import serving
+        from hardwon.team import server
     except ImportError as error:
         raise UserError(f"the server needs the package {error.name}", "pip install 'hardwon[team]'") from None
     authority = ""
     if folder:
-        certificate, key_file, authority = serving.make_certificates(folder, public_host or host)
+        certificate, key_file, authority = server.make_certificates(folder, public_host or host)
     is_loopback = host in ("127.0.0.1", "localhost", "::1")
     if not certificate and not is_loopback:
         raise UserError(
             f"{host} is not this machine, so it needs TLS", "--certificate and --key, or --self-signed FOLDER"
         )
-    is_new = serving.prepare_database(database)
+    is_new = server.prepare_database(database)
     if check:
         click.echo("database  ok")
         return
     url = f"{'https' if certificate else 'http'}://{public_host or host}:{port}"
     if is_new or new_team:
         code = secrets.token_urlsafe(18)
-        serving.add_setup_code(database, code)
+        server.add_setup_code(database, code)
         authority_option = f" --authority {authority}" if authority else ""
         click.echo(f"To found the team, on your own machine:  hardwon team join {url} {code}{authority_option}")
     click.echo(f"serving {url}")
-    serving.run(database, host, port, certificate, key_file)
+    server.run(database, host, port, certificate, key_file)
 
 
 @team.command()
@@ -551,8 +551,8 @@ def sync() -> None:
 
 @team.command()
 @click.option("--once", is_flag=True, required=True, help="without a worker and without a key of its own")
-@click.option("--url", envvar=URL_VARIABLE, required=True, help=f"of the server, or {URL_VARIABLE}")
-@click.option("--token", envvar=TOKEN_VARIABLE, required=True, help=f"that can only read, or {TOKEN_VARIABLE}")
+@click.option("--url", envvar=_URL_VARIABLE, required=True, help=f"of the server, or {_URL_VARIABLE}")
+@click.option("--token", envvar=_TOKEN_VARIABLE, required=True, help=f"that can only read, or {_TOKEN_VARIABLE}")
 @click.option("--authority", default="", type=click.Path(dir_okay=False), help="certificate of the server's authority")
 @click.option("--blocks", is_flag=True, help="put blocks in force, too")
 def pull(once: bool, url: str, token: str, authority: str, blocks: bool) -> None:

@@ -33,7 +33,7 @@ from hardwon.store.db import Connection
 from hardwon.text.characters import format_count, to_printable_line
 from hardwon.worker import lifecycle
 
-MAX_SHOWN_MISTAKES = 3
+_MAX_SHOWN_MISTAKES = 3
 
 
 @click.command()
@@ -114,15 +114,15 @@ def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> 
     mistakes = format_count(len(proven), "repeatable mistake")
     echo_styled(f"mistakes  your agents lost {format_count(lost_calls, 'call')} to {mistakes}", bold=True)
     can_decide = is_interactive() and not find_agent()
-    for candidate in proven[:MAX_SHOWN_MISTAKES]:
+    for candidate in proven[:_MAX_SHOWN_MISTAKES]:
         _show_mistake(candidate)
         if can_decide and not _ask_about(open_decider(home, connection, COMMAND_LINE), candidate):
             break
     if not can_decide:
-        names = " ".join(f"L{candidate.number}" for candidate in proven[:MAX_SHOWN_MISTAKES])
+        names = " ".join(f"L{candidate.number}" for candidate in proven[:_MAX_SHOWN_MISTAKES])
         click.echo(f"          stop {'it' if len(proven) == 1 else 'them'}: hardwon accept {names}")
-    if len(proven) > MAX_SHOWN_MISTAKES:
-        click.echo(f"          and {len(proven) - MAX_SHOWN_MISTAKES} more: hardwon review")
+    if len(proven) > _MAX_SHOWN_MISTAKES:
+        click.echo(f"          and {len(proven) - _MAX_SHOWN_MISTAKES} more: hardwon review")
 
 
 def _show_mistake(candidate: Candidate) -> None:

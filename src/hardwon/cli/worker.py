@@ -20,9 +20,7 @@ from hardwon.store.documents import count_backlog
 from hardwon.store.jobs import cancel, list_jobs, retry
 from hardwon.text.characters import format_count, to_printable_line
 
-PORT_SECONDS = 20.0  # the pages come up a moment after the worker
-
-
+_PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
 _TOKEN_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached")
@@ -179,7 +177,7 @@ def view(only_print: bool, sign_out: bool) -> None:
     if settings.load_settings(home)["apiPort"] < 0:
         raise UserError("the viewer is served with the API, and apiPort is -1", "hardwon config set apiPort null")
     worker_status = lifecycle.start_worker(home)
-    deadline = monotonic() + PORT_SECONDS
+    deadline = monotonic() + _PORT_SECONDS
     while worker_status.running and not worker_status.port and monotonic() < deadline:
         sleep(0.05)
         worker_status = lifecycle.read_status(home)

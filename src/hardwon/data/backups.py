@@ -23,7 +23,7 @@ from hardwon.store.purge import hold_copy_lock
 from hardwon.types import frozen
 
 BACKUPS_FOLDER = "backups"
-COPIED_FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED_PROJECTS)
+_COPIED_FILES = (paths.LESSONS, paths.CONFIG, paths.TRUSTED_PROJECTS)
 MEMORY_FOLDER, DRAFTS_FOLDER = "memory", "drafts"
 # Copies of agents' settings files lie in the same folder under other names.
 _BACKUP_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
@@ -36,7 +36,7 @@ def list_copied_files(folder: str) -> tuple[str, ...]:
         for subfolder in (MEMORY_FOLDER, DRAFTS_FOLDER)
         for path in sorted(glob.glob(os.path.join(subfolder, "*.md"), root_dir=folder, include_hidden=True))
     ]
-    return (*COPIED_FILES, *pages)
+    return (*_COPIED_FILES, *pages)
 
 
 @frozen
@@ -174,7 +174,7 @@ def _find_fault(backup: Backup) -> str:
             # A link in a backup from elsewhere could have any file overwritten or read.
             if os.path.islink(path) or not is_expected:
                 return f"{os.path.relpath(path, backup.path)} in it is not a plain file"
-    for name in COPIED_FILES:
+    for name in _COPIED_FILES:
         content = _read_file(os.path.join(backup.path, name))
         fault = _find_json_fault(content) if content is not None else ""
         if fault:

@@ -68,9 +68,10 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
             yield {"what": "project", "path": project_paths.get(name, name), "name": name, "remote": "", "at": at}
     for session in sessions:
         records = records_by_session[session["id"]]
-        # The oldest versions stored the first prompt with the session.
-        if not any(record["what"] == "prompt" for record in records):
-            records = [*_build_only_prompt(session), *records]
+        # The oldest versions had no table of prompts, and stored the first one with the session.
+        first_prompt = _get_text(session, "user_prompt")
+        if first_prompt and not any(record["what"] == "prompt" for record in records):
+            records = [_build_prompt(session, {"prompt_number": 1, "prompt_text": first_prompt}), *records]
         yield _build_session(session, records, project_paths)
         yield from records
     yield from orphans
@@ -123,12 +124,6 @@ def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
         "prompt": text,
         "name": "",
     }
-
-
-def _build_only_prompt(session: Row) -> list[dict[str, Any]]:
-    """Return the first prompt, which a session had before there was a table of prompts."""
-    text = _get_text(session, "user_prompt")
-    return [_build_prompt(session, {"prompt_number": 1, "prompt_text": text})] if text else []
 
 
 def _build_observation(session: Row, row: Row) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from hardwon.store.observations import FROM_CLAUDE_MEM
 from hardwon.text.excerpts import create_slug
 from hardwon.types import frozen
 
-BATCH_SIZE = 200  # lines in one transaction
-SAME_PROMPT_SECONDS = 120.0  # within which equal text is the same prompt, from whichever source
-SESSION_ITEMS = ("prompt", "event", "observation", "summary")
+_BATCH_SIZE = 200  # lines in one transaction
+_SAME_PROMPT_SECONDS = 120.0  # within which equal text is the same prompt, from whichever source
+_SESSION_ITEMS = ("prompt", "event", "observation", "summary")
 # An id that looks like a secret is replaced by a hash, so that records with the same id still belong together.
 _CLEANED_IDS = frozenset({"host", "session", "agent", "tool", "tool_use_id"})
 # Changing one of these would part a record from what refers to it.
@@ -106,7 +106,7 @@ def import_records(
     """
     importer = _Importer(connection, is_approved, restore_deleted=restore_deleted)
     remaining = iter(records)
-    while batch := list(islice(remaining, BATCH_SIZE)):
+    while batch := list(islice(remaining, _BATCH_SIZE)):
         valid_records = []
         for number, record in batch:  # outside the transaction, since cleaning is slow and hooks write too
             try:
@@ -149,7 +149,7 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
             # A run for a scan or a judgement belongs to no session.
             is_optional = name == "run" and not value
             fields[reference] = "" if is_optional else clean_id(_check_type(name, reference, str, value))
-    if (name == "session" or name in SESSION_ITEMS) and not (fields["host"] and fields["session"]):
+    if (name == "session" or name in _SESSION_ITEMS) and not (fields["host"] and fields["session"]):
         raise BadLine(f"{name}: host and session are empty")
     if name == "project":
         fields["remote"] = strip_credentials(fields["remote"])
@@ -253,7 +253,7 @@ class _Importer:
             self._import_candidate(record)
         elif kind == "signal":
             self._import_signal(record, fresh=True)
-        elif kind in SESSION_ITEMS:
+        elif kind in _SESSION_ITEMS:
             self._import_session_item(kind, record)
         elif kind == "run":
             self._import_run(record)
@@ -358,7 +358,7 @@ class _Importer:
 
     def _has_prompt(self, session: int, record: Mapping[str, Any]) -> bool:
         query = "select 1 from prompts where session = ? and prompt = ? and abs(at - ?) < ?"
-        return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], SAME_PROMPT_SECONDS))
+        return bool(fetch_value(self._connection, query, session, record["prompt"], record["at"], _SAME_PROMPT_SECONDS))
 
     def _import_run(self, record: Mapping[str, Any]) -> None:
         """Import a run unless one of its time and purpose is here; it counts for its day as if it was made here."""

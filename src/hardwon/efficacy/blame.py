@@ -67,13 +67,13 @@ def _build_item(
 ) -> BlamedItem:
     lesson = lessons.get(delivery["lesson"]) or find_former_lesson(connection, delivery["lesson"])
     if delivery["slug"] == REQUEST_SLUG:
-        origin, approval, text = "hardwon itself", "a request, no advice", delivery["summary"]
+        origin = "hardwon itself"
+        approval = "a request, no advice"
+        text = delivery["summary"]
     elif lesson is None:  # a recalled record
-        origin, approval, text = (
-            "recorded in an earlier session",
-            "recorded data, approved by nobody",
-            delivery["summary"],
-        )
+        origin = "recorded in an earlier session"
+        approval = "recorded data, approved by nobody"
+        text = delivery["summary"]
     else:
         text = f"{lesson.summary} {lesson.problem} {lesson.solution}"
         origin = _ORIGINS.get(str(lesson.extra.get("source", "")), "")
@@ -101,10 +101,8 @@ def _iter_brief_items(
 ) -> Iterator[BlamedItem]:
     """Yield what the brief of a session said: in sum, and the memories that were approved by then."""
     at = delivery["at"]
-    origin, approval = (
-        "compiled from earlier sessions here",
-        "memories and ratified handoffs are approved, the rest is data",
-    )
+    origin = "compiled from earlier sessions here"
+    approval = "memories and ratified handoffs are approved, the rest is data"
     yield BlamedItem(at, BRIEF_SLUG, "start", delivery["summary"], origin, approval, ())
     for memory in memories.list_memories(connection, project=project):
         if approved := _describe_approval(connection, approvals.MEMORY, str(memory.id), at):

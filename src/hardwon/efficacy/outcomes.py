@@ -1,4 +1,4 @@
-"""Judge what followed each firing, by one rule for every arm.
+"""Judge what followed each firing, by one rule for every arm, and find the firings of the time before a lesson.
 
 The rule looks at the calls that the same agent made from the firing on, in the same turn or among the next 15. A call
 that matches the trigger and ran is a repeat. A note reaches the agent together with the call's result, so the call that
@@ -7,37 +7,40 @@ fired counts as a repeat only for lessons that can stop it; its outcome still te
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from hardwon import projects
 from hardwon.agents.fields import get_first_text, get_text, get_tool_content, read_tail_lines
 from hardwon.lessons import manifest, validation
 from hardwon.lessons.delivery_outcomes import has_same_aim
-from hardwon.lessons.manifest import parse_approval_body
+from hardwon.lessons.manifest import find_lesson_tools, parse_approval_body
 from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
-from hardwon.lessons.record import BadRecord, parse_lesson
+from hardwon.lessons.record import BadRecord, compute_version, parse_lesson
 from hardwon.lessons.replay import build_prefilter
 from hardwon.shell.failures import compute_signature
 from hardwon.store import approvals, candidates, efficacy
 from hardwon.store.candidates import Candidate
-from hardwon.store.db import Connection, transaction
+from hardwon.store.db import Connection, parse_json_or_text, transaction
 from hardwon.store.efficacy import Firing, FiringContext, StoredCall, is_firing_call
 from hardwon.types import Event, Lesson, ManifestEntry
 
-WINDOW_CALLS = 15
-IDLE_SECONDS = 3600.0  # after which nothing more is expected of a session
-MAX_JUDGED = 200  # firings at a time, so that a session start does not wait for a backlog
+_WINDOW_CALLS = 15
+_IDLE_SECONDS = 3600.0  # after which nothing more is expected of a session
+_MAX_JUDGED = 200  # firings at a time, so that a session start does not wait for a backlog
 CHANGED, REPEATED_FAILED, REPEATED_FINE = "changed", "repeated-failed", "repeated-fine"
 GIVEN_UP, UNKNOWN, IGNORED = "given-up", "unknown", "ignored"
 VERDICTS = (CHANGED, REPEATED_FAILED, REPEATED_FINE, GIVEN_UP, UNKNOWN, IGNORED)
-MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
+_MIN_SHARED_WORDS = 0.5  # of two error messages, to count as the same failure
 _RAN = ("fine", "failed", "interrupted")
-_STOPPING = ("hold", "block")
+STOPPING_DELIVERIES = ("hold", "block")
+_MAX_REPLAYED_CALLS = 50_000  # the newest: years of one person's work
+_POSITION = "replayed "  # before a lesson's id; the value is its version and the last event
+_TO_APPROVAL = " approved"  # after that, if all that the lesson fired on before its approval was replayed
 _COMPLETED_BY_TRANSCRIPT = ("codex",)  # its hooks do not report how every call ended
 _TAIL_BYTES = 200_000
 _MODEL = re.compile(rb'"model(?:ID)?"\s*:\s*"([\w.:@/-]{2,80})"')
@@ -60,7 +63,7 @@ class Outcome:
 
 def judge_open_firings(connection: Connection, home: str, now: float) -> int:
     """Judge the firings whose outcome can be known by now; return how many."""
-    firings = efficacy.list_unjudged_firings(connection, MAX_JUDGED)
+    firings = efficacy.list_unjudged_firings(connection, _MAX_JUDGED)
     if not firings:
         return 0
     lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0]}
@@ -70,12 +73,12 @@ def judge_open_firings(connection: Connection, home: str, now: float) -> int:
         lesson = lessons.get(firing.lesson) or find_former_lesson(connection, firing.lesson)
         outcome = None
         if context is not None:
-            outcome = judge_firing(firing, context, lesson, now)
-        elif now - firing.at > IDLE_SECONDS:  # until then a hook may still report its session
+            outcome = _judge_firing(firing, context, lesson, now)
+        elif now - firing.at > _IDLE_SECONDS:  # until then a hook may still report its session
             outcome = Outcome(UNKNOWN)
         if outcome is not None:
             call_id = outcome.call.id if outcome.call else None
-            model = find_model(context.transcript) if context else ""
+            model = _find_model(context.transcript) if context else ""
             rows.append((outcome.verdict, outcome.ended, call_id, model, firing.id))
     with transaction(connection):
         efficacy.skip_other_deliveries(connection)
@@ -100,19 +103,19 @@ def parse_candidate(candidate: Candidate) -> Lesson | None:
         return None
 
 
-def judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
+def _judge_firing(firing: Firing, context: FiringContext, lesson: Lesson | None, now: float) -> Outcome | None:
     """Return what followed a firing; None as long as more may follow."""
     trigger = build_trigger(lesson) if lesson else None
     if lesson is None or trigger is None:
         return Outcome(UNKNOWN)
     fired_call = next((call for call in context.calls if is_firing_call(firing, call)), None)
     repeats, other_calls = _split_repeats(firing, context, fired_call, trigger)
-    expected_words = list_failure_words(lesson)
+    expected_words = _list_failure_words(lesson)
     for call in repeats:
         # A denied call that ran all the same is the agent's failure, and says nothing about the lesson.
-        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in _STOPPING:
+        if call is fired_call and firing.arm in ("told", "live") and firing.delivery in STOPPING_DELIVERIES:
             return Outcome(IGNORED, call)
-        if call.outcome == "failed" and is_expected_failure(call.signature, expected_words):
+        if call.outcome == "failed" and _is_expected_failure(call.signature, expected_words):
             return Outcome(REPEATED_FAILED, call)
     if _may_continue(firing, context, now):
         return None
@@ -138,21 +141,21 @@ def _split_repeats(
     """Return the calls of the window that repeat the mistake and ran, and those that are about something else."""
     repeats, other_calls = [], []
     for number, call in enumerate(context.calls):
-        if call.prompt != context.turn and number > WINDOW_CALLS and call is not fired_call:
+        if call.prompt != context.turn and number > _WINDOW_CALLS and call is not fired_call:
             continue
         if call is not fired_call and not trigger(firing.host, context.cwd, call.tool, call.input):
             other_calls.append(call)
-        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in _STOPPING):
+        elif call.outcome in _RAN and (call is not fired_call or firing.delivery in STOPPING_DELIVERIES):
             repeats.append(call)
     return repeats, other_calls
 
 
 def _may_continue(firing: Firing, context: FiringContext, now: float) -> bool:
     """Return whether more calls may follow in the window of this firing."""
-    is_over = context.is_ended or (len(context.calls) > WINDOW_CALLS and context.is_turn_over)
+    is_over = context.is_ended or (len(context.calls) > _WINDOW_CALLS and context.is_turn_over)
     if firing.host in _COMPLETED_BY_TRANSCRIPT and context.awaits_transcript:
         is_over = False
-    return not is_over and now - context.last_at <= IDLE_SECONDS
+    return not is_over and now - context.last_at <= _IDLE_SECONDS
 
 
 def build_trigger(lesson: Lesson) -> Trigger | None:
@@ -172,7 +175,7 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
     def fires(host: str, cwd: str, tool: str, tool_input: str) -> bool:
         if tool not in entry.tools:
             return False
-        event = build_stored_event(host, cwd, tool, tool_input)
+        event = _build_stored_event(host, cwd, tool, tool_input)
         if not may_fire(event):
             return False
         root, folders = _resolve_folders(cwd)
@@ -182,9 +185,10 @@ def build_entry_trigger(entry: ManifestEntry) -> Trigger:
     return fires
 
 
-def build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
+def _build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Event:
     """Return a recorded call as the hook saw it."""
-    tool_input = _parse_input(stored_input)
+    parsed_input = parse_json_or_text(stored_input)
+    tool_input = parsed_input if isinstance(parsed_input, dict) else {}  # a long one was stored cut, so it is no JSON
     return Event(
         host,
         "PreToolUse",
@@ -197,20 +201,12 @@ def build_stored_event(host: str, cwd: str, tool: str, stored_input: str) -> Eve
     )
 
 
-def _parse_input(stored_input: str) -> dict[str, object]:
-    try:
-        tool_input = json.loads(stored_input or "{}")
-    except (ValueError, RecursionError):  # it was stored cut
-        return {}
-    return tool_input if isinstance(tool_input, dict) else {}
-
-
 @lru_cache(maxsize=512)
 def _resolve_folders(cwd: str) -> tuple[str, tuple[str, ...]]:
     return projects.find_git_root(cwd), tuple(projects.list_equivalent_folders(cwd))
 
 
-def list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
+def _list_failure_words(lesson: Lesson) -> list[frozenset[str]]:
     """Return the words of each error that the lesson was learned from; none for one that a person wrote."""
     quotes = [str(item.get("quote", "")) for item in lesson.evidence if item.get("kind") == "error"]
     word_sets = (_split_signature(compute_signature("Bash", command="", text=quote)) for quote in quotes)
@@ -222,16 +218,16 @@ def _split_signature(signature: str) -> frozenset[str]:
     return frozenset(signature.split()[2:])
 
 
-def is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
+def _is_expected_failure(signature: str, expected_words: Iterable[frozenset[str]]) -> bool:
     """Return whether a failure is the lesson's own; any failure is, if it is not known what that looks like."""
     expected = list(expected_words)
     words = _split_signature(signature)
     if not expected or not words:
         return True
-    return any(len(words & error) >= MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
+    return any(len(words & error) >= _MIN_SHARED_WORDS * min(len(words), len(error)) for error in expected)
 
 
-def find_model(transcript: str) -> str:
+def _find_model(transcript: str) -> str:
     """Return the model that a transcript names last; empty if none is found."""
     for line in reversed(read_tail_lines(transcript, _TAIL_BYTES) if transcript else []):
         # Text that an agent quotes has its quotes escaped, and the arguments of a call come after the model.
@@ -245,3 +241,65 @@ def find_agent_version(transcript: str) -> str:
     lines = read_tail_lines(transcript, _TAIL_BYTES) if transcript else []
     matches = [match[1].decode() for line in lines if (match := _VERSION.search(line))]
     return matches[-1] if matches else ""
+
+
+def record_past_firings(connection: Connection, home: str) -> int:
+    """Record what lessons and candidates would have fired on since the last time; return how many lessons.
+
+    These firings are the baseline that a lesson in force is compared with. For candidates they are what is tracked in
+    silence while a person has not decided yet. One firing per session counts, as it does live.
+    """
+    in_use = ("active", "candidate")
+    lessons = {lesson.id: lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status in in_use}
+    for candidate in candidates.list_candidates(connection):
+        if proposed := parse_candidate(candidate):
+            lessons.setdefault(candidate.id, proposed)
+    return sum(_replay_lesson(connection, lesson) for lesson in lessons.values())
+
+
+def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
+    """Record a lesson's past firings; return False if there is nothing new to look at."""
+    version, trigger = compute_version(lesson), build_trigger(lesson)
+    stored = efficacy.get_value(connection, _POSITION + lesson.id)
+    replayed_version, _, position = stored.removesuffix(_TO_APPROVAL).partition(" ")
+    is_new_version = replayed_version != version
+    approved = approvals.list_of_subject(connection, approvals.LESSON, lesson.id)
+    # After the approval one more replay takes in what a candidate fired on since the last one.
+    is_complete = stored.endswith(_TO_APPROVAL) and not is_new_version
+    if trigger is None or (approved and is_complete):
+        return False
+    # Everything that 0.1.0 had in force was approved by the upgrade, long after it was first told.
+    told_since = efficacy.find_first_told(connection, lesson.id)
+    first_approval = min(approved[0].approved_at if approved else float("inf"), told_since)
+    after_id = 0 if is_new_version else int(position or 0)
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    last_id = after_id
+    for call in efficacy.iter_history(
+        connection, find_lesson_tools(lesson), after_id=after_id, limit=_MAX_REPLAYED_CALLS
+    ):
+        last_id = max(last_id, call["id"])
+        if call["at"] < first_approval and trigger(call["host"], call["cwd"], call["tool"], call["input"]):
+            # History is read backwards, so the first firing of a session is the one that stays.
+            rows[call["host"], call["session"]] = _build_past_firing(call, lesson, version)
+    with transaction(connection):
+        if is_new_version:
+            efficacy.delete_past_firings(connection, lesson.id)
+        efficacy.insert_past_firings(connection, rows.values())
+        suffix = _TO_APPROVAL if approved else ""
+        efficacy.set_value(connection, _POSITION + lesson.id, f"{version} {last_id}{suffix}")
+    return True
+
+
+def _build_past_firing(call: Mapping[str, Any], lesson: Lesson, version: str) -> dict[str, object]:
+    return {
+        "event": f"{call['session']}:{call['tool_use_id']}" if call["tool_use_id"] else call["key"],
+        **{name: call[name] for name in ("at", "host", "session", "agent", "tool")},
+        "kind": "PreToolUse",
+        "lesson": lesson.id,
+        "slug": lesson.slug,
+        "summary": "",
+        "delivery": lesson.delivery,
+        "version": version,
+        "arm": efficacy.BEFORE,
+        "probability": 0.0,
+    }

@@ -20,8 +20,8 @@ from hardwon.types import Lesson
 
 FRESH, CHANGED_CODE, GONE_CODE = "fresh", "changed", "gone"
 LESSON, MEMORY, HANDOFF = "lesson", "memory", "handoff"
-MAX_FILE_BYTES = 200_000  # parsing a larger file takes more of a hook's second than it is worth
-MAX_ANCHORS = 8  # of one text
+_MAX_FILE_BYTES = 200_000  # parsing a larger file takes more of a hook's second than it is worth
+_MAX_ANCHORS = 8  # of one text
 GONE = ""  # in place of a hash
 EXISTS = "exists"  # in place of the hash of a file that is named without a symbol
 _PATH = re.compile(r"(?<![\w/.~-])(?:[\w.@+-]+/)*[\w@+-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,5}\b")
@@ -48,7 +48,7 @@ def save_anchors(connection: Connection, kind: str, subject: str, text: str, roo
     if not root or not os.path.isdir(root):
         return
     anchors = find_anchors(text, root)
-    revision = read_revision(root) if anchors else ""
+    revision = _read_revision(root) if anchors else ""
     with transaction(connection):
         rows = [(anchor.path, anchor.symbol, anchor.hash, revision) for anchor in anchors]
         efficacy.replace_anchors(connection, kind, subject, rows, now)
@@ -105,7 +105,7 @@ def find_gone_subjects(connection: Connection, kind: str) -> dict[str, str]:
     """
     gone: dict[str, str] = {}
     for subject, path, symbol, revision in efficacy.list_anchor_rows(connection, kind):
-        if hash_symbol(path, symbol) == GONE and is_ahead_of(_find_existing_folder(path), revision):
+        if hash_symbol(path, symbol) == GONE and _is_ahead_of(_find_existing_folder(path), revision):
             gone[subject] = f"{symbol} in {os.path.basename(path)}" if symbol else os.path.basename(path)
     return gone
 
@@ -142,13 +142,13 @@ def find_anchors(text: str, root: str) -> list[CodeAnchor]:
         defined = {symbol: code_hash for symbol, code_hash in hashes.items() if code_hash != GONE}
         for symbol, code_hash in (defined or {"": EXISTS}).items():
             anchors[path, symbol] = CodeAnchor(path, symbol, code_hash)
-    return list(anchors.values())[:MAX_ANCHORS]
+    return list(anchors.values())[:_MAX_ANCHORS]
 
 
 def hash_symbol(path: str, symbol: str) -> str:
     """Return the hash of a symbol's code, or of nothing but the existence of a file; GONE if it is not there."""
     try:
-        if not symbol or os.path.getsize(path) > MAX_FILE_BYTES:
+        if not symbol or os.path.getsize(path) > _MAX_FILE_BYTES:
             return EXISTS if os.path.isfile(path) else GONE
         with open(path, encoding="utf-8", errors="replace") as file:
             source = file.read()
@@ -268,12 +268,12 @@ def _skip_brackets(tokens: list[str], index: int) -> int:
     return len(tokens)
 
 
-def read_revision(root: str) -> str:
+def _read_revision(root: str) -> str:
     """Return the commit that a project is at; empty outside git."""
     return _run_git(root, "rev-parse", "HEAD")
 
 
-def is_ahead_of(root: str, revision: str) -> bool:
+def _is_ahead_of(root: str, revision: str) -> bool:
     """Return whether the project is at a commit that follows this one, and not on a branch beside it."""
     return bool(revision) and _run_git(root, "merge-base", revision, "HEAD") == revision
 

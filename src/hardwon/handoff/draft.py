@@ -27,7 +27,7 @@ from hardwon.handoff.handoffs import (
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
-from hardwon.store.reflection_types import Evidence, Finding, SuggestedMemory
+from hardwon.store.reflections import Evidence, Finding, SuggestedMemory
 from hardwon.text.excerpts import shorten_line, to_plain_line
 from hardwon.text.similarity import find_negated_words, is_same_statement, tokenize
 

@@ -21,7 +21,7 @@ from hardwon.distil.tool_actions import ToolAction, classify_calls
 from hardwon.handoff import transcript_story
 from hardwon.handoff.handoffs import OUTCOME_ARROW
 from hardwon.handoff.transcript_story import Exchange, Story
-from hardwon.store.reflection_types import Evidence
+from hardwon.store.reflections import Evidence
 from hardwon.text.excerpts import (
     is_informative,
     join_names,

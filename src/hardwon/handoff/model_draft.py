@@ -29,7 +29,7 @@ from hardwon.handoff.findings import MENU
 from hardwon.handoff.transcript_story import Story
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.truncation import trim_text
-from hardwon.store.reflection_types import FINDING_TARGETS, Evidence, Finding, ReflectionContext, SuggestedMemory
+from hardwon.store.reflections import FINDING_TARGETS, Evidence, Finding, ReflectionContext, SuggestedMemory
 from hardwon.store.runs import REFLECT
 from hardwon.text.excerpts import collapse_spaces, shorten_line, to_plain_line
 from hardwon.types import MEMORY_TYPES

@@ -36,8 +36,7 @@ from hardwon.store import reflections
 from hardwon.store.db import Connection, read_epoch, transaction
 from hardwon.store.memories import list_memories
 from hardwon.store.purge import hold_write_lock
-from hardwon.store.reflection_types import Finding, SuggestedMemory
-from hardwon.store.reflections import Reflection, WrittenFile
+from hardwon.store.reflections import Finding, Reflection, SuggestedMemory, WrittenFile
 from hardwon.types import frozen, replace
 
 DRAFTS_FOLDER, LOGS_FOLDER, LOCK_FILE = "drafts", os.path.join("logs", "reflections"), "reflect.lock"

@@ -34,7 +34,7 @@ from hardwon.privacy.cleaning import clean_texts
 from hardwon.privacy.private_tags import is_wholly_private
 from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.shell import failures
-from hardwon.store.reflection_types import Evidence
+from hardwon.store.reflections import Evidence
 from hardwon.store.sessions import count_active_minutes
 from hardwon.text.excerpts import collapse_spaces, split_sentences
 from hardwon.types import Call, Turn, frozen, replace

@@ -27,7 +27,7 @@ from hardwon.store import db, documents, observations
 from hardwon.text.brief_layout import sanitize_line
 from hardwon.types import Event, frozen
 
-MAX_IDS = 50
+_MAX_IDS = 50
 ShortText = Annotated[str, Meta(max_length=1_000)]
 ProjectName = Annotated[
     ShortText,
@@ -130,7 +130,7 @@ def timeline(
 
 def get(
     context: ServerContext,
-    ids: Annotated[list[str | int], Meta(min_length=1, max_length=MAX_IDS, description='such as ["O12", "S3"]')],
+    ids: Annotated[list[str | int], Meta(min_length=1, max_length=_MAX_IDS, description='such as ["O12", "S3"]')],
     offset: Annotated[int, Meta(ge=0, description="where to go on in one that was cut")] = 0,
     project: ProjectName = "",
 ) -> str:
@@ -183,7 +183,7 @@ def remember(
         ),
     ],
     text: Annotated[str, Meta(max_length=10_000, description="one thing, in a sentence or two, true beyond today")],
-    sources: Annotated[tuple[str, ...], Meta(max_length=MAX_IDS, description="ids of what it was learned from")] = (),
+    sources: Annotated[tuple[str, ...], Meta(max_length=_MAX_IDS, description="ids of what it was learned from")] = (),
 ) -> str:
     """Propose a memory: something undated that every later session here should know. A person approves it."""
     with _open_store(context.home) as connection:
@@ -297,6 +297,7 @@ def _refuse_other(context: ServerContext, record_id: str) -> str:
 
 
 def _open_store(home: str) -> AbstractContextManager[db.Connection]:
+    # Opened for each request, since a backup may have been restored since the last one.
     return query_scope.open_store(home, drain_spool)
 
 

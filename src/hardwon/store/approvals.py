@@ -18,7 +18,7 @@ from hardwon.store.db import Connection, fetch_value, insert_row, open_unmigrate
 LESSON, MEMORY, HANDOFF, TRUST = "lesson", "memory", "handoff", "trust"  # kinds
 COMMAND_LINE, VIEWER, PROMPT, TRUSTED = "command-line", "viewer", "prompt", "trust"  # paths
 RATIFY_AFTER_DAYS, UPGRADE, TEAM = "ratifyAfterDays", "upgrade", "team"
-UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrades`
+_UPGRADE_STEP = "approvals"  # the name of the one-time step in the table `upgrades`
 _COLUMNS = "id, kind, subject, hash, body, path, approved_at, undone_at, announced_at"
 
 
@@ -131,11 +131,11 @@ def mark_announced(connection: Connection, numbers: Sequence[int], at: float) ->
 
 def is_upgraded(connection: Connection) -> bool:
     """Return whether everything that was in force before this table existed has been approved."""
-    return bool(fetch_value(connection, "select 1 from upgrades where name = ?", UPGRADE_STEP))
+    return bool(fetch_value(connection, "select 1 from upgrades where name = ?", _UPGRADE_STEP))
 
 
 def mark_upgraded(connection: Connection, at: float) -> None:
-    connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (UPGRADE_STEP, at))
+    connection.execute("insert or ignore into upgrades (name, done_at) values (?, ?)", (_UPGRADE_STEP, at))
 
 
 def read_live_approvals(home: str) -> LiveApprovals | None:

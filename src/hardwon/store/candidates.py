@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hardwon.store.db import Connection, fetch_column, fetch_value, insert_row, to_storable, transaction
+from hardwon.store.db import (
+    Connection,
+    fetch_column,
+    fetch_value,
+    insert_row,
+    parse_row_number,
+    to_storable,
+    transaction,
+)
 from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen
 
 PROPOSED_PREFIX = "proposed "  # begins the signature of a lesson proposed without a transcript
@@ -147,7 +155,7 @@ def list_fresh_signatures(connection: Connection) -> list[str]:
     return fetch_column(connection, "select distinct signature from signals where fresh")
 
 
-def list_episodes(connection: Connection, signature: str, *, limit: int = -1) -> list[MinedEpisode]:
+def list_episodes(connection: Connection, signature: str, *, limit: int = _NO_LIMIT) -> list[MinedEpisode]:
     """Return the signals of a signature, best first, the newest first among equals."""
     return _select_episodes(connection, "signature = ?", (signature,), limit=limit)
 
@@ -218,17 +226,13 @@ def find_by_signature(connection: Connection, signature: str) -> Candidate | Non
 def find_by_name(connection: Connection, name: str) -> Candidate | None:
     """Return a candidate by its number, slug or id, whatever its status."""
     where = "number = ? or slug = ? or id = ?"
-    return next(iter(_select_candidates(connection, where, (_parse_number(name), name, name))), None)
+    return next(iter(_select_candidates(connection, where, (parse_row_number(name), name, name))), None)
 
 
 def is_issued_number(connection: Connection, name: str) -> bool:
     """Return whether this is a number that a candidate once had."""
     query = "select 1 from sqlite_sequence where name = 'candidates' and ? between 1 and seq"
-    return bool(fetch_value(connection, query, _parse_number(name)))
-
-
-def _parse_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    return bool(fetch_value(connection, query, parse_row_number(name)))
 
 
 def list_candidates(connection: Connection, status: str = "candidate") -> list[Candidate]:

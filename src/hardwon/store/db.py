@@ -19,7 +19,7 @@ from hardwon.store.migrations import LATEST_VERSION, STEPS
 Connection = sqlite3.Connection
 StoreError = sqlite3.Error
 BUSY_MILLISECONDS = 5_000
-MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
+_MIN_FREE_BYTES = 64 * 1024  # opening a database may write a page, its log and the log's index
 
 
 class PurgeConflict(sqlite3.OperationalError):
@@ -90,6 +90,8 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     elif not os.path.isfile(path):  # SQLite would block on a pipe
         raise UserError(f"{path} is not a plain file", f"move it away, and a new one is made: mv {path} {path}.old")
+    # Transactions are begun by `transaction` alone. The viewer and the API share one connection each among their
+    # threads, one thread at a time.
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_Connection)
     connection.row_factory = sqlite3.Row
     try:
@@ -103,7 +105,7 @@ def connect(home: str, *, busy_milliseconds: int = BUSY_MILLISECONDS, ignore_epo
         connection.epoch = None if ignore_epoch else read_epoch(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if shutil.disk_usage(home).free < MIN_FREE_BYTES:  # SQLite would report only an I/O error
+        if shutil.disk_usage(home).free < _MIN_FREE_BYTES:  # SQLite would report only an I/O error
             raise UserError(f"{path}: {os.strerror(errno.ENOSPC)}", "make room, then try again") from None
         raise UserError(f"{path}: {error}", "hardwon doctor; moving the file away starts a new one") from None
     except BaseException:
@@ -163,7 +165,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("begin immediate")
     try:
-        check_epoch(connection)
+        _check_epoch(connection)
         yield
         connection.execute("commit")
     except BaseException:
@@ -187,7 +189,7 @@ def begin_epoch(connection: sqlite3.Connection) -> None:
         connection.epoch = new_epoch
 
 
-def check_epoch(connection: sqlite3.Connection) -> None:
+def _check_epoch(connection: sqlite3.Connection) -> None:
     """Raise `PurgeConflict`, once, if a purge ran since the connection was opened."""
     if not isinstance(connection, _Connection) or connection.epoch is None:
         return
@@ -225,6 +227,12 @@ def insert_row(
     """Insert a row given by its columns; `clause` follows the values, such as `on conflict`."""
     qmarks = ", ".join("?" * len(row))
     return connection.execute(f"{verb} into {table} ({', '.join(row)}) values ({qmarks}) {clause}", tuple(row.values()))
+
+
+def parse_row_number(text: str) -> int:
+    """Return the number of a row that a person or a program wrote; -1, which no row has, for any other text."""
+    # `isdigit` alone accepts digits of other scripts, and SQLite refuses numbers beyond 64 bits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 
 def parse_json_or_text(text: str) -> Any:

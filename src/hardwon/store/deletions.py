@@ -17,9 +17,16 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from urllib.parse import quote
 
-from hardwon.store.db import Connection, fetch_column, fetch_dicts, fetch_value, insert_row, transaction
+from hardwon.store.db import (
+    Connection,
+    fetch_column,
+    fetch_dicts,
+    fetch_value,
+    insert_row,
+    open_read_only,
+    transaction,
+)
 from hardwon.text import traces
 from hardwon.text.similarity import TextFingerprint, fingerprint_text, is_same_as_fingerprint
 from hardwon.types import frozen
@@ -187,8 +194,7 @@ def carry_over(connection: Connection, earlier_path: str) -> list[int]:
 
     Return the numbers of the restored sessions that had been deleted there. Nothing is copied from a damaged database.
     """
-    with closing(sqlite3.connect(f"file:{quote(earlier_path)}?mode=ro", uri=True)) as source:
-        source.row_factory = sqlite3.Row
+    with closing(open_read_only(earlier_path)) as source:
         try:
             tables = set(fetch_column(source, "select name from sqlite_master where type = 'table'"))
             carried = {

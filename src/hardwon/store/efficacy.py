@@ -14,12 +14,20 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hardwon import paths
-from hardwon.store.db import Connection, fetch_dicts, fetch_row, fetch_value, insert_row, open_unmigrated
+from hardwon.store.db import (
+    Connection,
+    fetch_dicts,
+    fetch_row,
+    fetch_value,
+    insert_row,
+    open_unmigrated,
+    parse_row_number,
+)
 from hardwon.store.reports import OF_LESSONS, WAS_TOLD
 from hardwon.types import Delivery, Event
 
 BEFORE = "before"  # the arm of firings found in history, from before the lesson was approved
-NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
+_NOT_JUDGED = "none"  # the verdict of what is no firing of a trigger: briefs, recalled records, start lessons
 # Changes; `retire` is a proposal, `retired` was done.
 MEASURED, UNMEASURED, NOTE, SILENT, RETIRE, RETIRED = "measured", "unmeasured", "note", "silent", "retire", "retired"
 BY_HARDWON = "hardwon"
@@ -55,7 +63,7 @@ class ModelStart:
     began_at: float = 0.0
 
 
-NO_MODEL = ModelStart()
+_NO_MODEL = ModelStart()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ def skip_other_deliveries(connection: Connection) -> None:
     """Mark what is no firing of a trigger, within the caller's transaction, so that it is not read again."""
     connection.execute(
         f"update injections set verdict = ? where verdict = '' and (delivery = 'start' or not ({OF_LESSONS}))",
-        (NOT_JUDGED,),
+        (_NOT_JUDGED,),
     )
 
 
@@ -177,7 +185,7 @@ def list_firings(connection: Connection, lesson: str = "", *, since: float = 0.0
         select {_FIRING_COLUMNS} from injections where ? in ('', lesson) and at >= ? and verdict != ?
         and delivery != 'start' and {OF_LESSONS} order by at, id
         """
-    return [Firing(*row) for row in connection.execute(query, (lesson, since, NOT_JUDGED))]
+    return [Firing(*row) for row in connection.execute(query, (lesson, since, _NOT_JUDGED))]
 
 
 def read_firing_context(connection: Connection, firing: Firing) -> FiringContext | None:
@@ -252,7 +260,7 @@ def find_newest_model(connection: Connection) -> ModelStart:
         group by model having count(distinct session) >= {_MIN_MODEL_SESSIONS} order by began_at desc limit 1
         """
     row = connection.execute(query).fetchone()
-    return ModelStart(row[0], row[1]) if row else NO_MODEL
+    return ModelStart(row[0], row[1]) if row else _NO_MODEL
 
 
 def iter_history(
@@ -299,8 +307,10 @@ def list_changes(
     connection: Connection, *, only_live: bool = True, only_unannounced: bool = False
 ) -> list[LessonChange]:
     """Return the changes, oldest first."""
-    conditions = ["true"] + ["undone_at is null"] * only_live + ["announced_at is null"] * only_unannounced
-    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {' and '.join(conditions)} order by id"
+    condition = "undone_at is null" if only_live else "true"
+    if only_unannounced:
+        condition += " and announced_at is null"
+    query = f"select {_CHANGE_COLUMNS} from lesson_changes where {condition} order by id"
     return [LessonChange(*row) for row in connection.execute(query)]
 
 
@@ -366,7 +376,7 @@ def list_anchor_rows(connection: Connection, kind: str) -> list[tuple[str, str, 
 
 def find_call(connection: Connection, name: str) -> dict[str, Any] | None:
     """Return the latest call with this id: `E12`, or the one that its agent gave it."""
-    number = int(name[1:]) if name[:1] in "Ee" and name[1:].isdecimal() and len(name) < 12 else -1
+    number = parse_row_number(name[1:]) if name[:1] in "Ee" else -1
     query = """
         select id, session, at, agent, tool, input, outcome from events
         where kind = 'tool' and (id = ? or (tool_use_id != '' and tool_use_id = ?)) order by at desc, id desc limit 1

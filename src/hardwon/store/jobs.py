@@ -17,10 +17,10 @@ EXIT_UNFINISHED = 3  # exit code of a process that worked off jobs: its time was
 LIVE, HISTORY = 0, 10  # priorities: live sessions come before imported history
 LEASE_SECONDS = 120.0
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
-MAX_WAIT_SECONDS = 3600.0
+_MAX_WAIT_SECONDS = 3600.0
 MAX_TRIES = 5
-QUIET_SLACK_SECONDS = 30.0
-STATES = ("waiting", "running", "dead")
+_QUIET_SLACK_SECONDS = 30.0
+_STATES = ("waiting", "running", "dead")
 _MAX_WHY_CHARS = 500
 _VANISHED_MESSAGE = "whoever worked on it ended without a word: hardwon logs"
 _COLUMNS = ", ".join(Job.__annotations__)
@@ -36,7 +36,7 @@ _WANT_AGAIN = """
 # Every event requests a new wait, so one that is nearly as long as the current wait is not written.
 _WAIT_AGAIN = f"""
     due_at = excluded.due_at where state = 'waiting' and why = '' and due_at > excluded.made_at
-    and abs(due_at - excluded.due_at) >= {QUIET_SLACK_SECONDS}
+    and abs(due_at - excluded.due_at) >= {_QUIET_SLACK_SECONDS}
     """
 
 
@@ -100,7 +100,7 @@ def finish(connection: Connection, job: Job) -> bool:
 
 def fail(connection: Connection, job: Job, why: str, now: float) -> bool:
     """Retry a job later, each time after twice the wait; after the last try it is dead, unless requested again."""
-    delay = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), MAX_WAIT_SECONDS)
+    delay = min(FIRST_WAIT_SECONDS * 2 ** (job.tries - 1), _MAX_WAIT_SECONDS)
     with transaction(connection):
         if not _requeue_job(connection, job, now + delay, why, tries=job.tries):
             return False
@@ -189,4 +189,4 @@ def is_live_due(connection: Connection, kind: str, now: float) -> bool:
 def count_by_state(connection: Connection) -> dict[str, int]:
     """Return how many jobs there are in each state."""
     counts = dict(connection.execute("select state, count(*) from jobs group by state").fetchall())
-    return {state: counts.get(state, 0) for state in STATES}
+    return {state: counts.get(state, 0) for state in _STATES}

@@ -31,7 +31,7 @@ FILL_TO_INDEX = (  # every row that is searched; a rebuild starts from these
     f"insert into to_index select 'E', id, 1 from events as new where {_IS_INDEXED_EVENT}",
 )
 
-SCHEMA_OF_0_1_0: tuple[str, ...] = (
+_SCHEMA_OF_0_1_0: tuple[str, ...] = (
     """
     create table injections (
         id integer primary key,
@@ -489,7 +489,7 @@ SCHEMA_OF_0_1_0: tuple[str, ...] = (
     end
     """,
 )
-CHANGES_SINCE_0_1_0: tuple[str, ...] = (
+_CHANGES_SINCE_0_1_0: tuple[str, ...] = (
     # A lesson, memory, handoff or trusted file is in force only with a row here that was not undone.
     """
     create table approvals (
@@ -669,5 +669,5 @@ CHANGES_SINCE_0_1_0: tuple[str, ...] = (
     ) strict, without rowid
     """,
 )
-STEPS = ((11, SCHEMA_OF_0_1_0), (19, CHANGES_SINCE_0_1_0))
+STEPS = ((11, _SCHEMA_OF_0_1_0), (19, _CHANGES_SINCE_0_1_0))
 LATEST_VERSION = STEPS[-1][0]

@@ -16,8 +16,8 @@ from hardwon.store.db import Connection, fetch_dicts, fetch_value, insert_row, t
 from hardwon.store.reports import find_project_by_folder_name
 from hardwon.types import Observation, Summary
 
-MERGE_WINDOW_SECONDS = 30 * 86_400.0
-MAX_TEXT_CHARS = 20_000  # read of one text
+_MERGE_WINDOW_SECONDS = 30 * 86_400.0
+_MAX_TEXT_CHARS = 20_000  # read of one text
 _MAX_FILE_OBSERVATIONS = 60  # read per file
 ORPHAN_TURN = -1  # the number of a turn whose prompt was deleted; its observations are never replaced
 FROM_CLAUDE_MEM = "claude-mem"  # imported from claude-mem; never distilled again from events
@@ -28,13 +28,13 @@ _SUMMARY_COLUMNS = tuple(Summary.__annotations__)
 TITLE_OR_FACT = "iif(title <> '', title, iif(json_valid(facts), coalesce(json_extract(facts, '$[0]'), ''), ''))"
 
 # Of equal observations within some time only the latest is listed.
-IS_NEWEST_DUPLICATE = f"""
+_IS_NEWEST_DUPLICATE = f"""
     not exists (select 1 from observations as other join sessions as its on its.id = other.session
         where other.title = observations.title and other.type = observations.type
         and other.files_read = observations.files_read and other.files_modified = observations.files_modified
         and its.project is (select project from sessions where sessions.id = observations.session)
         and (other.at, other.key) > (observations.at, observations.key)
-        and other.at < observations.at + {MERGE_WINDOW_SECONDS})
+        and other.at < observations.at + {_MERGE_WINDOW_SECONDS})
     """
 
 
@@ -206,8 +206,8 @@ def list_latest_observations(connection: Connection, project: int, limit: int) -
             break
         rows = connection.execute(
             f"""
-            select {_BRIEF_COLUMNS}, substr(title || subtitle || narrative || facts, 1, {MAX_TEXT_CHARS})
-            from observations where session = ? and title <> '' and {IS_NEWEST_DUPLICATE}
+            select {_BRIEF_COLUMNS}, substr(title || subtitle || narrative || facts, 1, {_MAX_TEXT_CHARS})
+            from observations where session = ? and title <> '' and {_IS_NEWEST_DUPLICATE}
             order by at desc, id desc limit ?
             """,
             (session, limit),
@@ -228,7 +228,7 @@ def _list_session_times(connection: Connection, project: int) -> list[tuple[int,
 def find_last_summary(connection: Connection, project: int) -> dict[str, Any] | None:
     """Return the last summary of a project; None if there is none."""
     texts = ", ".join(
-        f"substr({name}, 1, {MAX_TEXT_CHARS}) as {name}" for name in ("request", "learned", "completed", "next_steps")
+        f"substr({name}, 1, {_MAX_TEXT_CHARS}) as {name}" for name in ("request", "learned", "completed", "next_steps")
     )
     last: dict[str, Any] | None = None
     for session, last_at in _list_session_times(connection, project):

@@ -10,20 +10,89 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardwon.shell.habits import count_first_words
 from hardwon.store import memories
 from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_text, transaction
-from hardwon.store.reflection_types import Evidence, Finding, PastHandoff, ReflectionContext, SessionStats
 from hardwon.types import SHELL_TOOL, frozen, replace
 
-RECENT_SECONDS = 72 * 3600.0
+FINDING_TARGETS = ("memory", "workstream", "adr", "learning", "convention")
+_RECENT_SECONDS = 72 * 3600.0
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 REFLECTED_KINDS = ("plain", "model")  # others were written: by a `person`, or by the `agent` in the session
-MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
+_MAX_EARLIER_SESSIONS = 30  # sessions of the project that a reflection gets as context
+
+
+@frozen
+class Evidence:
+    """The line of a transcript that says something; the quote is in it, whitespace aside."""
+
+    path: str
+    line: int
+    quote: str
+
+
+@frozen
+class Finding:
+    """A statement of a menu item about a session, a score from 0 to 1, and where it may go.
+
+    `memory` is the type of a memory it suggests, empty for none.
+    """
+
+    item: str
+    text: str
+    score: float
+    target: str
+    evidence: tuple[Evidence, ...]
+    memory: str = ""
+
+
+@frozen
+class SuggestedMemory:
+    """A memory that a person's words suggest; `turn` counts from 1."""
+
+    type: str
+    text: str
+    evidence: tuple[Evidence, ...]
+    turn: int = 0
+
+
+@frozen
+class SessionStats:
+    """An earlier session of the project: how often each signature failed, and each command's first words were run."""
+
+    session: str
+    at: float
+    failures: Mapping[str, int] = {}
+    commands: Mapping[str, int] = {}
+
+
+@frozen
+class PastHandoff:
+    """A handoff that was written for a session of the project."""
+
+    at: float
+    session: str
+    resume: str
+
+
+@frozen
+class ReflectionContext:
+    """Everything that is known beside a session that is reflected on: newest sessions and handoffs first.
+
+    `memories` are pairs of type and text, `documented_code` is what the repository's conventions quote as code.
+    """
+
+    sessions: tuple[SessionStats, ...] = ()
+    memories: tuple[tuple[str, str], ...] = ()
+    handoffs: tuple[PastHandoff, ...] = ()
+    documented_code: tuple[str, ...] = ()
+
+
+EMPTY_CONTEXT = ReflectionContext()
 
 
 @frozen
@@ -143,7 +212,7 @@ def read_context(
         where path = ? and started_at < ? and prompts > 0 and not (host = ? and session = ?)
         order by started_at desc, sessions.id desc limit ?
         """,
-        (project, until, agent, session, MAX_EARLIER_SESSIONS),
+        (project, until, agent, session, _MAX_EARLIER_SESSIONS),
     ).fetchall()
     handoffs = [
         PastHandoff(entry.at, entry.session, entry.resume)
@@ -210,6 +279,6 @@ def list_unreflected_sessions(connection: Connection, now: float, idle_seconds: 
             where reflections.session = sessions.session and reflections.at >= sessions.last_at)
         order by id
         """,
-        (now - RECENT_SECONDS, idle_seconds, now - idle_seconds),
+        (now - _RECENT_SECONDS, idle_seconds, now - idle_seconds),
     )
     return [(row["id"], row["last_at"]) for row in rows]

@@ -22,7 +22,7 @@ from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_
 from hardwon.text.fence import FENCE_OPEN
 from hardwon.types import Delivery
 
-QUIET_SECONDS = 600.0
+_QUIET_SECONDS = 600.0
 _INSTANT = 1e-6
 _TRANSCRIPT = "transcript"
 _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
@@ -125,7 +125,7 @@ def _enqueue_distilling(connection: Connection, session: int, report: Report) ->
     if report.kind == "SessionStart":
         return
     now = clock.now()
-    due_at = min(report.at, now) + (0.0 if report.kind in _ENDING_KINDS else QUIET_SECONDS)
+    due_at = min(report.at, now) + (0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS)
     priority = jobs.HISTORY if report.origin == _TRANSCRIPT else jobs.LIVE
     jobs.enqueue(connection, jobs.DISTIL, session, priority=priority, now=now, due_at=due_at)
 

@@ -26,10 +26,10 @@ from hardwon.types import frozen
 DAY_SECONDS = 86_400.0
 LEDGER_DAYS = 400.0  # for which runs, refusals and decisions about reflections are kept
 SLICE_SECONDS = 0.01  # per transaction, since hooks that write must wait for it
-PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
-ROWS_PER_READ = 5_000
-MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
-MAX_PORTIONS = 20
+_PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
+_ROWS_PER_READ = 5_000
+_MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
+_MAX_PORTIONS = 20
 _INCREMENTAL_VACUUM = 2
 # A turn that lost events must not be distilled again, because its observations hold more than the remaining events.
 _MARK_EXPIRED = f"""
@@ -122,7 +122,7 @@ def enforce_limits(
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)
     if cutoff is not None:
         kept_since = -1.0 if message_cutoff is None else message_cutoff
-        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, kept_since, ROWS_PER_READ)).fetchall():
+        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, kept_since, _ROWS_PER_READ)).fetchall():
             portion_counts = _delete_rows(connection, rows, should_continue)
             deleted_counts += portion_counts
             if portion_counts.total() < len(rows):  # `should_continue` stopped it
@@ -148,7 +148,7 @@ def _delete_until_it_fits(connection: Connection, max_bytes: int, should_continu
     Deleting from a word index first makes it larger, so without merging no deletion would seem to be enough.
     """
     deleted_counts: Counter[str] = Counter()
-    portion_rows = max(MIN_PORTION_ROWS, read_store_totals(connection).events // MAX_PORTIONS)
+    portion_rows = max(_MIN_PORTION_ROWS, read_store_totals(connection).events // _MAX_PORTIONS)
     while measure_used_bytes(connection) > max_bytes and should_continue():
         oldest_rows = connection.execute(_OLDEST_ROWS, (portion_rows,)).fetchall()
         if not oldest_rows:
@@ -241,7 +241,7 @@ def release_free_pages(connection: Connection, should_continue: Callable[[], boo
     free_pages = _read_pragma(connection, "freelist_count")
     while free_pages and can_release_pages(connection) and should_continue():
         # `execute` would stop after the first page.
-        connection.executescript(f"pragma incremental_vacuum({PAGES_PER_TRANSACTION})")
+        connection.executescript(f"pragma incremental_vacuum({_PAGES_PER_TRANSACTION})")
         free_pages = _read_pragma(connection, "freelist_count")
     busy_timeout = _read_pragma(connection, "busy_timeout")
     connection.execute("pragma wal_checkpoint(passive)").fetchall()

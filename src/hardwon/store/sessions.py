@@ -17,6 +17,7 @@ from hardwon.store.db import (
     fetch_dicts,
     fetch_value,
     parse_json_or_text,
+    parse_row_number,
     transaction,
 )
 from hardwon.store.transcripts import HIDDEN_STATE
@@ -25,7 +26,7 @@ from hardwon.types import EDIT_TOOLS
 STATUSES = ("initialized", "active", "completed")
 ABANDONED_SECONDS = 86_400.0  # after which an empty session counts as ended even without an end event
 ENDED_GRACE_SECONDS = 3600.0  # before an ended, empty session is deleted: the spool or its transcript may add to it
-PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
+_PAUSE_SECONDS = 300.0  # a longer gap between two events was a pause
 MAX_FILL_TRIES = 5  # to complete a session from its transcript; the next end of a turn allows new tries
 # A session has content if it has a prompt, or a call of anything but hardwon. Without content, somebody only asked the
 # agent for its version, or only looked at hardwon's data.
@@ -62,7 +63,7 @@ def list_sessions(connection: Connection, *, limit: int, project: str = "", stat
 
 def find_by_name(connection: Connection, name: str, agent: str = "") -> list[dict[str, Any]]:
     """Return the sessions with this id, else the one with this number, else those whose id begins so."""
-    number = int(name) if _is_number(name) else -1
+    number = parse_row_number(name)
     query = f"""
         {_SELECT} where (sessions.id = ?1 or session = ?2 or substr(session, 1, ?3) = ?2) and ?4 in ('', host)
         order by session = ?2 desc, sessions.id = ?1 desc, last_at desc, sessions.id desc limit 20
@@ -82,11 +83,7 @@ def find_by_session_id(connection: Connection, session: str, agent: str = "") ->
 
 def find_by_number(connection: Connection, number: str) -> list[dict[str, Any]]:
     """Return the session of this number, if the text is a number and one has it."""
-    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", int(number)) if _is_number(number) else []
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10
+    return fetch_dicts(connection, f"{_SELECT} where sessions.id = ?", parse_row_number(number))
 
 
 def list_transcript_paths(connection: Connection) -> list[str]:
@@ -170,7 +167,7 @@ def list_hook_coverage(connection: Connection, limit: int) -> list[HookCoverage]
 def count_active_minutes(times: Iterable[float]) -> float:
     """Return the minutes between events without the pauses: a session may stay open for days."""
     gaps = (later - earlier for earlier, later in pairwise(sorted(times)))
-    return sum(gap for gap in gaps if gap <= PAUSE_SECONDS) / 60
+    return sum(gap for gap in gaps if gap <= _PAUSE_SECONDS) / 60
 
 
 def delete(connection: Connection, session: int) -> int:

@@ -13,9 +13,10 @@ from hardwon.store import candidates
 from hardwon.store.db import Connection, insert_row, transaction
 from hardwon.types import MinedEpisode, ReadPosition
 
+# Scan and import have a read position each: a scan is fast because it stores no results.
 SCAN_PURPOSE = "scan"
 HIDDEN_STATE = '{"hidden":true}'  # what follows in a transcript counts as private until the next prompt
-MAX_CALLS = 200_000  # the oldest go first
+_MAX_CALLS = 200_000  # the oldest go first
 _POSITION_COLUMNS = tuple(ReadPosition.__annotations__)
 
 
@@ -127,7 +128,7 @@ def prune_calls(connection: Connection) -> None:
     """Delete the oldest calls beyond the limit."""
     with transaction(connection):
         connection.execute(
-            "delete from calls where id <= (select id from calls order by id desc limit 1 offset ?)", (MAX_CALLS,)
+            "delete from calls where id <= (select id from calls order by id desc limit 1 offset ?)", (_MAX_CALLS,)
         )
 
 

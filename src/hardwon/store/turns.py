@@ -24,7 +24,7 @@ from hardwon.types import Call, Observation, Summary, Turn
 
 PLAIN = "plain"
 # Prefix of the fingerprint of a turn whose events retention deleted; its observations hold more than the remaining
-# rows. See `is_expired`; in SQL `_IS_EXPIRED`.
+# rows. See `_is_expired`; in SQL `_IS_EXPIRED`.
 EXPIRED_PREFIX = "worn:"
 _IS_EXPIRED = f"print like '{EXPIRED_PREFIX}%'"
 _IS_TURN_EVENT = "(kind = 'tool' or (kind = 'Stop' and agent = ''))"
@@ -37,7 +37,7 @@ _EVENTS = f"""
 _PROMPTS = "from prompts where session = ?1 and (?2 is null or number = ?2) order by number"
 
 
-def is_expired(fingerprint: str) -> bool:
+def _is_expired(fingerprint: str) -> bool:
     return fingerprint.startswith(EXPIRED_PREFIX)
 
 
@@ -48,7 +48,7 @@ def list_changed_turns(connection: Connection, session: int) -> list[int]:
     unchanged = {
         number
         for number, fingerprint in stored.items()
-        if fingerprint == current.get(number, "") or is_expired(fingerprint)
+        if fingerprint == current.get(number, "") or _is_expired(fingerprint)
     }
     return sorted({*current, *stored} - unchanged)
 
@@ -83,7 +83,7 @@ def store_distilled(
         row = connection.execute(
             "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
-        if row and is_expired(row["print"]):
+        if row and _is_expired(row["print"]):
             return False
         if row and row["print"] == fingerprint and maker == PLAIN and row["made"] != PLAIN:
             return False
@@ -171,7 +171,7 @@ def renumber_turns(connection: Connection, session: int, old_numbers: Mapping[in
             connection.execute("update turns set number = ? where session = ? and number = ?", (new, session, old))
         else:
             connection.execute("delete from turns where session = ? and number = ?", (session, old))
-            if is_expired(stored.get(old, "")):
+            if _is_expired(stored.get(old, "")):
                 new = ORPHAN_TURN
         connection.execute("update observations set prompt = ? where session = ? and prompt = ?", (new, session, old))
 

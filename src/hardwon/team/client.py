@@ -23,13 +23,14 @@ import orjson
 from hardwon import paths
 from hardwon.errors import UserError
 from hardwon.store.db import Connection
-from hardwon.team.chains import compare_vectors, compute_digest
 from hardwon.team.record import (
     FOUND,
     JOIN,
     MEMBERS,
     BadRecord,
     MachineKey,
+    compare_vectors,
+    compute_digest,
     create_key,
     derive_team_id,
     dump_key,
@@ -40,9 +41,9 @@ from hardwon.team.record import (
 )
 from hardwon.team.replica import MAX_RECORDS_PER_MESSAGE, Message, Replica
 
-TIMEOUT_SECONDS = 15.0
-MAX_ANSWER_BYTES = 32 * 1024 * 1024
-MAX_ROUNDS = 200  # of 500 records each, so that a server that always asks for more cannot keep us for ever
+_TIMEOUT_SECONDS = 15.0
+_MAX_ANSWER_BYTES = 32 * 1024 * 1024
+_MAX_ROUNDS = 200  # of 500 records each, so that a server that always asks for more cannot keep us for ever
 _LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -120,7 +121,7 @@ class TeamClient:
             handlers.append(HTTPSHandler(context=ssl.create_default_context(cafile=authority or None)))
         self._opener = build_opener(*handlers)
 
-    def call(self, path: str, payload: Mapping[str, Any], *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+    def call(self, path: str, payload: Mapping[str, Any], *, timeout: float = _TIMEOUT_SECONDS) -> dict[str, Any]:
         """Post JSON and return the answer; ServerRefusal or ServerAway if there is none."""
         headers = {"content-type": "application/json"}
         if self._token:
@@ -128,7 +129,7 @@ class TeamClient:
         request = Request(f"{self._url}{path}", orjson.dumps(payload), headers, method="POST")
         try:
             with self._opener.open(request, timeout=timeout) as response:
-                answer = orjson.loads(response.read(MAX_ANSWER_BYTES))
+                answer = orjson.loads(response.read(_MAX_ANSWER_BYTES))
         except HTTPError as error:
             with error:
                 reason = _read_reason(error.read(10_000))
@@ -218,7 +219,7 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
     refused: dict[str, str] = {}
     suspected_writers: set[str] = set()  # of records that did not continue the other side's chain
     resent_until: dict[str, int] = {}
-    for _ in range(MAX_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         vector, forks = replica.read_vector(), replica.read_forks()
         # Mostly both sides have the same, and then one short digest settles it.
         request = {"digest": compute_digest(vector, forks), "forks": sorted(forks)}
@@ -237,7 +238,7 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
             resent_until |= {record.writer: record.sequence for record in outgoing.records}
         transfer = {"after": difference.needed_here, "forks": sorted(forks), **_to_wire(outgoing)}
         answer = client.call("/v1/sync", transfer)
-        batch = replica.receive(parse_message(answer))
+        batch = replica.receive(_parse_message(answer))
         sent += len(outgoing.records)
         received += len(batch.new_records)
         refused |= {str(writer): str(reason) for writer, reason in (answer.get("refused") or {}).items()}
@@ -262,7 +263,7 @@ def _to_wire(message: Message) -> dict[str, Any]:
     return {"records": [to_wire(record) for record in message.records], "bodies": dict(message.bodies)}
 
 
-def parse_message(answer: Mapping[str, Any]) -> Message:
+def _parse_message(answer: Mapping[str, Any]) -> Message:
     """Parse the records of an answer; ServerAway if they have not the right shape."""
     bodies = answer.get("bodies") or {}
     try:

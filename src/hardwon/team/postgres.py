@@ -22,9 +22,9 @@ from psycopg import Connection
 from hardwon.errors import UserError
 from hardwon.team.record import ERASE, MEMBERS, Record
 
-SCHEMA_VERSION = 1
-MIN_SERVER_VERSION = 150000  # PostgreSQL 15
-SERVER_ROLE = "hardwon_team_server"
+_SCHEMA_VERSION = 1
+_MIN_SERVER_VERSION = 150000  # PostgreSQL 15
+_SERVER_ROLE = "hardwon_team_server"
 CONNECT_SECONDS = 5
 _MIGRATION_LOCK = 0x68617264  # any fixed number; it keeps two starting servers from migrating at once
 _COLUMNS = "team, writer, sequence, kind, format, subject, parents, body_hash, hash, signature"
@@ -98,15 +98,15 @@ def migrate(connection: Connection[Any]) -> bool:
     Several servers may start at once.
     """
     server_version = connection.info.server_version
-    if server_version < MIN_SERVER_VERSION:
+    if server_version < _MIN_SERVER_VERSION:
         raise UserError(f"PostgreSQL {server_version // 10000} is too old", "use PostgreSQL 15 or later")
     with connection.transaction():
         # The lock is released with the transaction.
         connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
         connection.execute("create table if not exists hardwon_schema (version integer primary key)")
         version = _fetch_value(connection, "select coalesce(max(version), 0) from hardwon_schema")
-        if version > SCHEMA_VERSION:
-            raise UserError(f"the database has schema {version}, newer than {SCHEMA_VERSION}", "upgrade hardwon")
+        if version > _SCHEMA_VERSION:
+            raise UserError(f"the database has schema {version}, newer than {_SCHEMA_VERSION}", "upgrade hardwon")
         if version < 1:
             _create_schema(connection)
             connection.execute("insert into hardwon_schema (version) values (1)")
@@ -117,16 +117,16 @@ def _create_schema(connection: Connection[Any]) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
     # The server may add and read, and it may delete bodies, because an erased text must go; it can change no record.
-    if not _fetch_value(connection, "select 1 from pg_roles where rolname = %s", SERVER_ROLE):
-        connection.execute(f"create role {SERVER_ROLE} nologin")
-    connection.execute(f"grant {SERVER_ROLE} to current_user")
+    if not _fetch_value(connection, "select 1 from pg_roles where rolname = %s", _SERVER_ROLE):
+        connection.execute(f"create role {_SERVER_ROLE} nologin")
+    connection.execute(f"grant {_SERVER_ROLE} to current_user")
     for table in _TEAM_TABLES:
-        connection.execute(f"grant select, insert on {table} to {SERVER_ROLE}")
+        connection.execute(f"grant select, insert on {table} to {_SERVER_ROLE}")
         _add_policy(connection, table, "team = current_setting('hardwon.team', true)")
-    connection.execute(f"grant delete on team_bodies to {SERVER_ROLE}")
+    connection.execute(f"grant delete on team_bodies to {_SERVER_ROLE}")
     # Of the codes that found a team a request sees only the one that it presents.
     for table in ("setup_codes", "used_setup_codes"):
-        connection.execute(f"grant select, insert on {table} to {SERVER_ROLE}")
+        connection.execute(f"grant select, insert on {table} to {_SERVER_ROLE}")
         _add_policy(connection, table, "code_hash = current_setting('hardwon.setup_code', true)")
 
 
@@ -174,7 +174,7 @@ class ConnectionPool:
             connection.close()
         connection = psycopg.connect(self._database, autocommit=True, connect_timeout=CONNECT_SECONDS)
         # From here on the connection has no rights of the role that logged in.
-        connection.execute(f"set role {SERVER_ROLE}")
+        connection.execute(f"set role {_SERVER_ROLE}")
         return connection
 
     def close(self) -> None:
@@ -199,6 +199,11 @@ def add_setup_code(connection: Connection[Any], code_hash: str) -> None:
     """Allow whoever shows this code to found a team, once."""
     connection.execute("select set_config('hardwon.setup_code', %s, true)", (code_hash,))
     connection.execute("insert into setup_codes (code_hash) values (%s) on conflict do nothing", (code_hash,))
+
+
+def _list_columns(table: str) -> str:
+    """Return the columns of a record, each with the table or alias that it is read from."""
+    return ", ".join(f"{table}.{name}" for name in _COLUMNS.split(", "))
 
 
 def _parse_row(row: Sequence[Any]) -> Record:
@@ -291,7 +296,7 @@ class TeamTables:
         """Return records of several machines, each after its number, at most `limit` in all."""
         rows = self._connection.execute(
             f"""
-            select {", ".join(f"following.{name.strip()}" for name in _COLUMNS.split(","))}
+            select {_list_columns("following")}
             from unnest(%s::text[], %s::bigint[]) as start (writer, sequence)
             cross join lateral (
                 select * from team_records
@@ -313,7 +318,7 @@ class TeamTables:
         """Return the records at these positions: machines and numbers."""
         rows = self._connection.execute(
             f"""
-            select {", ".join(f"team_records.{name.strip()}" for name in _COLUMNS.split(","))}
+            select {_list_columns("team_records")}
             from unnest(%s::text[], %s::bigint[]) as position (writer, sequence)
             join team_records on team_records.team = %s and team_records.writer = position.writer
                 and team_records.sequence = position.sequence

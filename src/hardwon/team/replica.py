@@ -10,24 +10,22 @@ import orjson
 
 from hardwon.store import team_log
 from hardwon.store.db import Connection, transaction
-from hardwon.team.chains import (
-    CheckedBatch,
-    KnownChains,
-    Position,
-    Vector,
-    check_batch,
-    find_known_positions,
-    select_bodies,
-)
 from hardwon.team.record import (
     COUNTS,
     ERASE,
     OWN_KINDS,
+    CheckedBatch,
+    KnownChains,
     MachineKey,
+    Position,
     Record,
+    Vector,
+    check_batch,
     encode_body,
+    find_known_positions,
     from_wire,
     parse_body,
+    select_bodies,
     sign_record,
     to_wire,
 )

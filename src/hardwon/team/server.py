@@ -6,8 +6,11 @@ and floods out. All its state is in PostgreSQL; what is cached here can be read 
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import ipaddress
 import logging
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,23 +21,20 @@ from typing import Any
 
 import orjson
 import psycopg
+import uvicorn
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hardwon import __version__
-from hardwon.team.chains import (
-    CheckedBatch,
-    KnownChains,
-    Vector,
-    check_batch,
-    compute_digest,
-    find_known_positions,
-    select_bodies,
-    shorten_vector,
-)
+from hardwon import __version__, paths
+from hardwon.errors import UserError
+from hardwon.team import postgres
 from hardwon.team.postgres import ConnectionPool, TeamTables
 from hardwon.team.record import (
     ERASE,
@@ -42,20 +42,30 @@ from hardwon.team.record import (
     JOIN,
     MEMBERS,
     BadRecord,
+    CheckedBatch,
+    KnownChains,
     Record,
+    Vector,
+    check_batch,
+    compute_digest,
+    find_known_positions,
     from_wire,
     is_token_of,
     parse_body,
+    select_bodies,
+    shorten_vector,
     to_wire,
 )
 from hardwon.team.state import ADMIN, ERASED, Machine, TeamState, admit_machine, compute_state, hash_code
 
-MAX_REQUEST_BYTES = 4 * 1024 * 1024
-MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of forks
-MAX_RECORDS_PER_ANSWER = 500
-VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
+_MAX_REQUEST_BYTES = 4 * 1024 * 1024
+_MAX_RECORDS_PER_REQUEST = 1_000  # a client sends half of it, and evidence of forks
+_MAX_RECORDS_PER_ANSWER = 500
+_VECTOR_SECONDS = 1.0  # how long another server's records may stay unseen
 _TRIES = 4
 log = logging.getLogger(__name__)
+MAX_CONNECTIONS = 8  # requests are short, and each connection costs PostgreSQL a process
+_VALID_DAYS = 825  # the longest that common clients accept
 
 
 class Refused(Exception):
@@ -253,7 +263,7 @@ class TeamServer:
             # After a restored backup the machines know forks that are unknown here.
             return {"vector": shorten_vector(vector), "unknown_forks": sorted(client_forks - set(forks))}
         starts_by_writer = {str(writer): start for writer, start in starts.items() if type(start) is int}
-        records = tables.list_records_after(starts_by_writer, MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
+        records = tables.list_records_after(starts_by_writer, _MAX_RECORDS_PER_ANSWER) if starts_by_writer else []
         # Both records under the number in question: the machine may have either.
         unseen_forks = sorted(set(forks) - client_forks)
         fork_positions = [(writer, forks[writer][0]) for writer in unseen_forks]
@@ -325,7 +335,7 @@ class TeamServer:
                 cache.state, cache.member_count = _read_state(tables, [MEMBERS]), member_count
             return cache.state
 
-    def _read_vector(self, tables: TeamTables, max_age: float = VECTOR_SECONDS) -> Vector:
+    def _read_vector(self, tables: TeamTables, max_age: float = _VECTOR_SECONDS) -> Vector:
         """Return every machine's last record; another server's records may be missing for `max_age` seconds."""
         cache = self._get_cache(tables.team)
         with cache.lock:
@@ -371,8 +381,8 @@ def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, 
     if not isinstance(wire_records, list) or not isinstance(bodies, dict):
         raise Refused(400, "records must be a list, and bodies an object")
     # Checking signatures takes time, and the other requests of the team wait.
-    if len(wire_records) > MAX_RECORDS_PER_REQUEST:
-        raise Refused(413, f"at most {MAX_RECORDS_PER_REQUEST} records in one request")
+    if len(wire_records) > _MAX_RECORDS_PER_REQUEST:
+        raise Refused(413, f"at most {_MAX_RECORDS_PER_REQUEST} records in one request")
     if not all(isinstance(body, str) for body in bodies.values()):
         raise Refused(400, "a body must be text")
     try:
@@ -441,8 +451,8 @@ async def _read_payload(request: Request) -> dict[str, Any]:
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
-        if len(content) > MAX_REQUEST_BYTES:
-            raise Refused(413, f"a request may have {MAX_REQUEST_BYTES // 1024} KB")
+        if len(content) > _MAX_REQUEST_BYTES:
+            raise Refused(413, f"a request may have {_MAX_REQUEST_BYTES // 1024} KB")
     try:
         payload = orjson.loads(bytes(content))
     except orjson.JSONDecodeError:
@@ -461,3 +471,90 @@ def _read_token(request: Request) -> str:
 
 def _respond(status: int, content: Mapping[str, Any]) -> Response:
     return Response(orjson.dumps(content), status_code=status, media_type="application/json")
+
+
+def prepare_database(database: str) -> bool:
+    """Create or migrate the tables; return whether the database was new. UserError if it cannot be used."""
+    try:
+        with psycopg.connect(database, autocommit=True, connect_timeout=postgres.CONNECT_SECONDS) as connection:
+            return postgres.migrate(connection)
+    except psycopg.Error as error:
+        raise UserError(f"the database: {str(error).strip()}", "check the URL and that the server runs") from None
+
+
+def add_setup_code(database: str, code: str) -> None:
+    """Let whoever shows this code found a team, once."""
+    with psycopg.connect(database, connect_timeout=postgres.CONNECT_SECONDS) as connection:
+        postgres.add_setup_code(connection, hash_code(code))
+
+
+def run(database: str, host: str, port: int, certificate: str | None, key: str | None) -> None:
+    """Serve until interrupted."""
+    pool = postgres.ConnectionPool(database, MAX_CONNECTIONS)
+    config = uvicorn.Config(
+        build_app(TeamServer(pool)),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        access_log=False,  # addresses of members are nobody's business
+        server_header=False,
+        log_level="warning",
+        h11_max_incomplete_event_size=_MAX_REQUEST_BYTES,
+        limit_concurrency=200,
+    )
+    uvicorn.Server(config).run()
+    pool.close()
+
+
+def make_certificates(folder: str, host: str) -> tuple[str, str, str]:
+    """Return the files of the server's certificate, its key and its authority, made if they are not there."""
+    certificate_file, key_file, authority_file = (
+        os.path.join(folder, name) for name in ("server.pem", "server.key", "authority.pem")
+    )
+    if all(map(os.path.exists, (certificate_file, key_file, authority_file))):
+        return certificate_file, key_file, authority_file
+    paths.make_private_folder(folder)
+    authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hardwon team authority")])
+    authority = (
+        _start_certificate(authority_name, authority_name, authority_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    server_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+    certificate = (
+        _start_certificate(server_name, authority_name, server_key)
+        .add_extension(x509.SubjectAlternativeName([_name_host(host), x509.DNSName("localhost")]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    key_bytes = server_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    # The authority's key is not kept: a new server gets a new authority.
+    paths.write_private(authority_file, authority.public_bytes(serialization.Encoding.PEM))
+    paths.write_private(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
+    paths.write_private(key_file, key_bytes)
+    return certificate_file, key_file, authority_file
+
+
+def _start_certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))  # machines whose clock is a little behind
+        .not_valid_after(now + datetime.timedelta(days=_VALID_DAYS))
+    )
+
+
+def _name_host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

@@ -22,21 +22,21 @@ from typing import Any
 from hardwon import paths
 from hardwon.types import frozen
 
-MAX_BODY_BYTES = 1_000_000  # a tool result from an editor may be large; hooks do not come this way
-BODY_TIMEOUT_SECONDS = 10.0
+_MAX_BODY_BYTES = 1_000_000  # a tool result from an editor may be large; hooks do not come this way
+_BODY_TIMEOUT_SECONDS = 10.0
 # A cookie for 127.0.0.1 would be sent to every local port, so the viewer has a host name of its own. Browsers resolve
 # *.localhost to this machine.
 VIEWER_HOST = "hardwon.localhost"
-HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
+_HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
 # No page of the viewer has one of these names below /sessions/.
 _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
-LINKS_FOLDER = "links"
-LINK_SECONDS = 300.0
-BROWSERS_FOLDER = "browsers"
+_LINKS_FOLDER = "links"
+_LINK_SECONDS = 300.0
+_BROWSERS_FOLDER = "browsers"
 COOKIE_NAME = "hardwon"
-MAX_BROWSER_SESSIONS = 20
-MAX_IDLE_SECONDS = 7 * 86_400.0
+_MAX_BROWSER_SESSIONS = 20
+_MAX_IDLE_SECONDS = 7 * 86_400.0
 COOKIE_SECONDS = 90 * 86_400  # the file's age decides; this only makes the browser keep the cookie when it closes
 
 Scope = MutableMapping[str, Any]
@@ -58,13 +58,13 @@ class Refusal:
 def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiApp:
     """Return the app that checks every request before the API or the viewer sees it."""
     viewer_host = f"{VIEWER_HOST}:{port}".encode()
-    hosts = {f"{name}:{port}".encode() for name in HOST_NAMES}
+    hosts = {f"{name}:{port}".encode() for name in _HOST_NAMES}
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        is_api = is_api_path(scope["path"])
+        is_api = _is_api_path(scope["path"])
         if is_api:
             refusal = _find_api_refusal(headers, hosts, token.encode())
         else:
@@ -86,7 +86,7 @@ def build_gate(api: AsgiApp, pages: AsgiApp, *, token: str, port: int) -> AsgiAp
     return guarded_app
 
 
-def is_api_path(path: str) -> bool:
+def _is_api_path(path: str) -> bool:
     """Return whether a path is below `/api/`, or one of the spellings that editors use without it."""
     return path.startswith("/api/") or _SESSION_CALL.fullmatch(path) is not None
 
@@ -126,15 +126,15 @@ def _find_api_refusal(headers: dict[bytes, bytes], hosts: set[bytes], token: byt
 async def _read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
     """Return the whole body; ValueError if it is too large, TimeoutError if it is too slow."""
     content_length = headers.get(b"content-length", b"0")
-    if content_length.isdigit() and int(content_length) > MAX_BODY_BYTES:
-        raise ValueError(f"the body has {int(content_length):,} bytes, more than {MAX_BODY_BYTES:,}")
+    if content_length.isdigit() and int(content_length) > _MAX_BODY_BYTES:
+        raise ValueError(f"the body has {int(content_length):,} bytes, more than {_MAX_BODY_BYTES:,}")
     body = bytearray()
-    async with asyncio.timeout(BODY_TIMEOUT_SECONDS):
+    async with asyncio.timeout(_BODY_TIMEOUT_SECONDS):
         while True:
             message = await receive()
             body += message.get("body", b"")
-            if len(body) > MAX_BODY_BYTES:
-                raise ValueError(f"the body has more than {MAX_BODY_BYTES:,} bytes")
+            if len(body) > _MAX_BODY_BYTES:
+                raise ValueError(f"the body has more than {_MAX_BODY_BYTES:,} bytes")
             if message["type"] == "http.disconnect" or not message.get("more_body"):
                 return bytes(body)
 
@@ -165,9 +165,9 @@ def create_link(home: str, port: int, now: float) -> str:
     A code is an empty file in the home, named by the code's hash. Whoever can write there could as well write
     lessons.json; no request creates one, so the API's token cannot sign a browser in.
     """
-    folder = paths.make_private_folder(os.path.join(home, LINKS_FOLDER))
+    folder = paths.make_private_folder(os.path.join(home, _LINKS_FOLDER))
     for name in os.listdir(folder):
-        if not _is_fresh(os.path.join(folder, name), now, LINK_SECONDS):
+        if not _is_fresh(os.path.join(folder, name), now, _LINK_SECONDS):
             _delete_file(os.path.join(folder, name))
     code = secrets.token_urlsafe(32)
     paths.write_private(_get_code_path(home, code), b"")
@@ -178,12 +178,12 @@ def redeem_code(home: str, code: str, now: float) -> bool:
     """Use up the code of a link; return whether it was valid."""
     path = _get_code_path(home, code)
     # Deleting decides: of two requests with the same code only one succeeds.
-    is_fresh = _is_fresh(path, now, LINK_SECONDS)
+    is_fresh = _is_fresh(path, now, _LINK_SECONDS)
     return _delete_file(path) and is_fresh
 
 
 def _get_code_path(home: str, code: str) -> str:
-    return os.path.join(home, LINKS_FOLDER, _hash_secret(code))
+    return os.path.join(home, _LINKS_FOLDER, _hash_secret(code))
 
 
 def _is_fresh(path: str, now: float, max_seconds: float) -> bool:
@@ -232,7 +232,7 @@ class BrowserSessions:
     """
 
     def __init__(self, home: str) -> None:
-        self._folder = os.path.join(home, BROWSERS_FOLDER)
+        self._folder = os.path.join(home, _BROWSERS_FOLDER)
         self._sessions: dict[str, BrowserSession] = {}
 
     def sign_in(self, now: float) -> str:
@@ -241,15 +241,15 @@ class BrowserSessions:
         cookie = secrets.token_urlsafe(32)
         paths.write_private(self._get_path(cookie), b"")
         files = [os.path.join(self._folder, name) for name in os.listdir(self._folder)]
-        fresh_files = [path for path in files if _is_fresh(path, now, MAX_IDLE_SECONDS)]
+        fresh_files = [path for path in files if _is_fresh(path, now, _MAX_IDLE_SECONDS)]
         fresh_files.sort(key=os.path.getmtime, reverse=True)
-        for path in set(files) - set(fresh_files[:MAX_BROWSER_SESSIONS]):
+        for path in set(files) - set(fresh_files[:_MAX_BROWSER_SESSIONS]):
             _delete_file(path)
         return cookie
 
     def find(self, cookie: str, now: float) -> BrowserSession | None:
         path = self._get_path(cookie)
-        if not cookie or not _is_fresh(path, now, MAX_IDLE_SECONDS):
+        if not cookie or not _is_fresh(path, now, _MAX_IDLE_SECONDS):
             self._sessions.pop(path, None)
             return None
         with suppress(OSError):  # a full disk must not sign anybody out
@@ -267,6 +267,6 @@ class BrowserSessions:
 
 def sign_out_all(home: str) -> int:
     """Sign every browser out; return how many were signed in."""
-    folder = os.path.join(home, BROWSERS_FOLDER)
+    folder = os.path.join(home, _BROWSERS_FOLDER)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return sum(_delete_file(os.path.join(folder, name)) for name in names)

@@ -39,8 +39,8 @@ from hardwon.web.live import MAX_CLIENTS, LiveFeed
 from hardwon.web.page_request import parse_number
 from hardwon.worker.hook_responder import HookResponder
 
-MAX_LIMIT = 500
-MAX_ROW_ID = 1 << 60  # SQLite's integers end at 1 << 63
+_MAX_LIMIT = 500
+_MAX_ROW_ID = 1 << 60  # SQLite's integers end at 1 << 63
 
 SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+(?![\s\S])")]
 LongText = Annotated[str, msgspec.Meta(max_length=900_000)]
@@ -136,9 +136,6 @@ class ApiContext:
 
         return await asyncio.to_thread(run_locked)
 
-    def close(self) -> None:
-        self.connection.close()
-
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
@@ -155,7 +152,7 @@ class ApiCall:
     def get_text(self, name: str) -> str:
         return self.request.query_params.get(name, "")
 
-    def get_number(self, name: str, default: int, maximum: int = MAX_LIMIT) -> int:
+    def get_number(self, name: str, default: int, maximum: int = _MAX_LIMIT) -> int:
         number = parse_number(self.request.query_params, name) if name in self.request.query_params else default
         if number is None:
             raise UserError(f"{name} is {self.get_text(name)[:40]!r}, not a whole number", f"?{name}={default}")
@@ -191,7 +188,7 @@ def create_api_app(api: ApiContext) -> Starlette:
                 answer = await endpoint.handler(call)
             else:
                 answer = await api.run_in_thread(endpoint.handler, call)
-            return answer if isinstance(answer, Response) else build_json_response(answer)
+            return answer if isinstance(answer, Response) else _build_json_response(answer)
 
         return Route(endpoint.path, serve_request, methods=[endpoint.method])
 
@@ -202,7 +199,7 @@ def create_api_app(api: ApiContext) -> Starlette:
     )
 
 
-def build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _build_json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     try:
         body = orjson.dumps(content)
     except TypeError:  # a lone surrogate or a NaN that a hook brought in: escape the one, send null for the other
@@ -213,15 +210,15 @@ def build_json_response(content: object, status: int = 200, headers: Mapping[str
 async def _build_error_response(request: Request, error: Exception) -> Response:
     document = "see /api/openapi.json"
     if isinstance(error, HTTPException):
-        return build_json_response({"error": error.detail.lower(), "fix": document}, error.status_code, error.headers)
+        return _build_json_response({"error": error.detail.lower(), "fix": document}, error.status_code, error.headers)
     if isinstance(error, UserError):
-        return build_json_response({"error": error.say, "fix": error.fix}, 400)
+        return _build_json_response({"error": error.say, "fix": error.fix}, 400)
     if isinstance(error, msgspec.ValidationError):
-        return build_json_response({"error": str(error), "fix": document}, 400)
+        return _build_json_response({"error": str(error), "fix": document}, 400)
     if isinstance(error, db.StoreError):
         fix = "try again in a moment, then: hardwon doctor"
-        return build_json_response({"error": f"the database: {error}", "fix": fix}, 503)
-    return build_json_response({"error": f"internal error: {type(error).__name__}", "fix": "hardwon logs"}, 500)
+        return _build_json_response({"error": f"the database: {error}", "fix": fix}, 503)
+    return _build_json_response({"error": f"internal error: {type(error).__name__}", "fix": "hardwon logs"}, 500)
 
 
 def _decode_body(body: bytes, body_type: type[Any]) -> Any:
@@ -398,7 +395,7 @@ def show_session(call: ApiCall) -> object:
 
 def list_events(call: ApiCall) -> object:
     limit = call.get_number("limit", 100)
-    after_id = call.get_number("after", 0, MAX_ROW_ID)
+    after_id = call.get_number("after", 0, _MAX_ROW_ID)
     return {"events": sessions.list_events_after(call.connection, after_id=after_id, limit=limit)}
 
 
@@ -468,14 +465,14 @@ def _find_lessons_for_file(home: str, file: str) -> list[dict[str, str]]:
 
 def list_deliveries(call: ApiCall) -> object:
     limit = call.get_number("limit", 100)
-    after_id = call.get_number("after", 0, MAX_ROW_ID)
+    after_id = call.get_number("after", 0, _MAX_ROW_ID)
     rows = efficacy.list_latest_deliveries(call.connection, limit=limit, after_id=after_id)
     return {"deliveries": [{"id": delivery_id, **delivery.__dict__} for delivery_id, delivery in rows]}
 
 
 async def stream_live(call: ApiCall) -> Response:
     if call.api.live_feed.is_full:
-        return build_json_response({"error": f"{MAX_CLIENTS} clients are listening", "fix": "close some"}, 503)
+        return _build_json_response({"error": f"{MAX_CLIENTS} clients are listening", "fix": "close some"}, 503)
     messages = call.api.live_feed.listen(parse_number(call.request.headers, "last-event-id"))
     return StreamingResponse(messages, media_type="text/event-stream", headers={"cache-control": "no-store"})
 

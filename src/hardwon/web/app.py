@@ -47,9 +47,9 @@ from hardwon.web.page_request import (
 )
 from hardwon.web.render import create_environment, hash_static_files, read_static_files
 
-MAX_FORM_FIELDS = 200  # the largest form has fewer than 20
+_MAX_FORM_FIELDS = 200  # the largest form has fewer than 20
 # Pages run only our own script and load nothing from elsewhere, so text that slips through as HTML can do little.
-SECURITY_HEADERS = {
+_SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self';"
         " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -62,7 +62,7 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 # Starlette uses the first route that matches, so fixed names come before {number} and {name}.
-PAGES: tuple[tuple[str, PageHandler], ...] = (
+_PAGES: tuple[tuple[str, PageHandler], ...] = (
     ("/", home.show_home),
     ("/inbox", inbox.show_inbox),
     ("/sessions", sessions.show_session_list),
@@ -234,7 +234,7 @@ class Viewer:
 
 
 def create_viewer_app(viewer: Viewer) -> AsgiApp:
-    routes = [Route(path, _build_handler(viewer, page), methods=["GET"]) for path, page in PAGES]
+    routes = [Route(path, _build_handler(viewer, page), methods=["GET"]) for path, page in _PAGES]
     routes += [Route(path, _build_handler(viewer, page, is_form=True), methods=["POST"]) for path, page in FORM_ACTIONS]
     routes += [
         Route("/open", viewer.redeem_link, methods=["GET"]),
@@ -250,7 +250,7 @@ def create_viewer_app(viewer: Viewer) -> AsgiApp:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS.items():
+                for name, value in _SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -298,6 +298,6 @@ async def _read_form(request: Request) -> dict[str, str]:
         return {}
     try:
         text = (await request.body()).decode()
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS))
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS))
     except ValueError:
         return {}

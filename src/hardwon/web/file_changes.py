@@ -23,9 +23,9 @@ from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.types import Memory, replace
 from hardwon.web.page_request import PageContent, PageRequest, fingerprint_values
 
-CONTEXT_LINES = 3
-MAX_COMPARED_LINES = 1_000  # comparing more line by line would take seconds
-MAX_SHOWN_LINES = 1_200  # a browser gets slow with more
+_CONTEXT_LINES = 3
+_MAX_COMPARED_LINES = 1_000  # comparing more line by line would take seconds
+_MAX_SHOWN_LINES = 1_200  # a browser gets slow with more
 DiffLine = tuple[str, str]  # a sign (+, -, space, … for left out lines) and a text
 
 
@@ -88,18 +88,18 @@ def describe_changes(changes: Sequence[FileChange]) -> list[dict[str, Any]]:
                 "path": change.path,
                 "old_path": change.old_path,
                 "state": state,
-                "lines": lines[:MAX_SHOWN_LINES],
-                "omitted": len(lines[MAX_SHOWN_LINES:]),
+                "lines": lines[:_MAX_SHOWN_LINES],
+                "omitted": len(lines[_MAX_SHOWN_LINES:]),
             }
         )
     return descriptions
 
 
 def _diff_lines(old_lines: list[str], new_lines: list[str]) -> list[DiffLine]:
-    if max(len(old_lines), len(new_lines)) > MAX_COMPARED_LINES:
+    if max(len(old_lines), len(new_lines)) > _MAX_COMPARED_LINES:
         return [*(("-", line) for line in old_lines), *(("+", line) for line in new_lines)]
     # The first three lines are two file names and the header of the first hunk; later headers stand for left out lines.
-    lines = list(unified_diff(old_lines, new_lines, n=CONTEXT_LINES, lineterm=""))[3:]
+    lines = list(unified_diff(old_lines, new_lines, n=_CONTEXT_LINES, lineterm=""))[3:]
     return [("…", "") if line.startswith("@@") else (line[0], line[1:]) for line in lines]
 
 

@@ -33,7 +33,7 @@ from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, 
 from hardwon.web.inbox import find_next_path, find_place
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
-PAGE_SIZE = 100
+_PAGE_SIZE = 100
 
 
 def show_handoff_list(request: PageRequest) -> PageContent:
@@ -44,7 +44,7 @@ def show_handoff_list(request: PageRequest) -> PageContent:
     counts = Counter[str]()
     for (row_status, _), count in counts_by_project.items():
         counts[row_status] += count
-    listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=PAGE_SIZE)
+    listed_handoffs = list_reflections(request.connection, status, project=project or None, limit=_PAGE_SIZE)
     values = {
         "title": "Handoffs",
         "status": status,
@@ -52,7 +52,7 @@ def show_handoff_list(request: PageRequest) -> PageContent:
         "project": project,
         "projects": sorted({path for _, path in counts_by_project if path}),
         "handoffs": [_build_row(request, reflection, read_page(reflection)) for reflection in listed_handoffs],
-        "most": PAGE_SIZE if len(listed_handoffs) == PAGE_SIZE else 0,
+        "most": _PAGE_SIZE if len(listed_handoffs) == _PAGE_SIZE else 0,
     }
     return PageContent("handoffs.html", values)
 

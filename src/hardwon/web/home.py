@@ -8,45 +8,47 @@ from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.store import jobs, views
 from hardwon.store.views import NewsCursor
 from hardwon.web.inbox import list_inbox
+from hardwon.web.insights import list_repeated_errors
 from hardwon.web.page_request import PageContent, PageRequest, find_range_start, parse_position
-from hardwon.web.repeated_errors import list_repeated_errors
 
-NEWS_ROWS = 30
-MAX_JOBS = 12
-MAX_SESSIONS, MAX_HELD, MAX_ERRORS, MAX_INBOX = 6, 4, 4, 5
-MAX_READ_ERRORS = 20  # among them those that a lesson could prevent
-MAX_JUDGED_DELIVERIES = 200  # the latest; each held call needs a query for what followed
+_NEWS_ROWS = 30
+_MAX_JOBS = 12
+_MAX_SESSIONS, _MAX_HELD, _MAX_ERRORS, _MAX_INBOX = 6, 4, 4, 5
+_MAX_READ_ERRORS = 20  # among them those that a lesson could prevent
+_MAX_JUDGED_DELIVERIES = 200  # the latest; each held call needs a query for what followed
 # The first period with a session in it is shown: a page about today says nothing on a Monday morning.
-PERIODS = (("Today", 1), ("Last 7 days", 7), ("Last 30 days", 30))
+_PERIODS = (("Today", 1), ("Last 7 days", 7), ("Last 30 days", 30))
 
 
 def show_home(request: PageRequest) -> PageContent:
     """Show the overview and the latest of everything; with `after`, only the rows after that cursor."""
     position = parse_position(request.query.get("after", "").replace(".", "-"), 4)
     cursor = NewsCursor(*map(int, position)) if position else None
-    rows, next_cursor = views.read_news(request.connection, cursor=cursor or NewsCursor(), limit=NEWS_ROWS)
+    rows, next_cursor = views.read_news(request.connection, cursor=cursor or NewsCursor(), limit=_NEWS_ROWS)
     values: dict[str, Any] = {
         "title": "Home",
         "rows": rows,
         "marks": ".".join(str(last_id) for last_id in next_cursor.__dict__.values()),
         "waiting": jobs.count_by_state(request.connection),
-        "jobs": jobs.list_jobs(request.connection)[:MAX_JOBS],
+        "jobs": jobs.list_jobs(request.connection)[:_MAX_JOBS],
         "now": request.now,
     }
     if cursor:
         return PageContent("_live_update.html", values)
     period, since, counts = _choose_period(request)
     held_rows, held_count = _list_held_calls(request, since)
-    errors = [error for error in list_repeated_errors(request, since, limit=MAX_READ_ERRORS) if error.may_become_lesson]
+    errors = [
+        error for error in list_repeated_errors(request, since, limit=_MAX_READ_ERRORS) if error.may_become_lesson
+    ]
     inbox_items = list_inbox(request)
     values |= {
         "period": period,
         "counts": counts,
         "held": held_rows,
         "held_count": held_count,
-        "errors": errors[:MAX_ERRORS],
-        "sessions": views.list_session_page(request.connection, limit=MAX_SESSIONS),
-        "inbox": inbox_items[:MAX_INBOX],
+        "errors": errors[:_MAX_ERRORS],
+        "sessions": views.list_session_page(request.connection, limit=_MAX_SESSIONS),
+        "inbox": inbox_items[:_MAX_INBOX],
         "inbox_count": len(inbox_items),
     }
     return PageContent("home.html", values)
@@ -54,7 +56,7 @@ def show_home(request: PageRequest) -> PageContent:
 
 def _choose_period(request: PageRequest) -> tuple[str, float, dict[str, int]]:
     """Return the name, the start and the counts of the shortest period in which something happened."""
-    for name, days in PERIODS:
+    for name, days in _PERIODS:
         since = find_range_start(request.now, days)
         counts = views.count_activity(request.connection, since)
         if counts["sessions"]:
@@ -64,8 +66,8 @@ def _choose_period(request: PageRequest) -> tuple[str, float, dict[str, int]]:
 
 def _list_held_calls(request: PageRequest, since: float) -> tuple[list[dict[str, Any]], int]:
     """Return the latest held calls, each with the call made instead, and how many there were."""
-    latest = views.list_lesson_deliveries(request.connection, since=since, limit=MAX_JUDGED_DELIVERIES)
+    latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     held_deliveries = [delivery for delivery in latest if delivery["delivery"] in ("hold", "block")]
-    for delivery in held_deliveries[:MAX_HELD]:
+    for delivery in held_deliveries[:_MAX_HELD]:
         delivery["outcome"] = find_delivery_outcome(request.connection, delivery)
-    return held_deliveries[:MAX_HELD], len(held_deliveries)
+    return held_deliveries[:_MAX_HELD], len(held_deliveries)

@@ -15,12 +15,12 @@ from hardwon.web.access_control import VIEWER_HOST
 from hardwon.web.live import LiveFeed
 from hardwon.worker.hook_responder import HookResponder
 
-PORT_TRIES = 50  # each home of a user has its own worker, and takes the next free port
-STOP_SECONDS = 1.5
+_PORT_TRIES = 50  # each home of a user has its own worker, and takes the next free port
+_STOP_SECONDS = 1.5
 TOKEN_FILE = "token"
 
 
-def load_token(home: str) -> str:
+def _load_token(home: str) -> str:
     """Return the token of this home, which is created once and readable by its owner alone."""
     path = os.path.join(home, TOKEN_FILE)
     try:
@@ -38,9 +38,9 @@ def load_token(home: str) -> str:
     return new_token
 
 
-def bind_port(port: int) -> socket.socket:
+def _bind_port(port: int) -> socket.socket:
     """Return a socket on 127.0.0.1 at this port or the next free one."""
-    for candidate_port in range(port, port + PORT_TRIES):
+    for candidate_port in range(port, port + _PORT_TRIES):
         # Without the explicit protocol asyncio leaves Nagle's algorithm on, which delays an answer by 40 ms.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,7 +51,7 @@ def bind_port(port: int) -> socket.socket:
             listener.close()
             continue
         return listener
-    raise UserError(f"no port from {port} to {port + PORT_TRIES - 1} is free", "hardwon config set apiPort 0")
+    raise UserError(f"no port from {port} to {port + _PORT_TRIES - 1} is free", "hardwon config set apiPort 0")
 
 
 class HttpServer:
@@ -75,7 +75,7 @@ class HttpServer:
         A session that starts together with the worker shows the address before uvicorn is loaded; requests that come
         that early wait in the listener's queue.
         """
-        self._listener = bind_port(port)
+        self._listener = _bind_port(port)
         self.port = self._listener.getsockname()[1]
         return f"http://{VIEWER_HOST}:{self.port}"
 
@@ -85,7 +85,7 @@ class HttpServer:
 
         assert self._listener is not None and self.port is not None
         self._server = create_server(
-            self._home, self._responder, self._live_feed, load_token(self._home), self.port, self.note_activity
+            self._home, self._responder, self._live_feed, _load_token(self._home), self.port, self.note_activity
         )
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]))
         return self.port
@@ -100,4 +100,4 @@ class HttpServer:
         self._server.should_exit = True
         self._server.force_exit = True
         with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-            await asyncio.wait_for(self._task, STOP_SECONDS)
+            await asyncio.wait_for(self._task, _STOP_SECONDS)

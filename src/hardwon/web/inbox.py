@@ -11,7 +11,7 @@ from hardwon.store.memories import list_memories
 from hardwon.store.reflections import DRAFT, list_reflections
 from hardwon.web.page_request import PageContent, PageRequest
 
-MAX_LISTED = 300
+_MAX_LISTED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def show_inbox(request: PageRequest) -> PageContent:
     items = list_inbox(request)
     values = {
         "title": "Inbox",
-        "items": items[:MAX_LISTED],
-        "omitted": len(items[MAX_LISTED:]),
+        "items": items[:_MAX_LISTED],
+        "omitted": len(items[_MAX_LISTED:]),
         "changes": manifest.gather_lessons(request.home)[2],
         "may_undo": bool(request.browser_session.decided_ids),
     }
@@ -63,7 +63,7 @@ def list_inbox(request: PageRequest) -> list[InboxItem]:
     ]
     for memory in reversed(list_memories(request.connection, "candidate")):
         items.append(InboxItem(f"M{memory.id}", "Memory", f"/memory/{memory.id}", memory.text, "", memory.project))
-    for reflection in list_reflections(request.connection, DRAFT, limit=MAX_LISTED):
+    for reflection in list_reflections(request.connection, DRAFT, limit=_MAX_LISTED):
         source = read_page(reflection) or reflection
         path = f"/handoffs/{reflection.id}"
         items.append(InboxItem(f"H{reflection.id}", "Handoff", path, source.topic, "", reflection.project))

@@ -1,6 +1,6 @@
 """The page Insights: errors and the lessons that cover them, whether lessons help, and sessions by project.
 
-The page of a lesson uses its plots and its count of repeated failures too.
+Other pages use its plots, its repeated errors and its count of failures that a lesson did not prevent.
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from hardwon.efficacy.announcements import format_ignored_denials
-from hardwon.efficacy.outcomes import Trigger, build_trigger
-from hardwon.lessons import manifest
+from hardwon.agents.tool_results import get_stored_result_text
+from hardwon.efficacy.ledger import format_ignored_denials
+from hardwon.efficacy.outcomes import Trigger, build_entry_trigger, build_trigger, parse_candidate
+from hardwon.lessons import manifest, review_queue
+from hardwon.shell.failures import classify_failure, find_failure_line
 from hardwon.store import efficacy, views
 from hardwon.store.db import Connection
+from hardwon.types import SHELL_TOOL
 from hardwon.web.page_request import PageContent, PageRequest, count_days_since, find_range_start
-from hardwon.web.repeated_errors import list_repeated_errors
+from hardwon.web.render import describe_input
 
-DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
-MAX_PLOT_DAYS = 366
-MAX_ERRORS, MAX_PROJECTS = 15, 12
-MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
-MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
+_DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
+_MAX_PLOT_DAYS = 366
+_MAX_ERRORS, _MAX_PROJECTS = 15, 12
+_MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
+_MAX_FAILURES = 5_000  # after the judged deliveries; matching more would take seconds
+# The agent's own tools, and the code under work: a lesson about them prevents nothing.
+_NO_LESSON_KINDS = ("anchor", "precondition", "cancelled", "code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +59,20 @@ def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping
 
 
 def show_insights(request: PageRequest) -> PageContent:
-    span = request.choose("days", DAY_SPANS)
+    span = request.choose("days", _DAY_SPANS)
     if span == "all":
         since = 0.0
-        days = min(MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
+        days = min(_MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
     else:
         days = int(span)
         since = find_range_start(request.now, days)
-    by_project = views.count_sessions_by_project(request.connection, since, limit=MAX_PROJECTS)
+    by_project = views.count_sessions_by_project(request.connection, since, limit=_MAX_PROJECTS)
     values = {
         "title": "Insights",
         "span": span,
         "spans": {"7": "7 days", "30": "30 days", "90": "90 days", "all": "All time"},
         "errors": plot_by_day(views.count_failures_by_day(request.connection, since), request.now, days),
-        "repeated": list_repeated_errors(request, since, limit=MAX_ERRORS),
+        "repeated": list_repeated_errors(request, since, limit=_MAX_ERRORS),
         **_summarise_deliveries(request, since, days),
         "ignored_denials": format_ignored_denials(efficacy.list_ignored_denials(request.connection, since=since)),
         "projects": by_project,
@@ -79,7 +84,7 @@ def show_insights(request: PageRequest) -> PageContent:
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:
     """Count deliveries by day and by lesson, and after how many of the latest the same error came again."""
     lessons_by_id = {lesson.id: lesson for lesson in manifest.gather_lessons(request.home)[0]}
-    latest = views.list_lesson_deliveries(request.connection, since=since, limit=MAX_JUDGED_DELIVERIES)
+    latest = views.list_lesson_deliveries(request.connection, since=since, limit=_MAX_JUDGED_DELIVERIES)
     lesson_ids = {delivery["lesson"] for delivery in latest} & lessons_by_id.keys()
     triggers = {lesson_id: build_trigger(lessons_by_id[lesson_id]) for lesson_id in lesson_ids}
     repeats = count_repeats(request.connection, triggers, latest)
@@ -94,7 +99,7 @@ def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict
     delivery_counts = views.count_deliveries_by_day(request.connection, since)
     return {
         "deliveries": plot_by_day(delivery_counts, request.now, days, repeats_by_day),
-        "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:MAX_ERRORS],
+        "by_lesson": sorted(rows.values(), key=lambda row: (-row["times"], row["slug"]))[:_MAX_ERRORS],
         "judged": len(latest),
         "again": repeats_by_day.total(),
     }
@@ -106,12 +111,67 @@ def count_repeats(
     """Count by delivery the later calls of the same session that failed and that the lesson fires on."""
     delivery_ids = [delivery["id"] for delivery in deliveries]
     repeat_counts = Counter[int]()
-    for call in views.list_failures_after(connection, delivery_ids, limit=MAX_FAILURES):
+    for call in views.list_failures_after(connection, delivery_ids, limit=_MAX_FAILURES):
         fires = triggers.get(call["lesson"])
-        if fires and _fires_on(fires, call):
+        if fires and fires(call["host"], call["cwd"], call["tool"], call["input"]):
             repeat_counts[call["delivery"]] += 1
     return repeat_counts
 
 
-def _fires_on(fires: Trigger, call: Mapping[str, Any]) -> bool:
-    return fires(call["host"], call["cwd"], call["tool"], call["input"])
+@dataclass(frozen=True, slots=True)
+class RepeatedError:
+    """An error that came more than once, the latest call that met it, and what is known about it."""
+
+    times: int
+    sessions: int
+    at: float
+    call: dict[str, Any]
+    message: str
+    lesson_slug: str = ""
+    candidate_number: int | None = None
+    may_become_lesson: bool = True
+
+    @property
+    def is_about_habit(self) -> bool:
+        """Return whether a lesson could prevent it, or does so already."""
+        return self.may_become_lesson or bool(self.lesson_slug) or self.candidate_number is not None
+
+
+def list_repeated_errors(request: PageRequest, since: float, *, limit: int) -> list[RepeatedError]:
+    """Return the errors that came most often, each with the lesson or the proposal that fires on its latest call."""
+    index = manifest.open_current_index(request.home, request.now)
+    lesson_triggers = []
+    for number in range(len(index)):
+        entry = index.read_entry(number)
+        lesson_triggers.append((entry.slug, build_entry_trigger(entry)))
+    candidate_triggers = []
+    for candidate in review_queue.list_waiting(request.home, request.connection):
+        proposed = parse_candidate(candidate)
+        if proposed and (trigger := build_trigger(proposed)):
+            candidate_triggers.append((candidate.number, trigger))
+    repeated_errors = []
+    for row in views.list_repeated_errors(request.connection, since, limit=limit):
+        call = row["call"]
+        call_values = (call["host"], call["cwd"], call["tool"], call["input"])
+        message, may_become_lesson = describe_failure(call)
+        repeated_errors.append(
+            RepeatedError(
+                row["times"],
+                row["sessions"],
+                row["at"],
+                call,
+                message or row["signature"],
+                next((slug for slug, fires in lesson_triggers if fires(*call_values)), ""),
+                next((number for number, fires in candidate_triggers if fires(*call_values)), None),
+                may_become_lesson,
+            )
+        )
+    return repeated_errors
+
+
+def describe_failure(call: dict[str, Any]) -> tuple[str, bool]:
+    """Return the line of a failed call's result that names the failure, and whether a lesson could prevent it."""
+    text = get_stored_result_text(call["response"])
+    message = find_failure_line(text, is_shell=call["tool"] == SHELL_TOOL)
+    command = describe_input(call["input"]) if call["tool"] == SHELL_TOOL else ""
+    return message, classify_failure(text, message, command) not in _NO_LESSON_KINDS

@@ -19,9 +19,9 @@ from hardwon.actions.lessons import (
     retire_lesson,
     undo_decision,
 )
+from hardwon.efficacy.ledger import build_lesson_proof
 from hardwon.efficacy.outcomes import build_trigger
 from hardwon.efficacy.proof import describe_counts, describe_grade
-from hardwon.efficacy.refresh import build_lesson_proof
 from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
@@ -30,7 +30,7 @@ from hardwon.store import efficacy, views
 from hardwon.store.candidates import Candidate, list_latest_judgements
 from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
 from hardwon.web.inbox import find_next_path, find_place
-from hardwon.web.insights import count_repeats, plot_by_day
+from hardwon.web.insights import count_repeats, describe_failure, plot_by_day
 from hardwon.web.page_request import (
     Confirmation,
     PageContent,
@@ -42,16 +42,15 @@ from hardwon.web.page_request import (
     parse_number,
 )
 from hardwon.web.render import describe_input, sanitize_value
-from hardwon.web.repeated_errors import describe_failure
 
-MAX_LISTED, DELIVERIES_PER_PAGE = 500, 25
-PLOT_DAYS = 90
-MAX_EVIDENCE = 8
-MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
+_MAX_LISTED, _DELIVERIES_PER_PAGE = 500, 25
+_PLOT_DAYS = 90
+_MAX_EVIDENCE = 8
+_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 
 
 # The fields of the lesson form, named as in the record; edit.html has their labels.
-FIELD_KINDS = {
+_FIELD_KINDS = {
     "summary": "line",
     "problem": "text",
     "solution": "text",
@@ -81,22 +80,22 @@ def show_lesson_list(request: PageRequest) -> PageContent:
         "counts": Counter(lesson.status for lesson in all_lessons),
         "waiting": len(review_queue.list_waiting(request.home, request.connection)),
         "changes": changes,
-        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:MAX_LISTED]],
-        "omitted": len(listed_lessons[MAX_LISTED:]),
+        "lessons": [(lesson, *delivered.get(lesson.id, (0, None))) for lesson in listed_lessons[:_MAX_LISTED]],
+        "omitted": len(listed_lessons[_MAX_LISTED:]),
     }
     return PageContent("lessons.html", values)
 
 
 def show_lesson(request: PageRequest) -> PageContent:
     lesson, is_own = _find_lesson(request)
-    by_day = views.count_lesson_by_day(request.connection, lesson.id, find_range_start(request.now, PLOT_DAYS))
+    by_day = views.count_lesson_by_day(request.connection, lesson.id, find_range_start(request.now, _PLOT_DAYS))
     latest = views.list_lesson_deliveries(
         request.connection,
         lesson=lesson.id,
         before_id=parse_number(request.query, "before") or 1 << 62,  # without it: the latest
-        limit=DELIVERIES_PER_PAGE + 1,
+        limit=_DELIVERIES_PER_PAGE + 1,
     )
-    deliveries = latest[:DELIVERIES_PER_PAGE]
+    deliveries = latest[:_DELIVERIES_PER_PAGE]
     trigger = build_trigger(lesson)
     repeats = count_repeats(request.connection, {lesson.id: trigger}, deliveries)
     for delivery in deliveries:
@@ -112,8 +111,8 @@ def show_lesson(request: PageRequest) -> PageContent:
         "seen": _fingerprint_lesson(lesson),
         "change": next((change for change in changes if change.id == lesson.id), None),
         "faults": validation.find_lesson_faults(lesson),
-        "plot": plot_by_day(by_day, request.now, PLOT_DAYS),
-        "days": PLOT_DAYS,
+        "plot": plot_by_day(by_day, request.now, _PLOT_DAYS),
+        "days": _PLOT_DAYS,
         "grade": describe_grade(proof),
         "proof_rows": [
             (name, describe_counts(counts))
@@ -183,9 +182,9 @@ def _build_editor(
     values = {
         "title": f"Edit {record['summary']}"[:100] if fingerprint else "New lesson",
         "call": request.form.get("call", request.query.get("call", "")),
-        "kinds": FIELD_KINDS,
+        "kinds": _FIELD_KINDS,
         "deliveries": DELIVERY_MODES,
-        "typed": {name: request.form.get(name, _format_field(record, name)) for name in FIELD_KINDS},
+        "typed": {name: request.form.get(name, _format_field(record, name)) for name in _FIELD_KINDS},
         "seen": fingerprint,
         "action": f"{location}/edit",
         "back": location if fingerprint else "/lessons",
@@ -361,12 +360,12 @@ def _build_candidate_page(
         "fields": review_queue.describe_record(candidate.record),
         "judgement": judgement,
         "rewording": review_queue.extract_rewording(candidate, judgement),
-        "replay": replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
-        "replayed_calls": MAX_REPLAYED_CALLS,
+        "replay": replay_record(request.connection, candidate.record, limit=_MAX_REPLAYED_CALLS),
+        "replayed_calls": _MAX_REPLAYED_CALLS,
         "similar": review_queue.find_similar_lesson(request.home, candidate),
         "faults": adding.find_record_faults(build_accepted_record(candidate)),
-        "evidence": evidence[:MAX_EVIDENCE],
-        "more_evidence": len(evidence[MAX_EVIDENCE:]),
+        "evidence": evidence[:_MAX_EVIDENCE],
+        "more_evidence": len(evidence[_MAX_EVIDENCE:]),
         "wrong": error,
         "asks": is_asked,
     }
@@ -388,7 +387,7 @@ def find_changed_fields(record: Mapping[str, Any], form: Mapping[str, str]) -> d
     shown; the others keep what they hold.
     """
     changes: dict[str, Any] = {}
-    for name in FIELD_KINDS:
+    for name in _FIELD_KINDS:
         if name in form:
             text = form[name].replace("\r\n", "\n").strip("\n")
             if text != sanitize_value(_format_field(record, name)).strip("\n"):
@@ -402,7 +401,7 @@ def _get_field(record: Mapping[str, Any], name: str) -> Any:
 
 def _format_field(record: Mapping[str, Any], name: str) -> str:
     value = _get_field(record, name)
-    if FIELD_KINDS[name] == "lines":
+    if _FIELD_KINDS[name] == "lines":
         return "\n".join(_format_item(item) for item in value or ())
     if name == "scope":
         return str(value.get("path", "")) if isinstance(value, dict) else ""
@@ -415,7 +414,7 @@ def _format_item(item: Any) -> str:
 
 
 def _parse_field(record: Mapping[str, Any], name: str, text: str) -> Any:
-    kind = FIELD_KINDS[name]
+    kind = _FIELD_KINDS[name]
     if kind == "lines":
         original_items = {sanitize_value(_format_item(item)): item for item in _get_field(record, name) or ()}
         return [original_items.get(line, _parse_pattern(line)) for line in text.split("\n") if line.strip()]

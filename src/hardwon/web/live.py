@@ -11,9 +11,9 @@ from typing import Any
 from hardwon import clock
 
 MAX_CLIENTS = 200
-MAX_REPLAYED_MESSAGES = 500
-MAX_QUEUED_MESSAGES = 100
-HEARTBEAT_SECONDS = 15.0  # proxies and browsers drop connections that are silent for longer
+_MAX_REPLAYED_MESSAGES = 500
+_MAX_QUEUED_MESSAGES = 100
+_HEARTBEAT_SECONDS = 15.0  # proxies and browsers drop connections that are silent for longer
 
 
 class LiveFeed:
@@ -22,7 +22,7 @@ class LiveFeed:
     def __init__(self) -> None:
         # Milliseconds, so that ids are larger than those of any worker before this one.
         self._message_id = int(clock.now() * 1000)
-        self._recent_messages: deque[tuple[int, bytes]] = deque(maxlen=MAX_REPLAYED_MESSAGES)
+        self._recent_messages: deque[tuple[int, bytes]] = deque(maxlen=_MAX_REPLAYED_MESSAGES)
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
 
     @property
@@ -52,7 +52,7 @@ class LiveFeed:
 
     async def listen(self, after_id: int | None) -> AsyncIterator[bytes]:
         """Yield the messages after an id that are still kept, then new ones, and a comment every 15 seconds."""
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_MESSAGES)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_MAX_QUEUED_MESSAGES)
         self._listeners.add(queue)
         missed = [
             message for message_id, message in self._recent_messages if after_id is not None and message_id > after_id
@@ -63,7 +63,7 @@ class LiveFeed:
                 yield message
             while True:
                 try:
-                    next_message = await asyncio.wait_for(queue.get(), HEARTBEAT_SECONDS)
+                    next_message = await asyncio.wait_for(queue.get(), _HEARTBEAT_SECONDS)
                 except TimeoutError:
                     yield b": still here\n\n"
                     continue

@@ -34,7 +34,7 @@ from hardwon.web.page_request import (
 )
 
 MAX_LISTED = 100  # rows of a page; five hundred take a browser 200 ms longer to paint
-MAX_PROJECTS = 50  # whose repositories are searched for unapproved files
+_MAX_PROJECTS = 50  # whose repositories are searched for unapproved files
 
 
 def show_memory_list(request: PageRequest) -> PageContent:
@@ -81,7 +81,7 @@ def show_memory_list(request: PageRequest) -> PageContent:
 def _list_unapproved_files(request: PageRequest) -> list[dict[str, Any]]:
     return [
         {"page": page, "project": project["id"], "name": os.path.basename(page.path)}
-        for project in views.list_projects(request.connection, limit=MAX_PROJECTS)
+        for project in views.list_projects(request.connection, limit=_MAX_PROJECTS)
         for page in memories.list_unapproved_pages(request.connection, request.home, project["path"])
     ]
 

@@ -15,8 +15,8 @@ from hardwon.settings import Setting
 from hardwon.store import retention, views
 from hardwon.web.page_request import PageContent, PageRequest, Redirect, parse_number
 
-TERMINAL_ONLY_PREFIXES = ("llm.", "caps.")
-COUNTED_TABLES = (
+_TERMINAL_ONLY_PREFIXES = ("llm.", "caps.")
+_COUNTED_TABLES = (
     "sessions",
     "prompts",
     "events",
@@ -42,7 +42,7 @@ def show_settings(request: PageRequest) -> PageContent:
         "projects": views.list_projects(request.connection, limit=50),
         "home": request.home,
         "database": retention.measure_file_bytes(request.home),
-        "counts": views.count_rows(request.connection, COUNTED_TABLES),
+        "counts": views.count_rows(request.connection, _COUNTED_TABLES),
     }
     return PageContent("settings.html", values)
 
@@ -68,7 +68,7 @@ def _build_row(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
         "default": json.dumps(setting.default),
         "origin": origin,
         "is_set": settings.get_configured_value(config, setting.name) is not None,
-        "is_fixed": setting.name.startswith(TERMINAL_ONLY_PREFIXES),
+        "is_fixed": setting.name.startswith(_TERMINAL_ONLY_PREFIXES),
     }
 
 
@@ -76,7 +76,7 @@ def save_setting(request: PageRequest) -> Redirect:
     """Change a setting, or reset it to its default."""
     name = request.path_params["name"]
     setting = settings.SETTINGS_BY_NAME.get(name)
-    if setting is None or name.startswith(TERMINAL_ONLY_PREFIXES):
+    if setting is None or name.startswith(_TERMINAL_ONLY_PREFIXES):
         raise UserError(f"{name[:80]!r} cannot be set here", "hardwon config")
     new_value = None
     if "default" not in request.form:

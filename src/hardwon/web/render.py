@@ -23,7 +23,7 @@ from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 
-MAX_TEXT_CHARS = 20_000  # of one text on a page
+_MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _DESCRIBING_KEYS = (
@@ -64,16 +64,16 @@ def sanitize_value(value: Any) -> Any:
         return ""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    if len(value) <= MAX_TEXT_CHARS:
+    if len(value) <= _MAX_TEXT_CHARS:
         return make_printable(value)
-    return f"{make_printable(value[:MAX_TEXT_CHARS])}… ({len(value):,} characters)"
+    return f"{make_printable(value[:_MAX_TEXT_CHARS])}… ({len(value):,} characters)"
 
 
 def render_markdown(text: str) -> Markup:
     return _mark_references(_markdown.render(sanitize_value(text)))
 
 
-def render_inline_markdown(text: str) -> Markup:
+def _render_inline_markdown(text: str) -> Markup:
     return _mark_references(_markdown.renderInline(sanitize_value(text)))
 
 
@@ -81,7 +81,7 @@ def _mark_references(html: str) -> Markup:
     return Markup(_LINE_REFERENCES.sub(r' <span class="dim">\1</span>', html))
 
 
-def format_time(at: float | None, time_format: str = "%Y-%m-%d %H:%M") -> Markup | str:
+def _format_time(at: float | None, time_format: str = "%Y-%m-%d %H:%M") -> Markup | str:
     if not at:
         return ""
     try:
@@ -92,10 +92,10 @@ def format_time(at: float | None, time_format: str = "%Y-%m-%d %H:%M") -> Markup
     return Markup('<time datetime="{}">{}</time>').format(iso_time, moment.strftime(time_format))
 
 
-def format_recent_time(at: float, now: float) -> Markup | str:
+def _format_recent_time(at: float, now: float) -> Markup | str:
     """Return a time of today with seconds, any other with its day."""
     is_today = datetime.fromtimestamp(now).date() == datetime.fromtimestamp(at).date()
-    return format_time(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
+    return _format_time(at, "%H:%M:%S" if is_today else "%m-%d %H:%M")
 
 
 def describe_input(tool_input: Any, folder: str = "") -> str:
@@ -119,16 +119,16 @@ def _find_describing_text(tool_input: Any) -> str:
     return json.dumps(tool_input, ensure_ascii=False) if tool_input else ""
 
 
-def parse_list(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     """Return the items of a list that is stored as JSON."""
     return [str(item) for item in json.loads(text or "[]")]
 
 
-def format_line(value: Any, max_length: int = 200) -> str:
+def _format_line(value: Any, max_length: int = 200) -> str:
     return to_printable_line(str(value or "")[: max_length * 4], max_length)
 
 
-def cut_text(text: str, max_length: int) -> str:
+def _cut_text(text: str, max_length: int) -> str:
     return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
@@ -150,7 +150,7 @@ def build_delivered_page_path(slug: str) -> str:
     return f"/{'found' if is_id else 'lessons'}/{quote(slug, safe='', errors='replace')}"
 
 
-def build_query(values: Mapping[str, Any]) -> str:
+def _build_query(values: Mapping[str, Any]) -> str:
     return urlencode({name: value for name, value in values.items() if value not in ("", None)}, errors="replace")
 
 
@@ -158,19 +158,19 @@ _FILTERS = {
     "about": describe_input,
     "confidence": lambda letter: _CONFIDENCE_NAMES.get(letter, ""),
     "counted": format_count,
-    "cut": cut_text,
+    "cut": _cut_text,
     "event_name": lambda kind: _EVENT_NAMES.get(kind, kind),
     "folder": lambda path: os.path.basename(path.rstrip("/")) or path,
     "highlight": highlight,
-    "inline": render_inline_markdown,
-    "line": format_line,
-    "listed": parse_list,
+    "inline": _render_inline_markdown,
+    "line": _format_line,
+    "listed": _parse_list,
     "markdown": render_markdown,
     "parent": lambda path: os.path.dirname(path.rstrip("/")),
-    "query": build_query,
+    "query": _build_query,
     "record_path": build_delivered_page_path,
-    "short_time": format_recent_time,
-    "time": format_time,
+    "short_time": _format_recent_time,
+    "time": _format_time,
 }
 
 

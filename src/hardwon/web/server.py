@@ -19,8 +19,8 @@ from hardwon.worker.hook_responder import HookResponder
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
 
-MAX_CONNECTIONS = 300  # 200 live listeners, and room for requests beside them
-HEAD_TIMEOUT_SECONDS = 10.0  # uvicorn itself waits for ever, and each waiting connection counts against the limit
+_MAX_CONNECTIONS = 300  # 200 live listeners, and room for requests beside them
+_HEAD_TIMEOUT_SECONDS = 10.0  # uvicorn itself waits for ever, and each waiting connection counts against the limit
 
 
 class HeadTimeoutProtocol(H11Protocol):
@@ -44,7 +44,7 @@ class HeadTimeoutProtocol(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._stop_head_timer()
         elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
+            self._head_timer = self.loop.call_later(_HEAD_TIMEOUT_SECONDS, self.transport.close)
 
     def _stop_head_timer(self) -> None:
         if self._head_timer:
@@ -67,7 +67,7 @@ def create_server(
         ws="none",
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
     )

@@ -1,4 +1,8 @@
-"""The pages of sessions: the list, one session as a timeline, and one event."""
+"""The pages of sessions: the list, one session as a timeline, and one event.
+
+Hooks do not report what an agent says between its calls, so the page of a session reads that from its transcript. It is
+not stored, because nothing else needs it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,25 @@ import errno
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hardwon import settings
+from hardwon.agents import TRANSCRIPT_AGENTS, transcript_files
 from hardwon.agents.tool_results import get_stored_result_text
+from hardwon.agents.transcript_files import PrivateTurnTracker, build_step_exclusion, denied_or_deleted
+from hardwon.agents.transcript_steps import Step, load_transcript_module, parse_timestamp
+from hardwon.errors import UserError
 from hardwon.paths import open_plain_file
+from hardwon.privacy.cleaning import clean_text
 from hardwon.store import observations, views
+from hardwon.store.db import Connection, parse_json_or_text
+from hardwon.store.deletions import read_tombstones
 from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
 from hardwon.types import EDIT_TOOLS
-from hardwon.web.agent_words import read_agent_words
 from hardwon.web.file_changes import FileChange, describe_changes
+from hardwon.web.insights import describe_failure
 from hardwon.web.page_request import (
     PageContent,
     PageNotFound,
@@ -26,13 +38,13 @@ from hardwon.web.page_request import (
     parse_position,
 )
 from hardwon.web.render import describe_input
-from hardwon.web.repeated_errors import describe_failure
 
 # A page goes on after the last row of the one before, so its cost does not grow with the number of sessions.
-SESSIONS_PER_PAGE = 50
-STEPS_PER_PAGE = 200
-EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
-MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
+_SESSIONS_PER_PAGE = 50
+_STEPS_PER_PAGE = 200
+_EVENT_FILTERS = {"": "Everything", "messages": "Conversation", "failures": "Failures", "changes": "Changes"}
+_MAX_TRANSCRIPT_BYTES = 200_000_000  # reading more for one page would take seconds
+_MAX_READ_BYTES = 10_000_000  # which take about a quarter of a second to read
 
 
 def show_session_list(request: PageRequest) -> PageContent:
@@ -47,15 +59,15 @@ def show_session_list(request: PageRequest) -> PageContent:
         since=since,
         until=until,
         before_key=(position[0], int(position[1])) if position else None,
-        limit=SESSIONS_PER_PAGE + 1,
+        limit=_SESSIONS_PER_PAGE + 1,
     )
     older = None
-    if len(rows) > SESSIONS_PER_PAGE:
-        last = rows[SESSIONS_PER_PAGE - 1]
+    if len(rows) > _SESSIONS_PER_PAGE:
+        last = rows[_SESSIONS_PER_PAGE - 1]
         older = {**filters, "before": f"{last['last_at']!r}-{last['id']}"}
     values = {
         "title": "Sessions",
-        "sessions": rows[:SESSIONS_PER_PAGE],
+        "sessions": rows[:_SESSIONS_PER_PAGE],
         "filters": filters,
         "filtered": any(filters.values()),
         "first": "before" not in request.query,
@@ -71,15 +83,15 @@ def show_session(request: PageRequest) -> PageContent:
     session = _find_session(request)
     position = parse_position(request.query.get("after", ""), 3)
     start = TimelinePosition(position[0], int(position[1]), int(position[2])) if position else TimelinePosition()
-    event_filter = request.choose("show", tuple(EVENT_FILTERS))
+    event_filter = request.choose("show", tuple(_EVENT_FILTERS))
     steps = views.list_timeline_steps(
-        request.connection, session, position=start, limit=STEPS_PER_PAGE + 1, event_filter=event_filter
+        request.connection, session, position=start, limit=_STEPS_PER_PAGE + 1, event_filter=event_filter
     )
     next_page = ""
-    if len(steps) > STEPS_PER_PAGE:
-        last = steps[STEPS_PER_PAGE - 1]
+    if len(steps) > _STEPS_PER_PAGE:
+        last = steps[_STEPS_PER_PAGE - 1]
         next_page = f"{last['at']!r}-{last['rank']}-{last['id']}"
-    steps = steps[:STEPS_PER_PAGE]
+    steps = steps[:_STEPS_PER_PAGE]
     for step in steps:
         is_event = step["what"] == "event"
         step["changes"] = _describe_edit(step) if is_event else []
@@ -89,7 +101,7 @@ def show_session(request: PageRequest) -> PageContent:
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
-        "filters": EVENT_FILTERS,
+        "filters": _EVENT_FILTERS,
         "show": event_filter,
         "steps": steps,
         "next_page": next_page,
@@ -108,7 +120,7 @@ def _add_agent_words(
     last_words = {_build_text_key(step["response"]) for step in steps if step["what"] == "event"}
     words = [
         step
-        for step in read_agent_words(request.home, request.connection, session, since, until)
+        for step in _read_agent_words(request.home, request.connection, session, since, until)
         if _build_text_key(step["text"]) not in last_words
     ]
     return sorted([*words, *steps], key=lambda step: step["at"])
@@ -123,10 +135,7 @@ def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what an edit replaced as a difference; nothing if the step is none or its input was stored cut."""
     if step["tool"] not in EDIT_TOOLS:
         return []
-    try:
-        tool_input = json.loads(step["input"])
-    except ValueError:
-        return []
+    tool_input = parse_json_or_text(step["input"])
     if not isinstance(tool_input, dict):
         return []
     old_text, new_text = tool_input.get("old_string", ""), tool_input.get("new_string", tool_input.get("content"))
@@ -186,7 +195,47 @@ def _find_line_number(path: str, tool_use_id: str) -> int | None:
 def _open_transcript(path: str, flags: int) -> int:
     """Open a transcript; OSError unless it is a plain file of a likely size, since its path came from outside."""
     descriptor = open_plain_file(path, flags | os.O_NOFOLLOW)
-    if os.fstat(descriptor).st_size > MAX_TRANSCRIPT_BYTES:
+    if os.fstat(descriptor).st_size > _MAX_TRANSCRIPT_BYTES:
         os.close(descriptor)
         raise OSError(errno.EFBIG, "too large for a transcript", path)
     return descriptor
+
+
+def _read_agent_words(
+    home: str, connection: Connection, session: dict[str, Any], since: float, until: float
+) -> list[dict[str, Any]]:
+    """Return the main agent's messages from its transcript as steps of the timeline, without what is never recorded.
+
+    Empty if there is no transcript any more, or if it is too long to be read for a page.
+    """
+    path, agent = session["transcript"], session["host"]
+    if agent not in TRANSCRIPT_AGENTS or not path or not transcript_files.is_agent_transcript_path(path, agent):
+        return []
+    try:
+        if os.path.getsize(path) > _MAX_READ_BYTES:
+            return []
+        values = settings.resolve_settings(settings.read_config(home))
+        is_excluded = denied_or_deleted(build_step_exclusion(home, values), read_tombstones(connection))
+        private_turns = PrivateTurnTracker(path)
+        words: list[dict[str, Any]] = []
+        for number, step in _iter_transcript_steps(path, agent):
+            # The tracker sees every step, since it must notice where a private turn begins and ends.
+            is_hidden = private_turns.should_hide(step) or step.agent or step.session != session["session"]
+            if step.kind != "agent" or is_hidden or not step.text.strip():
+                continue
+            at = parse_timestamp(step.at)
+            if since <= at <= until and not is_excluded(step):
+                words.append({"what": "words", "id": number, "at": at, "text": clean_text(step.text)})
+        return words
+    except (OSError, UserError):
+        return []
+
+
+def _iter_transcript_steps(path: str, agent: str) -> Iterator[tuple[int, Step]]:
+    """Yield the steps of a transcript, each with the number of its line."""
+    reader = load_transcript_module(agent).Reader()
+    with transcript_files.open_transcript(path) as transcript:
+        for lines, _ in transcript.portions:
+            for number, line in lines:
+                for step in reader.read_line(number, line):
+                    yield number, step

@@ -13,9 +13,9 @@ from time import monotonic, sleep, thread_time
 from typing import Any
 
 from hardwon import claims, clock, paths, pauses, projects
-from hardwon.actions import approvals, prompts
+from hardwon.actions import approvals, decisions
 from hardwon.agents import AGENT_NAMES, bound_event, prompt_origin, read_event, write_reply
-from hardwon.efficacy import announcements
+from hardwon.efficacy import ledger
 from hardwon.efficacy.staleness import FRESH, LESSON, StalenessChecker
 from hardwon.errors import UserError
 from hardwon.handoff.written_handoffs import describe_unrecorded_work
@@ -67,28 +67,28 @@ class WorkerSources:
 
         Checking and saving may take longer than the agent waits; the answer then says where to look.
         """
-        answers: list[prompts.PromptAnswer] = []
+        answers: list[decisions.PromptAnswer] = []
         finished = threading.Event()
         timed_out = threading.Event()
 
         def run_handler() -> None:
             try:
                 doubt = prompt_origin.find_doubt(self._sender_pid, event.host, self._home)
-                answers.extend(prompts.handle_prompt(self._home, clean_text(event.prompt), event.cwd, doubt))
+                answers.extend(decisions.handle_prompt(self._home, clean_text(event.prompt), event.cwd, doubt))
             except (OSError, db.StoreError) as error:
                 log.warning("a typed prompt was not saved: %s", error)
-                answers.append(prompts.PromptAnswer(f"NOT saved: {error}; fix that, then type it again", False))
+                answers.append(decisions.PromptAnswer(f"NOT saved: {error}; fix that, then type it again", False))
             finished.set()
             # Nobody reads this answer any more, so a refusal goes to the log that doctor shows.
             if timed_out.is_set():
-                prompts.log_refused_answers(self._home, answers)
+                decisions.log_refused_answers(self._home, answers)
 
         threading.Thread(target=run_handler).start()
         if not finished.wait(_PROMPT_SECONDS):
             timed_out.set()
         # The handler may have finished between the two lines above, and has not logged its answer then.
         if finished.is_set():
-            return prompts.format_answers(answers)
+            return decisions.format_answers(answers)
         return "hardwon: still saving; run hardwon doctor if it does not appear"
 
     def find_doubt(self, event: Event) -> str:
@@ -129,7 +129,7 @@ class WorkerSources:
         return _skip_faults(lambda: approvals.announce(self._connection, clock.now()))
 
     def announce_efficacy(self) -> str:
-        return _skip_faults(lambda: announcements.announce(self._connection, self._home, clock.now()))
+        return _skip_faults(lambda: ledger.announce(self._connection, self._home, clock.now()))
 
     def announce_proposals(self) -> str:
         return _skip_faults(lambda: announce_proposals(self._connection, self._home))

@@ -22,8 +22,8 @@ from hardwon.distil.llm.calls import MAX_WAIT_SECONDS, ask_model, get_caps
 from hardwon.distil.observations import observe_turn
 from hardwon.distil.refinement import refine_summary, refine_turn
 from hardwon.distil.summaries import has_work, summarise_session
-from hardwon.efficacy.history import record_past_firings
-from hardwon.efficacy.refresh import propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.ledger import propose_retiring_gone, refresh_ledger
+from hardwon.efficacy.outcomes import record_past_firings
 from hardwon.errors import UserError
 from hardwon.handoff import due_sessions, memory_queue, ratification, reflection
 from hardwon.handoff.idle_sessions import find_handoff_time
@@ -35,7 +35,7 @@ from hardwon.search import brief, indexing
 from hardwon.sessions import transcript_import
 from hardwon.store import db, jobs, observations, reflections, runs, sessions, turns, views
 from hardwon.store.memories import list_memories
-from hardwon.store.reflection_types import SuggestedMemory
+from hardwon.store.reflections import SuggestedMemory
 from hardwon.types import Job
 
 REFLECT = "reflect"

@@ -11,7 +11,7 @@ from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, render_draft
 from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import EMPTY_CONTEXT
+from hardwon.store.reflections import EMPTY_CONTEXT
 from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.session_steps import CORPUS
 

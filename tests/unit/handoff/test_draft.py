@@ -18,7 +18,7 @@ from hardwon.handoff.draft import (
     select_findings,
 )
 from hardwon.handoff.findings import detect_findings
-from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
+from hardwon.store.reflections import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.made_up_transcripts import Transcript, build_launch_session

@@ -9,7 +9,7 @@ import pytest
 from hardwon.errors import UserError
 from hardwon.handoff import findings, transcript_story
 from hardwon.privacy.private_tags import TAG_NAMES
-from hardwon.store.reflection_types import EMPTY_CONTEXT, FINDING_TARGETS, Evidence
+from hardwon.store.reflections import EMPTY_CONTEXT, FINDING_TARGETS, Evidence
 from tests.support.claude_session import ROOT, ClaudeSession
 from tests.support.draft_evidence import is_quote_in_source
 

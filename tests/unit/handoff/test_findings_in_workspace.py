@@ -8,7 +8,7 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.handoff.repository_context import read_documented_code
-from hardwon.store.reflection_types import EMPTY_CONTEXT, ReflectionContext
+from hardwon.store.reflections import EMPTY_CONTEXT, ReflectionContext
 from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
 from tests.support.step_builder import StepBuilder
 

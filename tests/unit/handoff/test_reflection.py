@@ -22,7 +22,7 @@ from hardwon.handoff.transcript_story import Story
 from hardwon.memories import memories
 from hardwon.projects import find_project_path
 from hardwon.store import db, reflections
-from hardwon.store.reflection_types import SuggestedMemory
+from hardwon.store.reflections import SuggestedMemory
 from hardwon.types import Turn
 from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
 

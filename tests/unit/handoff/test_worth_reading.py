@@ -11,7 +11,7 @@ from hardwon.handoff import findings, reflection, transcript_story
 from hardwon.handoff.draft import Draft, build_draft, drop_known_memories, render_draft, select_findings
 from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflection_types import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
+from hardwon.store.reflections import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
 from tests.support.made_up_transcripts import Transcript, build_launch_session
 
 

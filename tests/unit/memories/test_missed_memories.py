@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from hardwon.handoff import findings
-from hardwon.store.reflection_types import ReflectionContext
+from hardwon.store.reflections import ReflectionContext
 from tests.support.claude_session import ClaudeSession
 
 

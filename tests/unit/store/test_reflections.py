@@ -11,8 +11,7 @@ import pytest
 from hardwon.data import exports, imports
 from hardwon.store import db, memories, purge, reflections, retention
 from hardwon.store.purge import PurgeTarget
-from hardwon.store.reflection_types import Evidence, Finding
-from hardwon.store.reflections import DRAFT, MOOT, RATIFIED, Reflection, WrittenFile
+from hardwon.store.reflections import DRAFT, MOOT, RATIFIED, Evidence, Finding, Reflection, WrittenFile
 from hardwon.types import Memory, replace
 
 KITE = "/home/dev/kite"

@@ -1,14 +1,25 @@
-"""Bring the ledger up to date.
+"""Bring the ledger of firings up to date, and tell people at a session start what changed.
 
 Judge firings, step down lessons with false alarms, and set how often measured lessons stay silent.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from hardwon.efficacy.outcomes import IGNORED, REPEATED_FAILED, REPEATED_FINE, UNKNOWN, judge_open_firings
+from hardwon.efficacy.outcomes import (
+    CHANGED,
+    GIVEN_UP,
+    IGNORED,
+    REPEATED_FAILED,
+    REPEATED_FINE,
+    STOPPING_DELIVERIES,
+    UNKNOWN,
+    find_agent_version,
+    judge_open_firings,
+)
 from hardwon.efficacy.proof import PROVEN, SILENT_ARMS, TOLD_ARMS, LessonProof, build_proof
 from hardwon.efficacy.staleness import LESSON, MEMORY, find_gone_subjects
 from hardwon.lessons import manifest
@@ -19,6 +30,7 @@ from hardwon.store.efficacy import (
     MEASURED,
     NOTE,
     RETIRE,
+    RETIRED,
     SILENT,
     UNCHANGED_STATE,
     UNMEASURED,
@@ -32,10 +44,13 @@ from hardwon.types import Lesson
 # A measured lesson is silent in half of the sessions until eight firings, which is where a strong effect shows; then in
 # a fifth, so that most sessions are helped; once proven in a twentieth, so that it is noticed when the effect is gone.
 FIRST_SHARE, LATER_SHARE, PROVEN_SHARE = 0.5, 0.2, 0.05
-FIRST_FIRINGS = 8
+_FIRST_FIRINGS = 8
 # Three of the last five firings: a lesson with 2 % of false alarms gets there in 1 of 200 runs of 60 firings.
-ALARM_WINDOW, MAX_FALSE_ALARMS = 5, 3
-HARMLESS_FIRINGS = 10  # silent ones without a repeat, after which a lesson is not needed any more
+_ALARM_WINDOW, _MAX_FALSE_ALARMS = 5, 3
+_HARMLESS_FIRINGS = 10  # silent ones without a repeat, after which a lesson is not needed any more
+_WEEK_SECONDS = 7 * 86_400.0
+_WEEKLY = "weekly line shown at"
+_MEMORY_PREFIX = "memory "  # before a memory's number, in the place of a lesson's slug
 
 
 def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed: bool = False) -> None:
@@ -46,7 +61,7 @@ def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed:
     if not judge_open_firings(connection, home, now) and not is_changed:
         return
     lessons = [lesson for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"]
-    firings = group_firings(efficacy.list_firings(connection))
+    firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
     with transaction(connection):
         all_changes = efficacy.list_changes(connection, only_live=False)
@@ -57,7 +72,7 @@ def refresh_ledger(connection: Connection, home: str, now: float, *, is_changed:
         old_states = efficacy.list_lesson_states(connection)
         new_states = {}
         for lesson in lessons:
-            state = find_state(lesson, firings.get(lesson.id, ()), changes, model)
+            state = _find_state(lesson, firings.get(lesson.id, ()), changes, model)
             if state != UNCHANGED_STATE:
                 new_states[lesson.id] = state
         if new_states != old_states:
@@ -71,31 +86,27 @@ def propose_retiring_gone(connection: Connection, home: str, now: float) -> None
     slugs = {lesson.id: lesson.slug for lesson in manifest.gather_lessons(home)[0] if lesson.status == "active"}
     changes = efficacy.list_changes(connection, only_live=False)
     proposed = {change.lesson for change in changes if change.change == RETIRE}
-    gone = {
-        **{
-            lesson: (slugs[lesson], code)
-            for lesson, code in find_gone_subjects(connection, LESSON).items()
-            if lesson in slugs
-        },
-        **{
-            f"memory {number}": (f"memory {number}", code)
-            for number, code in find_gone_subjects(connection, MEMORY).items()
-        },
-    }
+    gone: list[tuple[str, str, str]] = []  # subject, its name, the code that it is about
+    for lesson_id, code in find_gone_subjects(connection, LESSON).items():
+        if lesson_id in slugs:
+            gone.append((lesson_id, slugs[lesson_id], code))
+    for number, code in find_gone_subjects(connection, MEMORY).items():
+        name = f"{_MEMORY_PREFIX}{number}"
+        gone.append((name, name, code))
     with transaction(connection):
-        for subject, (name, code) in gone.items():
+        for subject, name, code in gone:
             if subject not in proposed:
                 reason = f"{code}, which it is about, is gone, so it is withheld"
                 efficacy.add_change(connection, subject, name, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
 
 
-def group_firings(firings: Sequence[Firing]) -> dict[str, list[Firing]]:
+def _group_firings(firings: Sequence[Firing]) -> dict[str, list[Firing]]:
     """Return the firings by lesson, each list in the order of their times."""
     ordered = sorted(firings, key=lambda firing: firing.lesson)
     return {lesson: list(group) for lesson, group in groupby(ordered, key=lambda firing: firing.lesson)}
 
 
-def find_state(
+def _find_state(
     lesson: Lesson, firings: Sequence[Firing], changes: Sequence[LessonChange], model: ModelStart
 ) -> LessonState:
     """Return how a lesson is delivered, from the changes that stand and its firings."""
@@ -106,7 +117,7 @@ def find_state(
     if not is_measured(lesson.id, changes):
         return LessonState(stepped_down_to)
     proof = build_proof(lesson, firings, model=model, is_measured=True)
-    return LessonState(stepped_down_to, choose_silent_share(proof, model))
+    return LessonState(stepped_down_to, _choose_silent_share(proof, model))
 
 
 def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
@@ -114,19 +125,19 @@ def is_measured(lesson_id: str, changes: Sequence[LessonChange]) -> bool:
     return next((choice for choice in reversed(choices) if choice in (MEASURED, UNMEASURED)), "") == MEASURED
 
 
-def choose_silent_share(proof: LessonProof, model: ModelStart) -> float:
+def _choose_silent_share(proof: LessonProof, model: ModelStart) -> float:
     """Return the share of sessions in which a measured lesson stays silent, counted anew for a new model."""
     if proof.grade == PROVEN:
         return PROVEN_SHARE
     drawn = [firing for firing in proof.firings if firing.arm in ("live", "silent") and firing.at >= model.began_at]
-    return FIRST_SHARE if len(drawn) < FIRST_FIRINGS else LATER_SHARE
+    return FIRST_SHARE if len(drawn) < _FIRST_FIRINGS else LATER_SHARE
 
 
 def build_proofs(connection: Connection, home: str) -> list[LessonProof]:
     """Return what is known about every lesson in force, those that fired most first."""
     changes = efficacy.list_changes(connection)
     states = efficacy.list_lesson_states(connection)
-    firings = group_firings(efficacy.list_firings(connection))
+    firings = _group_firings(efficacy.list_firings(connection))
     model = efficacy.find_newest_model(connection)
     proofs = [
         build_proof(
@@ -174,12 +185,12 @@ def _step_down_if_noisy(
     _propose_unneeded(connection, lesson, judged, model, now, is_proposed=is_proposed)
     last_step_at = max((change.at for change in live_changes if change.change in (NOTE, SILENT, RETIRE)), default=0.0)
     # A firing that nobody was told about alarmed nobody.
-    recent = [firing for firing in judged if firing.arm in TOLD_ARMS][-ALARM_WINDOW:]
+    recent = [firing for firing in judged if firing.arm in TOLD_ARMS][-_ALARM_WINDOW:]
     false_alarms = sum(firing.verdict == REPEATED_FINE for firing in recent)
     steps = {change.change for change in live_changes}
     is_at_end = is_proposed if lesson.delivery == "block" else SILENT in steps
     # Each step needs a firing of its own: the one before may have been judged just now.
-    if false_alarms < MAX_FALSE_ALARMS or is_at_end or recent[-1].at <= last_step_at:
+    if false_alarms < _MAX_FALSE_ALARMS or is_at_end or recent[-1].at <= last_step_at:
         return
     reason = f"{false_alarms} of its last {len(recent)} firings were on calls that ran fine"
     if lesson.delivery == "block":
@@ -202,11 +213,87 @@ def _propose_unneeded(
 ) -> None:
     """Propose to retire a lesson against a mistake that the newest model does not make untold."""
     silent = [firing for firing in judged if firing.arm in SILENT_ARMS]
-    latest = [firing for firing in silent if firing.model == model.model][-HARMLESS_FIRINGS:]
-    if is_proposed or not model.model or len(latest) < HARMLESS_FIRINGS:
+    latest = [firing for firing in silent if firing.model == model.model][-_HARMLESS_FIRINGS:]
+    if is_proposed or not model.model or len(latest) < _HARMLESS_FIRINGS:
         return
     # Another model that is still in use may need the lesson.
     if any(firing.verdict == REPEATED_FAILED and firing.at >= latest[0].at for firing in silent):
         return
     reason = f"{model.model} did not make this mistake in {len(latest)} sessions without the lesson"
     efficacy.add_change(connection, lesson.id, lesson.slug, RETIRE, reason=reason, path=efficacy.BY_HARDWON, now=now)
+
+
+def announce(connection: Connection, home: str, now: float) -> str:
+    """Bring the ledger up to date and return what is new since the last session start; often nothing."""
+    refresh_ledger(connection, home, now)
+    changes = efficacy.list_changes(connection, only_unannounced=True)
+    denials = efficacy.list_ignored_denials(connection, only_unannounced=True)
+    shown_at = float(efficacy.get_value(connection, _WEEKLY) or 0)
+    weekly_line = ""
+    if now - shown_at >= _WEEK_SECONDS:
+        firings = efficacy.list_firings(connection, since=max(shown_at, now - _WEEK_SECONDS))
+        weekly_line = _format_week(firings)
+    if not (changes or denials or weekly_line):
+        return ""
+    if changes:
+        # The process that stored a change may have been killed before it built the manifest, or be about to; what is
+        # said here must be in force.
+        manifest.build(home, now)
+    # Of several steps of one lesson only the last matters.
+    last_changes = {change.lesson: change for change in changes}
+    lines = [_format_change(change) for change in last_changes.values()]
+    with transaction(connection):
+        efficacy.mark_changes_announced(connection, [change.id for change in changes], now)
+        for denial in denials:
+            denial["version"] = find_agent_version(denial["transcript"])
+            efficacy.update_ignored_denial(connection, denial["id"], denial["version"], now)
+        if weekly_line:
+            efficacy.set_value(connection, _WEEKLY, str(now))
+    lines += format_ignored_denials(denials)
+    return "\n".join(f"hardwon: {line}" for line in [*lines, weekly_line] if line)
+
+
+def _format_change(change: LessonChange) -> str:
+    undo = f"undo: hardwon proof {change.slug} --undo"
+    if change.change == NOTE:
+        return f"{change.slug} is a note now and no longer holds calls: {change.reason} ({undo})"
+    if change.slug.startswith(_MEMORY_PREFIX):
+        return f"{change.slug}: {change.reason} (retire it: hardwon memory retire M{change.slug.split()[-1]})"
+    if change.change == RETIRED:
+        return f"{change.slug} was retired: {change.reason} (restore: hardwon lessons restore {change.slug})"
+    retire = f"retire it: hardwon lessons retire {change.slug}"
+    if change.change == SILENT:
+        return f"{change.slug} is silent now: {change.reason} ({retire}; {undo})"
+    return f"{change.slug} may not be needed: {change.reason} ({retire}; keep it: hardwon proof {change.slug} --undo)"
+
+
+def format_ignored_denials(denials: Sequence[dict[str, object]]) -> list[str]:
+    """Return a line for each agent and version that ran calls which hardwon had denied."""
+    counts = Counter(f"{denial['host']} {denial['version']}".rstrip() for denial in denials)
+    return [
+        f"{name} ran {count} call{'s' * (count != 1)} that hardwon had denied: its holds and blocks do not hold there"
+        for name, count in counts.items()
+    ]
+
+
+def _format_week(firings: Sequence[Firing]) -> str:
+    """Sum up the holds and blocks of a week whose outcome is known; empty if there were none."""
+    verdicts = Counter[str]()
+    fixed = 0
+    for firing in firings:
+        if firing.delivery not in STOPPING_DELIVERIES or firing.arm not in TOLD_ARMS:
+            continue
+        verdicts[firing.verdict] += 1
+        fixed += firing.verdict == CHANGED and firing.ended == "fine"
+    parts = [
+        (fixed, "took the fix"),
+        (verdicts[CHANGED] - fixed, "changed and failed"),
+        (verdicts[REPEATED_FAILED] + verdicts[REPEATED_FINE], "went through unchanged"),
+        (verdicts[GIVEN_UP], "given up"),
+        (verdicts[UNKNOWN], "unknown"),
+    ]
+    held = sum(count for count, _ in parts)
+    if held == verdicts[UNKNOWN]:
+        return ""
+    described = ", ".join(f"{count} {text}" for count, text in parts if count)
+    return f"this week held {held} repeat{'s' * (held != 1)}, {described} (hardwon proof)"

@@ -1,4 +1,4 @@
-"""The test and the interval are valid for any base rate and any number of looks."""
+"""The test and the interval are valid for any base rate and any number of looks; firings are compared as trials."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import random
 
 import pytest
 
-from hardwon.efficacy.statistics import (
+from hardwon.efficacy.proof import (
     PROOF_THRESHOLD,
     Trial,
+    build_trials,
     compute_e_value,
     compute_pooled_share,
     compute_prevented_share,
 )
+from hardwon.store.efficacy import Firing
 
 
 def draw_trials(
@@ -77,3 +79,57 @@ def test_the_pooled_interval_has_the_true_share() -> None:
 def test_the_order_of_trials_makes_no_difference() -> None:
     trials = draw_trials(30, 0.9, 0.2)
     assert compute_e_value(trials) == pytest.approx(compute_e_value(trials[::-1]))
+
+
+def build_firing(number: int, arm: str, verdict: str, ended: str = "") -> Firing:
+    return Firing(
+        number,
+        f"s{number}:c",
+        float(number),
+        "claude-code",
+        f"s{number}",
+        "",
+        "Bash",
+        "lesson",
+        "slug",
+        "hold",
+        "v1",
+        "",
+        arm,
+        0.5,
+        verdict,
+        ended,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arm", "verdict", "ended", "has_failed"),
+    [
+        ("live", "repeated-failed", "failed", True),
+        ("live", "changed", "failed", False),
+        ("live", "given-up", "", False),
+        ("live", "unknown", "", True),
+        ("silent", "unknown", "", False),
+        ("live", "ignored", "failed", True),
+        ("live", "ignored", "fine", False),
+    ],
+)
+def test_an_unknown_outcome_counts_against_the_lesson(arm: str, verdict: str, ended: str, has_failed: bool) -> None:
+    [trial] = build_trials([build_firing(1, arm, verdict, ended)])
+    assert (trial.is_live, trial.has_failed) == (arm == "live", has_failed)
+
+
+def test_only_drawn_and_judged_firings_count_and_one_in_a_session() -> None:
+    assert build_trials([build_firing(1, "told", "changed"), build_firing(2, "live", "")]) == []
+    assert len(build_trials([build_firing(3, "live", "changed"), build_firing(3, "live", "changed")])) == 1
+
+
+def test_an_agent_that_ignores_denials_proves_nothing() -> None:
+    firings = []
+    for number in range(40):
+        if number % 2:
+            firings.append(build_firing(number, "live", "ignored", "failed"))
+        else:
+            firings.append(build_firing(number, "silent", "repeated-failed", "failed"))
+    assert compute_e_value(build_trials(firings)) < PROOF_THRESHOLD
