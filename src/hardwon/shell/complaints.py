@@ -60,15 +60,15 @@ _AFTER_NOUN = re.compile(
 )
 
 
-def may_blame(text: str) -> bool:
-    """Return whether a text can have a line that calls something unknown, which a quick search tells."""
-    return any(map(text.__contains__, _BLAME_MARKS))
+def find_blame_marks(text: str) -> list[str]:
+    """Return the marks that a line which calls something unknown may have, as far as the text has them."""
+    return list(filter(text.__contains__, _BLAME_MARKS))
 
 
 @lru_cache(maxsize=64)
 def is_blame(line: str) -> bool:
     """Return whether a line calls something unknown, and is not about the code under work."""
-    if not may_blame(line):
+    if not any(map(line.__contains__, _BLAME_MARKS)):
         return False
     return _BLAME.search(fold_case(line)) is not None and not _ABOUT_CODE.search(line)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from hardwon.shell.complaints import fold_name, is_blame, list_named_words, may_blame
+from hardwon.shell.complaints import find_blame_marks, fold_name, is_blame, list_named_words
 from hardwon.shell.working_commands import (
     READ_ONLY_PROGRAMS,
     REPORTING_PROGRAMS,
@@ -365,7 +365,8 @@ def _has_complaint(command: str, text: str) -> bool:
     if not ("|" in command or ";" in command):
         return False
     ends = cut_middle(text)
-    if not may_blame(ends) and "sage" not in ends[:MAX_QUOTE_LENGTH] and "SAGE" not in ends[:MAX_QUOTE_LENGTH]:
+    marks = find_blame_marks(ends)
+    if not marks and "sage" not in ends[:MAX_QUOTE_LENGTH] and "SAGE" not in ends[:MAX_QUOTE_LENGTH]:
         return False
     lines = list(list_lines(ends))
     if lines and _USAGE.match(lines[0]) and not asks_for_help(command):
@@ -377,6 +378,7 @@ def _has_complaint(command: str, text: str) -> bool:
         for number, line in enumerate(lines)
         # That a file is not there is often what the call wants to know.
         if len(line) <= MAX_QUOTE_LENGTH
+        and any(map(line.__contains__, marks))  # the few marks of this text are searched faster than all
         and " " in line
         and is_blame(line)
         and classify_line(line) not in ("path", "code")
