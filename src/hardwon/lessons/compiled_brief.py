@@ -44,7 +44,8 @@ def read(home: str, project: str) -> list[BriefLine]:
 def write(home: str, project: str, lines: Sequence[BriefLine]) -> None:
     """Write the lines if they changed."""
     rows = [f"{line.section}\t{line.text}\t{line.statement}\t{line.heading_rank}\n" for line in lines]
-    text, path = f"{_HEADER}\n{''.join(rows)}", get_brief_path(home, project)
+    text = f"{_HEADER}\n{''.join(rows)}"
+    path = get_brief_path(home, project)
     if project and text != _read_text(path) and (lines or os.path.exists(path)):
         paths.write_private(path, text.encode("utf-8", "replace"))
 

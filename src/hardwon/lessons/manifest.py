@@ -440,10 +440,12 @@ def to_approval_body(lesson: Lesson) -> str:
 
 def _read_approved_versions(home: str, approved: Mapping[str, ApprovedLesson]) -> dict[str, Lesson]:
     bodies = approvals.read_bodies(home, [approval.approval_id for approval in approved.values()])
-    lessons = {
-        lesson_id: parse_approval_body(bodies.get(approval.approval_id, "")) for lesson_id, approval in approved.items()
-    }
-    return {lesson_id: lesson for lesson_id, lesson in lessons.items() if lesson is not None}
+    lessons = {}
+    for lesson_id, approval in approved.items():
+        lesson = parse_approval_body(bodies.get(approval.approval_id, ""))
+        if lesson is not None:
+            lessons[lesson_id] = lesson
+    return lessons
 
 
 def parse_approval_body(body: str) -> Lesson | None:

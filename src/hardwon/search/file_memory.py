@@ -49,10 +49,16 @@ def recall_for_file(connection: db.Connection, event: Event) -> Sequence[Recalle
 
 def _list_file_names(event: Event, project: str) -> list[str]:
     """Return a file's possible names in observations: as the agent wrote it, resolved, relative to the project."""
-    git_root, absolute = projects.find_git_root(event.cwd), os.path.normpath(os.path.join(event.cwd, event.path))
-    roots_by_path = {absolute: git_root, os.path.realpath(absolute): os.path.realpath(git_root)}
-    relative_paths = {path[len(root) + 1 :] for path, root in roots_by_path.items() if path.startswith(root + "/")}
-    return sorted({*roots_by_path, *relative_paths, *(os.path.join(project, name) for name in relative_paths)})
+    git_root = projects.find_git_root(event.cwd)
+    absolute = os.path.normpath(os.path.join(event.cwd, event.path))
+    names = set()
+    for path, root in ((absolute, git_root), (os.path.realpath(absolute), os.path.realpath(git_root))):
+        names.add(path)
+        if path.startswith(f"{root}/"):
+            relative_path = path[len(root) + 1 :]
+            # The project of a worktree is its main folder, under which the file is recorded too.
+            names.update((relative_path, os.path.join(project, relative_path)))
+    return sorted(names)
 
 
 def _format_observation(observation: BriefObservation) -> RecalledItem:

@@ -128,15 +128,21 @@ def _embed_waiting(
 
 def _build_document_words(record: Mapping[str, Any], letter: str) -> tuple[str, ...]:
     """Return the words of a record, with the filter words by which it can be found."""
-    texts = (record["title"], _clip_text(record["text"]), " ".join(record["files"]), " ".join(record["concepts"]))
-    words = extract_words("\n".join(texts))
+    names = [" ".join(record["files"]), " ".join(record["concepts"])]
+    words = extract_words("\n".join([record["title"], _clip_text(record["text"]), *names]))
+    if not words:
+        return ()
     if len(words) > MAX_WORDS:
         words = [*words[: MAX_WORDS - _TAIL_WORDS], *words[-_TAIL_WORDS:]]
-    marks = [build_filter_word("k", letter), build_filter_word("t", record["type"])]
-    marks.append(build_filter_word("h", record["host"]))
+    marks = [
+        build_filter_word("k", letter),
+        build_filter_word("t", record["type"]),
+        build_filter_word("h", record["host"]),
+    ]
     marks += [build_filter_word("c", concept) for concept in record["concepts"]]
-    marks += [build_filter_word("f", end) for file in record["files"][:50] for end in list_path_ends(file)]
-    return (*dict.fromkeys(marks), *words) if words else ()
+    for file in record["files"][:50]:
+        marks += [build_filter_word("f", end) for end in list_path_ends(file)]
+    return (*dict.fromkeys(marks), *words)
 
 
 def _index_batch(connection: Connection, waiting: Sequence[tuple[str, int, int]]) -> int:

@@ -196,11 +196,16 @@ def _extract_content(kind: str, row: dict[str, Any]) -> RecordContent:
 
 
 def _extract_observation(row: dict[str, Any]) -> RecordContent:
-    facts = [f"- {fact}" for fact in _parse_string_list(row["facts"])]
-    files = dict.fromkeys([*_parse_string_list(row["files_modified"]), *_parse_string_list(row["files_read"])])
-    text = _join_lines([row["title"], row["subtitle"], row["narrative"], *facts])
-    title = row["title"] or next((fact.removeprefix("- ") for fact in facts), "")
-    return RecordContent(title, text, row["type"], tuple(files), tuple(_parse_string_list(row["concepts"])))
+    facts = _parse_string_list(row["facts"])
+    fact_lines = [f"- {fact}" for fact in facts]
+    files = [*_parse_string_list(row["files_modified"]), *_parse_string_list(row["files_read"])]
+    return RecordContent(
+        row["title"] or "".join(facts[:1]),
+        _join_lines([row["title"], row["subtitle"], row["narrative"], *fact_lines]),
+        row["type"],
+        tuple(dict.fromkeys(files)),
+        tuple(_parse_string_list(row["concepts"])),
+    )
 
 
 def _extract_event(row: dict[str, Any]) -> RecordContent:
@@ -208,11 +213,12 @@ def _extract_event(row: dict[str, Any]) -> RecordContent:
         return RecordContent(_make_title(row["response"]), row["response"], row["kind"])
     tool_input = parse_json_or_text(row["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
-    subject = next((fields[name] for name in _SUBJECT_FIELDS if isinstance(fields.get(name), str)), row["input"])
-    files = tuple(fields[name] for name in _FILE_FIELDS if isinstance(fields.get(name), str) and fields[name])
+    text_fields = {name: value for name, value in fields.items() if isinstance(value, str)}
+    subject = next((text_fields[name] for name in _SUBJECT_FIELDS if name in text_fields), row["input"])
+    files = tuple(text_fields[name] for name in _FILE_FIELDS if text_fields.get(name))
     outcome = "" if row["outcome"] in ("", "fine") else f" ({row['outcome']})"
     result = get_stored_result_text(row["response"])
-    texts = [subject, *(str(value) for name, value in fields.items() if value != subject and isinstance(value, str))]
+    texts = [subject, *(value for value in text_fields.values() if value != subject)]
     return RecordContent(
         f"{row['tool']}{outcome}: {shorten_line(subject, _MAX_TITLE_CHARS)}",
         _join_lines([*texts, result]),

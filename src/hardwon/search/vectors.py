@@ -287,21 +287,27 @@ def _update_vectors(
     removed_count, last_id = version
     # In a restored database the numbers may start lower again.
     after_id = previous.version[1] if previous and previous.version[1] <= last_id else 0
-    numbers, document_ids = ([previous.numbers], [previous.documents]) if previous and after_id else ([], [])
-    codes = [previous.codes] if previous and after_id and len(previous.numbers) else []
+    numbers: list[numpy.ndarray] = []
+    document_ids: list[numpy.ndarray] = []
+    codes: list[numpy.ndarray] = []
+    if previous and after_id:
+        numbers.append(previous.numbers)
+        document_ids.append(previous.documents)
+        if len(previous.numbers):  # codes without rows have no dimensions that could be joined
+            codes.append(previous.codes)
     for rows in documents.iter_codes(connection, project, model, after_id=after_id, last_id=last_id):
         numbers.append(numpy.array([number for number, _, _ in rows], numpy.int64))
         document_ids.append(numpy.array([document for _, document, _ in rows], numpy.int64))
         flat = numpy.frombuffer(b"".join(code for _, _, code in rows), numpy.uint64)
         codes.append(flat.reshape(len(rows), -1).T)
     if not codes:
-        return _ProjectVectors(
-            version, numpy.empty(0, numpy.int64), numpy.empty(0, numpy.int64), numpy.empty((0, 0), numpy.uint64)
-        )
+        no_numbers = numpy.empty(0, numpy.int64)
+        return _ProjectVectors(version, no_numbers, no_numbers, numpy.empty((0, 0), numpy.uint64))
     merged = _ProjectVectors(
         version, numpy.concatenate(numbers), numpy.concatenate(document_ids), numpy.concatenate(codes, axis=1)
     )
     if previous is None or not after_id or previous.version[0] == removed_count:
         return merged
-    is_live = numpy.isin(merged.numbers, numpy.array(documents.list_vector_numbers(connection, project), numpy.int64))
+    live_numbers = numpy.array(documents.list_vector_numbers(connection, project), numpy.int64)
+    is_live = numpy.isin(merged.numbers, live_numbers)
     return _ProjectVectors(version, merged.numbers[is_live], merged.documents[is_live], merged.codes[:, is_live])

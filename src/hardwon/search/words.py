@@ -327,11 +327,15 @@ def find_marks(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
 
 def _find_whole_name(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the span of the name that this part is in: `getToken` for `Token`."""
-    while start and (text[start - 1] == "_" or (text[start - 1].isascii() and text[start - 1].isalnum())):
+    while start and _is_name_char(text[start - 1]):
         start -= 1
-    while end < len(text) and (text[end] == "_" or (text[end].isascii() and text[end].isalnum())):
+    while end < len(text) and _is_name_char(text[end]):
         end += 1
     return start, end
+
+
+def _is_name_char(char: str) -> bool:
+    return char == "_" or (char.isascii() and char.isalnum())
 
 
 def mark_text(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:

@@ -261,9 +261,13 @@ def _is_stdin_written(simple: SimpleCommand) -> bool:
     """Return whether the program that xargs starts writes the files whose names xargs reads."""
     placeholder = _STDIN_PLACEHOLDER
     for option, value in zip(simple.prefix_words, [*simple.prefix_words[1:], ""], strict=True):
-        if option.startswith(("-I", "--replace")):
-            placeholder = option[2:] or value if option.startswith("-I") else _STDIN_PLACEHOLDER
-    words = simple.words if any(placeholder in word for word in simple.words) else (*simple.words, placeholder)
+        if option.startswith("-I"):  # `-I NAME` or `-INAME`
+            placeholder = option[2:] or value
+        elif option.startswith("--replace"):
+            placeholder = _STDIN_PLACEHOLDER
+    words = simple.words
+    if not any(placeholder in word for word in words):
+        words = (*words, placeholder)
     return any(placeholder in word and word in words for word in _find_written_words(simple.program, words))
 
 
@@ -383,6 +387,7 @@ def _find_find_writes(words: Sequence[str]) -> Iterator[str]:
 
 
 def _find_tar_writes(words: Sequence[str]) -> Iterator[str]:
+    # The first word may be letters without a dash: `tar xf FILE`.
     bundled = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
     options = _find_options([*words[:1], f"-{bundled}", *words[1:]], ("-f", "-C"))
     if not options.isdisjoint(("-x", "--extract", "--get")):

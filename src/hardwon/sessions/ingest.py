@@ -130,10 +130,10 @@ def drain_spool(home: str, connection: db.Connection, learn: Callable[[str, str]
 
 def _parse_spooled_record(record: Mapping[str, Any]) -> tuple[Event | None, list[Delivery], list[tuple[str, str]]]:
     event = Event(**record["event"]) if record.get("event") else None
-    if event and not (
-        isinstance(event.at, float) and all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)
-    ):
-        raise TypeError("the store would refuse it, and with it all that waits behind")
+    if event:
+        has_texts = all(isinstance(getattr(event, name), str) for name in _TEXT_FIELDS)
+        if not has_texts or not isinstance(event.at, float):
+            raise TypeError("the store would refuse it, and with it all that waits behind")
     deliveries = [Delivery(**item) for item in record["injections"]]
     typed_prompts = [(item["prompt"], item["cwd"]) for item in record["lessons"]]
     return event, deliveries, typed_prompts

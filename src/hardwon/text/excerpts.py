@@ -76,13 +76,18 @@ def _format_link(link: re.Match[str]) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    return [sentence for line in list_prose_lines(text) for sentence in _SENTENCE_END.split(line) if sentence]
+    sentences: list[str] = []
+    for line in list_prose_lines(text):
+        sentences += filter(None, _SENTENCE_END.split(line))
+    return sentences
 
 
 def is_informative(sentence: str) -> bool:
     """Return whether a sentence is neither a heading nor the introduction of a list."""
     has_ending = sentence.endswith((".", "!", "?", ")", "`", "。"))
-    return not sentence.endswith(":") and not sentence.startswith(ELLIPSIS) and (has_ending or sentence.count(" ") > 3)
+    if sentence.endswith(":") or sentence.startswith(ELLIPSIS):
+        return False
+    return has_ending or sentence.count(" ") > 3
 
 
 def join_names(names: Iterable[str], limit: int, *, quote: str = "{}") -> str:

@@ -204,7 +204,8 @@ def _join_parts(parts: Sequence[str]) -> str:
 def build_block_record(block: LessonBlock, *, project: str = "") -> dict[str, Any]:
     """Return the block as a record of lessons.json; invalid values stay as written, for the validation to report."""
     fields = block.fields
-    problem, solution, scope, priority = (fields.get(item, "") for item in ("problem", "solution", "scope", "priority"))
+    problem, solution = fields.get("problem", ""), fields.get("solution", "")
+    scope, priority = fields.get("scope", ""), fields.get("priority", "")
     scopes = {"project": {"type": "project", "path": project}, "global": {"type": "global"}}
     record = {
         "summary": " ".join(fields.get("summary", "").split()) or build_summary(problem, solution),
