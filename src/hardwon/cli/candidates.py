@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hardwon.lessons.replay import Replay
 
 _MAX_EVIDENCE = 6
-_MAX_QUOTE_LINES = 4
+_MAX_QUOTE_LINES = 4  # so that a proposal fits on one screen
 _MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
 PERSON_READER = "person"
 MAX_LINE_CHARS = 110

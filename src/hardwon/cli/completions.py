@@ -11,7 +11,7 @@ from hardwon import paths
 from hardwon.text.characters import to_printable_line
 
 _MAX_ITEMS = 50
-_MAX_HELP_CHARS = 60
+_MAX_HELP_CHARS = 60  # behind a name, on the same line
 Rows = list[tuple[str, str]]  # names, each with what it stands for
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 

@@ -15,9 +15,9 @@ from hardwon.types import Job
 DISTIL, REFINE = "distil", "refine"  # by plain code; then improved by a model
 EXIT_UNFINISHED = 3  # exit code of a process that worked off jobs: its time was up before everything was indexed
 LIVE, HISTORY = 0, 10  # priorities: live sessions come before imported history
-LEASE_SECONDS = 120.0
+LEASE_SECONDS = 120.0  # renewed while the job runs; afterwards the job is taken over
 FIRST_WAIT_SECONDS = 15.0  # after the first failure; each further one doubles it
-_MAX_WAIT_SECONDS = 3600.0
+_MAX_WAIT_SECONDS = 3600.0  # between two tries
 MAX_TRIES = 5
 _QUIET_SLACK_SECONDS = 30.0
 _STATES = ("waiting", "running", "dead")

@@ -19,7 +19,7 @@ from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_
 from hardwon.types import SHELL_TOOL, frozen, replace
 
 FINDING_TARGETS = ("memory", "workstream", "adr", "learning", "convention")
-_RECENT_SECONDS = 72 * 3600.0
+_RECENT_SECONDS = 72 * 3600.0  # sessions that ended earlier are not drafted any more
 STATUSES = ("draft", "ratified", "discarded", "moot")
 DRAFT, RATIFIED, DISCARDED, MOOT = STATUSES
 REFLECTED_KINDS = ("plain", "model")  # others were written: by a `person`, or by the `agent` in the session

@@ -22,8 +22,8 @@ from hardwon.store.db import Connection, fetch_value, insert_row, parse_json_or_
 from hardwon.text.fence import FENCE_OPEN
 from hardwon.types import Delivery
 
-_QUIET_SECONDS = 600.0
-_INSTANT = 1e-6
+_QUIET_SECONDS = 600.0  # without an event, after which a turn that nobody ended is distilled
+_INSTANT = 1e-6  # by which a live report follows the last one if the clock was set back
 _TRANSCRIPT = "transcript"
 _OPENING_KINDS = ("SessionStart", "UserPromptSubmit")
 _ENDING_KINDS = ("Stop", "SessionEnd")

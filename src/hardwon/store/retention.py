@@ -29,8 +29,8 @@ SLICE_SECONDS = 0.01  # per transaction, since hooks that write must wait for it
 _PAGES_PER_TRANSACTION = 100  # given back to the file system in one transaction
 _ROWS_PER_READ = 5_000
 _MIN_PORTION_ROWS = 200  # deleted between two merges of the word index
-_MAX_PORTIONS = 20
-_INCREMENTAL_VACUUM = 2
+_MAX_PORTIONS = 20  # in which all events would be deleted; the index is merged after each
+_INCREMENTAL_VACUUM = 2  # as SQLite reports `auto_vacuum`
 # A turn that lost events must not be distilled again, because its observations hold more than the remaining events.
 _MARK_EXPIRED = f"""
     update turns set print = '{EXPIRED_PREFIX}' || print where print not like '{EXPIRED_PREFIX}%'

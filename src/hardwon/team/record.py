@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _FORMAT = 1
-# What a record says. The first five are about the team itself and all have the subject MEMBERS.
+# What a record says. The first six are about the team itself and all have the subject MEMBERS.
 FOUND, INVITE, JOIN, ROLE, REVOKE, POLICY = "found", "invite", "join", "role", "revoke", "policy"
 PUBLISH, REVISE, APPROVE, RETIRE, ERASE = "publish", "revise", "approve", "retire", "erase"
 MUTE, UNMUTE, COUNTS = "mute", "unmute", "counts"

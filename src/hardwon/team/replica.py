@@ -31,7 +31,7 @@ from hardwon.team.record import (
 )
 from hardwon.team.state import ERASED, TeamState, compute_state
 
-MAX_RECORDS_PER_MESSAGE = 500
+MAX_RECORDS_PER_MESSAGE = 500  # a server takes twice as many, since evidence of forks is added
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ _HOST_NAMES = ("127.0.0.1", "localhost", VIEWER_HOST)
 _SESSION_CALL = re.compile(r"/sessions/(?:[^/]+/)?(?:init|observations|summarize|complete)")
 
 _LINKS_FOLDER = "links"
-_LINK_SECONDS = 300.0
+_LINK_SECONDS = 300.0  # the help of `hardwon view` names both times
 _BROWSERS_FOLDER = "browsers"
 COOKIE_NAME = "hardwon"
 _MAX_BROWSER_SESSIONS = 20

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from hardwon import paths, settings
+from hardwon.actions.decisions import reject_proposal
 from hardwon.actions.handoffs import ratify_handoff
 from hardwon.errors import UserError
 from hardwon.handoff import ratification
@@ -199,8 +200,7 @@ def discard(request: PageRequest) -> PageContent | Redirect:
     if not is_agreed(request, reflection, _plan_discard(reflection)):
         return _build_discard_confirmation(request, reflection)
     location = find_next_path(request, f"/handoffs/{reflection.id}")  # before it leaves the inbox
-    ratification.discard(request.connection, reflection, request.now)
-    refresh_brief(request, reflection.project)
+    reject_proposal(request.open_decider(), f"H{reflection.id}")
     return Redirect(location, f"Discarded: H{reflection.id}.")
 
 

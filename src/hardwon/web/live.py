@@ -11,8 +11,8 @@ from typing import Any
 from hardwon import clock
 
 MAX_CLIENTS = 200
-_MAX_REPLAYED_MESSAGES = 500
-_MAX_QUEUED_MESSAGES = 100
+_MAX_REPLAYED_MESSAGES = 500  # for clients that come back with the last id they saw
+_MAX_QUEUED_MESSAGES = 100  # a client that is further behind is disconnected
 _HEARTBEAT_SECONDS = 15.0  # proxies and browsers drop connections that are silent for longer
 
 
