@@ -185,6 +185,11 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
     # Run directly, without the wrapper that does not know it.
     if command.program == diagnosis.word and aim_words and aim_words <= words:
         return True
+    if diagnosis.option:
+        is_kept = all(name in words for name in diagnosis.subcommand.split())
+        # Another value, or the same call without the option; not any call, such as one that lists the right values.
+        is_kept = is_kept and (diagnosis.option in words or aim_words - {diagnosis.option} <= words)
+        return is_same_program and is_kept and not diagnosis.has_wrong_value(command.words)
     if diagnosis.word in words or (diagnosis.is_letter and any(map(diagnosis.is_named, words))):
         return False
     failed = diagnosis.command

@@ -428,6 +428,8 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "it is about the code under work"
     if kind == "silent":
         return "the error says nothing"
+    if not diagnosis.word and failures.is_passing_failure(episode.errors[0].quote):
+        return "the network failed, and not the call"
     if kind == "path" and diagnosis.program in working_commands.READ_ONLY_PROGRAMS and not diagnosis.is_argument:
         return "a look at a file that was not there"
     if episode.failing_call.tool == SHELL_TOOL and diagnosis.command is None:

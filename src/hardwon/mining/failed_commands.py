@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from itertools import pairwise, takewhile
 
 from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
@@ -25,6 +26,8 @@ from hardwon.types import SHELL_TOOL, frozen
 
 ZSH_COMMAND_SIGN = "="  # zsh expands a word that starts with it to the path of a command, as in `echo ===`
 _MAX_WORD_CHARS = 80
+_MAX_SUBCOMMANDS = 3  # `gcloud run services describe`
+_MAX_NOUNS = 3  # words of an error before the name, which say what it is: "package ID specification `core`"
 _MIN_NAME_CHARS = 3
 # Prefixes of shell error messages: `bash: line 1: `, `zsh:1: `, `(eval):cd:1: `, `sh: 1: `.
 _SHELL_SPEAKS = re.compile(
@@ -39,7 +42,8 @@ _MISSING_PROGRAM = re.compile(
 _OFFERED = re.compile(
     r"\b(?:option|flag|switch|argument|parameter|(?:sub)?command|script|task|target|recipe|rule|goal|phase|choice|operation"
     r"|field|column|table|relation|propert(?:y|ie)|key|variable|type|predicate|primary|preset|feature|service|database|module"
-    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|dialect|format)s?\b",
+    r"|config|named|package|project|workspace|profile|generator|selector|plugin|environment|signal|mode|dialect|format"
+    r"|role)s?\b",
     re.I,
 )
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
@@ -55,6 +59,7 @@ _ABSENT_PARAMETER = re.compile(
     r"\b(?:missing|required)(?: required)? (?:parameter|argument|property|field|key)s?:? ['\"`]?(\w+)"
     r"|['\"`](\w+)['\"`] is (?:a )?required|(\w+):? +(?:Field required|Required\b)"
 )
+_WRONG_TYPE = re.compile(r"\b(?:not of type|expected type|must be of type|input should be a)\b", re.I)
 _UNNAMED_OPTION = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|in(?:valid|correct)|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)s?\b",
     re.I,
@@ -111,6 +116,7 @@ class Diagnosis:
     is_missing: bool = False
     command: SimpleCommand | None = None
     is_absent: bool = False  # the word is a parameter that the call of a tool lacks
+    option: str = ""  # the word is its value: `--context` of `kubectl --context prod`
 
     @property
     def is_argument(self) -> bool:
@@ -122,6 +128,10 @@ class Diagnosis:
         if self.is_letter and not item.startswith("--"):
             return re.match(f"-[A-Za-z]*{self.word[1]}", item) is not None
         return item == self.word or item.startswith(self.word)
+
+    def has_wrong_value(self, words: Sequence[str]) -> bool:
+        """Return whether the option has the wrong value among the words of a call."""
+        return f"{self.option}={self.word}" in words or (self.option, self.word) in pairwise(words)
 
     @property
     def is_letter(self) -> bool:
@@ -146,11 +156,16 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     if find_missing_program(line) == command.program:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line)
-    started = find_started_command(command, _list_speakers(line, text)) if word.startswith("-") else None
+    option = find_option_of_value(command, word, line)
+    is_about_option = bool(option) or word.startswith("-")
+    started = find_started_command(command, _list_speakers(line, text)) if is_about_option else None
     if started and find_named_word(started, line) == word:  # else the option is the starting program's own
         command = started
-    subcommand = find_subcommand(command, word)
-    return Diagnosis(command.program, subcommand, word, command=command)
+    subcommand = find_subcommand(command, option or word, text)
+    words = list_literal_words(command)
+    if option and subcommand and option in words and words.index(option) < words.index(subcommand.split()[0]):
+        subcommand = ""  # the option belongs to the program: `kubectl --context prod get pods`
+    return Diagnosis(command.program, subcommand, word, command=command, option=option)
 
 
 @lru_cache(maxsize=64)
@@ -206,7 +221,7 @@ def classify_blame(diagnosis: Diagnosis, line: str) -> FailureKind:
         return line_kind
     if _PATH_WORD.search(word):
         return "path"
-    return "interface" if _OFFERED.search(line) else "other"
+    return "interface" if diagnosis.option or _OFFERED.search(line) else "other"
 
 
 @lru_cache(maxsize=64)  # asked when the failure is classified, and again when its episode is diagnosed
@@ -287,10 +302,38 @@ def find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand 
     return None
 
 
-def find_subcommand(command: SimpleCommand, wrong_option: str = "") -> str:
+def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
+    """Return the option that has the word for its value; "" if the word may stand alone.
+
+    After `=` it is certain. Else the error must name the option, or begin its noun with the option's letter:
+    `-p core` and "package `core`". A call that begins with options and their values goes on like that:
+    `psql -h localhost -U postgres`.
+    """
+    if not word or word.startswith("-"):
+        return ""
+    words = list_literal_words(command)
+    bare_words = [item for item in words if not item.startswith("-")]
+    has_only_values = bool(bare_words) and words[0].startswith("-") and word != bare_words[0]
+    nouns = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
+    for previous, item in pairwise(["", *words]):
+        option, _, value = item.partition("=")
+        if option.startswith("-") and value == word:
+            return option
+        if item != word or not previous.startswith("-") or _PATH_WORD.search(word):
+            continue
+        is_letter = _LETTER.fullmatch(previous) is not None
+        name = fold_name(previous)
+        is_in_error = any(fold_name(noun).startswith(name) and (is_letter or len(name) > 1) for noun in nouns)
+        if is_in_error or (is_letter and has_only_values):
+            return previous
+    return ""
+
+
+def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = "") -> str:
     """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`.
 
-    What directly follows the wrong option is taken for its value.
+    What directly follows the wrong option is taken for its value. Further words count if the usage text in the result
+    has them too: `Usage: gh pr checks [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
@@ -301,6 +344,11 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "") -> str:
         return ""
     if bare_words[0] in _RUNNER_WORDS and len(bare_words) > 1 and SUBCOMMAND.fullmatch(bare_words[1]):
         return " ".join(bare_words[:2])
+    leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
+    for count in range(len(leading_words), 1, -1):
+        name = " ".join([command.program, *leading_words[:count]])
+        if name in text and re.search(rf"(?:usage:?|see|run|\$)\s+['\"`]?{re.escape(name)}(?![\w-])", text, re.I):
+            return " ".join(leading_words[:count])
     return bare_words[0]
 
 
@@ -320,6 +368,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     for token in (*after_nouns, *other_words, *between_colons):
         if word := _find_word(words, token):
             return word
+        if blames_word and any(word.startswith("-") and word.partition("=")[2] == token for word in words):
+            return token
     # It may be part of a word, such as `--json title,stars`, or inside quotes, such as a query's argument.
     for tokens, is_quoted in ((after_nouns, True), (other_words, blames_word)):
         searched_text = command.full_text if is_quoted else " ".join(words)
@@ -375,7 +425,10 @@ def list_literal_words(command: SimpleCommand) -> list[str]:
 def _find_argument(call: Step, line: str) -> str:
     """Return the argument name that a tool other than the shell does not know."""
     after_nouns, other_words = list_named_words(line)
-    for token in (*after_nouns, *other_words):
+    tokens = [*after_nouns, *other_words]
+    if _WRONG_TYPE.search(line):  # a value of that text is right elsewhere
+        tokens = [token for token in tokens if token in list_parameters(call)]
+    for token in tokens:
         is_name = _MIN_NAME_CHARS <= len(token) <= _MAX_WORD_CHARS
         if is_name and token in call.content and re.search(build_word_pattern(token), call.content):
             return token

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
@@ -18,7 +18,7 @@ from hardwon.mining.failed_commands import (
     list_parameters,
     list_started_commands,
 )
-from hardwon.mining.triggers import find_setup
+from hardwon.mining.triggers import find_setup, is_passed_on
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
 from hardwon.shell.working_commands import list_simple_commands, list_working_commands
@@ -99,9 +99,11 @@ def describe_failed_call(call: Step, diagnosis: Diagnosis) -> str:
     words = [diagnosis.program, *diagnosis.subcommand.split()]
     call_words = command.code.split()
     position = next((index for index, word in enumerate(call_words) if diagnosis.is_named(word)), 0)
-    is_value = call_words[position - 1].startswith("-")  # of an option, as in `psql -U postgres`
+    is_value = position > 0 and call_words[position - 1].startswith("-")  # of an option, as in `psql -U postgres`
     if diagnosis.word in words and not is_value:
         return f"`{' '.join(words[: words.index(diagnosis.word) + 1])}`"
+    if diagnosis.option and not position:
+        return f"`{' '.join(words)} {diagnosis.option}={diagnosis.word}`"
     if not position:
         return f"`{' '.join(words)}` with `{diagnosis.word}`"
     # Of what a shell expands, the error has only a part.
@@ -130,9 +132,12 @@ def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: 
 
 def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
     """Say which parameter to add, to rename or to leave out in a call of a tool; return "" if that is unclear."""
+    old_names, new_names = list_parameters(call), list_parameters(cure)
+    dropped_names = [name for name in old_names if name not in new_names]
+    if diagnosis.is_absent and len(dropped_names) == 1 and len(old_names) == len(new_names):
+        return f"Use the parameter `{diagnosis.word}` instead of `{dropped_names[0]}`"
     if diagnosis.is_absent:
         return f"Pass the parameter `{diagnosis.word}` too"
-    old_names, new_names = list_parameters(call), list_parameters(cure)
     if diagnosis.word not in old_names or cure.tool != call.tool:
         return ""
     added_names = [name for name in new_names if name not in old_names]
@@ -155,10 +160,18 @@ def _describe_cure(diagnosis: Diagnosis, cure: Step, added: Sequence[str]) -> st
     if diagnosis.is_pattern:
         pattern = next((word for word in command.words if word.startswith(diagnosis.word)), diagnosis.word)
         return f"Put it in quotes, `'{pattern}'`: else the shell takes it for a file pattern"
+    if is_passed_on(diagnosis, cure):
+        return f"Put `{diagnosis.word}` after `--`: `{described}`"
     if command.program == diagnosis.word:
         return f"Run `{command.program}` without `{diagnosis.program}`"
     if not diagnosis.word and diagnosis.command and (start := _describe_other_start(diagnosis.command, command)):
         return f"Use `{_shorten_path(start, cure.cwd)}` instead"
+    if not diagnosis.word and diagnosis.command and _VALUE.search(" ".join(diagnosis.command.words[1:2])):
+        # Started in another way, with a script that the next call will not repeat.
+        arguments = diagnosis.command.words[1:]
+        if command.words[-len(arguments) :] == arguments and is_started_otherwise(diagnosis.command, cure.command):
+            start = " ".join([*command.prefix_words, *command.words[: -len(arguments)]])
+            return f"Use `{_shorten_path(start, cure.cwd)}` instead of `{diagnosis.command.words[0]}`"
     if command.program == diagnosis.program and diagnosis.word and diagnosis.word not in command.words:
         return _describe_replacement(diagnosis, command)
     return f"Use `{described}` instead"
@@ -177,6 +190,9 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
     """Name what the working call has in place of the wrong word."""
     failed = diagnosis.command
     old_words = failed.code.split() if failed else []
+    if diagnosis.option and diagnosis.word not in old_words and (value := _find_value(command, diagnosis.option)):
+        words = [diagnosis.program, *diagnosis.subcommand.split(), value]
+        return f"Use `{shorten_text(' '.join(words), _MAX_CALL_CHARS)}` instead"
     if failed and not any(map(diagnosis.is_named, old_words)):
         # A name inside a query, or in a list such as `--json title,stars`.
         is_in_quotes = diagnosis.word not in failed.code
@@ -190,6 +206,8 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
             return f"Use `{nearest[0]}` instead of `{diagnosis.word}`"
         return f"Leave out `{diagnosis.word}`: the call worked without it"
     is_value = bool(_VALUE.search(diagnosis.word)) or "." in diagnosis.word
+    # If nothing else was added or left out, a name has another one in its place, whatever it looks like.
+    is_value = is_value or (not diagnosis.word.startswith("-") and len(command.code.split()) == len(old_words))
     new_words = [word for word in command.code.split() if word not in old_words]
     # A name may be part of the right one: `@kite/web` for `web`.
     new_words = [word for word in new_words if is_value or not _VALUE.search(word) or diagnosis.word in word]
@@ -197,11 +215,24 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
         return f"Leave out `{diagnosis.word}`: the call worked without it"
     if diagnosis.word.startswith("-"):
         subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
+        # The same file as before is the subject of the call: `-var-file` for `-var-files=prod.tfvars`.
+        old_values = {value for word in old_words if "." in (value := word.partition("=")[2])}
+        new_words = [word.partition("=")[0] if word.partition("=")[2] in old_values else word for word in new_words]
         shown_words = list(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
     else:  # all up to the new name: `git push origin master`
         words = command.code.split()
         shown_words = words[: words.index(new_words[-1]) + 1]
     return f"Use `{shorten_text(' '.join(shown_words), _MAX_CALL_CHARS)}` instead"
+
+
+def _find_value(command: SimpleCommand, option: str) -> str:
+    """Return an option with its value as a command has them: `--context staging` or `--parser=typescript`."""
+    for item, next_item in pairwise([*command.code.split(), ""]):
+        if item == option and next_item and not next_item.startswith("-"):
+            return f"{item} {next_item}"
+        if item.startswith(f"{option}="):
+            return item
+    return ""
 
 
 def _describe_other_start(failed: SimpleCommand, command: SimpleCommand) -> str:

@@ -81,6 +81,12 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     subcommand_words = diagnosis.subcommand.split()
     if word != diagnosis.word:  # the one that the fix left out
         diagnosis = replace(diagnosis, word=word)
+    if diagnosis.option:
+        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
+        pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(word)}"
+        # A fix with the same words starts the program by its path: `.venv/bin/python -m gust`.
+        starts = (rf"\b{program}", f"^{escape_word(command.words[0])}")
+        return [_build_command_triggers(start + pattern) for start in starts]
     if word and not any(map(diagnosis.is_named, words)):
         pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
         pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
@@ -104,6 +110,9 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
             pattern += _ANYTHING_BETWEEN + word_pattern
             rest = ""
     anchored = _build_command_triggers(f"^{program}{pattern}")
+    if cure and is_passed_on(diagnosis, cure):
+        names = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in diagnosis.subcommand.split())
+        return [_build_command_triggers(rf"\b{program}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
     if word:
         choices = [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
         if word.startswith("-") and words[:1] and diagnosis.is_named(words[0]):
@@ -117,6 +126,17 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
     is_everyday = set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS
     return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def is_passed_on(diagnosis: Diagnosis, cure: Step) -> bool:
+    """Return whether the fix passes the wrong option on to another program: `cargo test -- --nocapture`."""
+    if not diagnosis.word.startswith("-") or diagnosis.command is None or "--" in diagnosis.command.words:
+        return False
+    for part in list_simple_commands(cure.command):
+        words = part.words
+        if part.program == diagnosis.program and "--" in words and diagnosis.word in words[words.index("--") :]:
+            return diagnosis.word not in words[: words.index("--")]
+    return False
 
 
 def _list_setup_triggers(

@@ -81,7 +81,14 @@ def is_noun(word: str) -> bool:
 @lru_cache(maxsize=64)  # a line is compared with each command of a call
 def list_named_words(line: str) -> tuple[list[str], list[str]]:
     """Return the words that a line names: those after a noun such as "option", and all others."""
-    return _list_tokens(_AFTER_NOUN, line), _list_tokens(_NAMED, line)
+    names = _list_tokens(_NAMED, line)
+    clauses = line.split(": ")
+    if len(names) > 1 and len(clauses) > 1:  # one clause says where it failed, another what is unknown
+        blamed = [
+            name for clause in clauses if _BLAME.search(fold_case(clause)) for name in _list_tokens(_NAMED, clause)
+        ]
+        names = list(dict.fromkeys([*blamed, *names]))
+    return _list_tokens(_AFTER_NOUN, line), names
 
 
 def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:

@@ -147,7 +147,12 @@ _USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 # As zod writes what is wrong with the arguments of a tool.
-_VALIDATOR_MESSAGE, _VALIDATOR_PATH = re.compile(r'"message": "([^"]+)"'), re.compile(r'"path": \[ "(\w+)"')
+_VALIDATOR_MESSAGE, _VALIDATOR_PATH = re.compile(r'"message": "([^"]+)"'), re.compile(r'"path": \[ ?"(\w+)"')
+# The network or a server failed for the moment, whatever the call was.
+_PASSING_FAILURE = re.compile(
+    r"\b(?:econnreset|etimedout|eai_again|socket hang up|connection (?:was )?reset|temporary failure|bad gateway"
+    r"|service unavailable|gateway time-?out|could not resolve host|network is unreachable|tls handshake timeout)\b"
+)
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
 
 # A shell's error with a line number is about the call itself, whatever its programs print.
@@ -278,7 +283,9 @@ def extract_message(line: str) -> str:
     """Return the sentence in a line: without colours, and of a JSON object its message."""
     if line.startswith(("{", "[")) and (message := _JSON_MESSAGE.search(line)):
         line = message[1]
-    return max(_COLOUR.split(line), key=len).strip()[:MAX_QUOTE_LENGTH].rstrip()
+    sentence = max(_COLOUR.split(line), key=len).strip()
+    # Of a coloured mark such as `[ERROR] ` the end is left.
+    return sentence.removeprefix("] ")[:MAX_QUOTE_LENGTH].rstrip()
 
 
 def has_failure_words(line: str) -> bool:
@@ -307,6 +314,11 @@ def classify_line(line: str) -> FailureKind | None:
     # Rejected text may come back with other spaces or look-alike letters.
     normalized = " ".join(line.lower().split()) if line.isascii() else normalize_text(line)
     return next((kind for kind, pattern in _KIND_PATTERNS if pattern.search(normalized)), None)
+
+
+def is_passing_failure(line: str) -> bool:
+    """Return whether a failure comes from the network, so that another try may work without any change."""
+    return _PASSING_FAILURE.search(fold_case(line)) is not None
 
 
 def _is_check_command(command: str) -> bool:

@@ -9,7 +9,10 @@ from functools import lru_cache
 from hardwon.shell.parsing import SHELLS, SimpleCommand, extract_code, parse_simple_commands, parse_with_code
 
 _MAX_PARSED_CHARS = 4_000  # a longer command is a script; its beginning says what it is about
-_ASKS_FOR_HELP = re.compile(r"\s(?:--help|-h|--version)(?:\s|$)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b")
+# With a value `-h` is a host: `psql -h localhost`.
+_ASKS_FOR_HELP = re.compile(
+    r"\s(?:--help|--version)(?:\s|$)|\s-h\s*(?:$|[|;&)>\n]|\d>)|(?<![\w-])(?:man|which|type|command -v)\s|\bhelp\b"
+)
 _MAY_ASK_FOR_HELP = re.compile(r"help|-h|--version|(?:man|which|type|command -v)\s")
 _REPORTERS = "git gh curl docker kubectl journalctl rg find ls less bat diff tree"  # they show what others wrote
 _FILTERS = (

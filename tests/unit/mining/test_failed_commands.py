@@ -79,7 +79,7 @@ TRIGGERS = (
     ("kite --loop=3 fly", "error: unknown option '--loop'", rf"\bkite{WORD}--loop{{}}[^|;&\n]* fly{{}}"),
     ("kite runner run", "error: unknown task 'run'", rf"\bkite{OPTIONS}runner{{}}{WORD}run{{}}"),
     ("git --no-pager bisect 'a b'", "fatal: bad revision", rf"\bgit{OPTIONS}bisect{{}}"),
-    ("python3 -m gust", "No module named gust", rf"\bpython3{WORD}gust{{}}"),
+    ("python3 -m gust", "No module named gust", rf"\bpython3{WORD}-m[ =]gust{{}}"),
     ("kite list | grep -oP 'a'", "grep: invalid option -- P", rf"\bgrep{WORD}-[A-Za-z]*P"),
     ("g++ --std=c++99 a.cc", "g++: error: unrecognized option '--std=c++99'", rf"\bg\+\+{WORD}--std{{}}"),
     ("git add . && git commit --loop", "error: unknown option `--loop'", rf"\bgit{OPTIONS}commit{{}}{WORD}--loop{{}}"),

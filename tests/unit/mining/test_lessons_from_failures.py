@@ -40,6 +40,59 @@ PYTEST_USAGE = (
     "  inifile: /srv/kite/pyproject.toml"
 )
 LESSONS = (
+    Lesson(  # the word is the value of an option; elsewhere it means something else
+        "kite --context prod get pods",
+        'error: context "prod" does not exist',
+        "kite --context air-prod get pods",
+        '`kite --context prod` fails: error: context "prod" does not exist',
+        "Use `kite --context air-prod` instead.",
+        "kite logs --context=prod",
+        "kite -n prod get pods",
+    ),
+    Lesson(
+        "kite --check --parser=ts src/a.ts",
+        """[error] Couldn't resolve parser "ts".""",
+        "kite --check --parser=typescript src/a.ts",
+        """`kite --parser=ts` fails: [error] Couldn't resolve parser "ts".""",
+        "Use `kite --parser=typescript` instead.",
+        "kite --parser ts src/b.ts",
+        "kite --check src/a.ts",
+    ),
+    Lesson(  # the clause that blames a word names it; the host is only where it failed
+        "kite -h localhost -U admin -d shop",
+        'kite: error: connection to server at "localhost" failed: FATAL:  role "admin" does not exist',
+        "kite -h localhost -U pilot -d shop",
+        '`kite -h localhost -U admin` fails: role "admin" does not exist',
+        "Use `kite -h localhost -U pilot` instead.",
+        "kite -h localhost -U admin -d air",
+        "kite -h localhost -U pilot -d admin",
+    ),
+    Lesson(
+        "kite test --loud fly",
+        "error: unexpected argument '--loud' found\n\nUsage: kite test [OPTIONS] [NAME] [-- [ARGS]...]",
+        "kite test fly -- --loud",
+        "`kite test --loud` fails: error: unexpected argument '--loud' found",
+        "Put `--loud` after `--`: `kite test fly -- --loud`.",
+        "kite test -q --loud",
+        "kite test -- -x --loud",
+    ),
+    Lesson(  # the usage text says how far the subcommand goes
+        "kite wind checks 42 --format json",
+        "unknown flag: --format\n\nUsage:  kite wind checks [<number>] [flags]",
+        "kite wind checks 42 --json name",
+        "`kite wind checks --format` fails: unknown flag: --format",
+        "Use `kite wind checks --json name` instead.",
+        "kite wind checks 43 --format json",
+        "kite wind list --format json",
+    ),
+    Lesson(
+        "kite workspace frontend build",
+        'Usage Error: Unknown workspace "frontend"',
+        "kite workspace @air/fe build",
+        '`kite workspace frontend` fails: Usage Error: Unknown workspace "frontend"',
+        "Use `kite workspace @air/fe` instead.",
+        "kite workspace frontend test",
+    ),
     Lesson(
         "kite -U admin -c soar",
         'kite: error: connection to the server at "localhost" (127.0.0.1), port 5432 failed: FATAL: role "admin" does'
@@ -203,6 +256,8 @@ def test_a_sentence_of_the_agent_is_quoted_only_if_it_names_a_word_of_the_call()
 
 
 SILENT = (
+    # The network failed.
+    ("kite install", "kite error code ECONNRESET", "kite install --prefer-offline"),
     # the code under work, and a check that another check only seems to cure
     ("npm run typecheck", TYPES, "npm run typecheck -- --pretty"),
     ("gust test ./a", "--- FAIL: TestWind (0.00s)", "gust test ./b"),
@@ -260,6 +315,14 @@ def test_a_failed_or_denied_call_is_never_the_cure() -> None:
     story.works("kite test -x")
     cured = next(episode for episode in story.find_episodes() if episode.errors == first.errors)
     assert cured.cure is not None and cured.solution == "Run `kite` without `wrap`."
+
+
+def test_a_look_at_the_right_values_is_not_the_cure() -> None:
+    missing = 'error: context "prod" does not exist'
+    episode = build_episode(
+        ("kite --context prod get pods", missing), ("kite config contexts", ""), ("kite --context air get pods", "")
+    )
+    assert episode.solution == "Use `kite --context air` instead."
 
 
 def test_the_wrong_word_identifies_the_mistake() -> None:

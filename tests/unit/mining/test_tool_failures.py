@@ -58,3 +58,19 @@ def test_a_parameter_that_a_tool_requires_is_named() -> None:
     episode = steps.find_only_episode()
     assert episode.problem.startswith("`mcp__hub__read` without `owner` fails: ")
     assert episode.solution == "Pass the parameter `owner` too."
+
+
+def test_a_parameter_under_another_name_is_replaced() -> None:
+    steps = StepBuilder()
+    call = steps.call("mcp__hub__list", content="dev\nkite\nparameters: owner repository")
+    steps.result(call, "Input validation error: 'repo' is a required property", failed=True)
+    steps.result(steps.call("mcp__hub__list", content="dev\nkite\nparameters: owner repo"), "[]")
+    assert steps.find_only_episode().solution == "Use the parameter `repo` instead of `repository`."
+
+
+def test_a_value_of_the_wrong_type_is_no_trigger() -> None:
+    steps = StepBuilder()
+    call = steps.call("mcp__hub__search", content="kites\nall\nparameters: query fields")
+    steps.result(call, "Input validation error: 'all' is not of type 'array'", failed=True)
+    steps.result(steps.call("mcp__hub__search", content="kites\nsummary\nparameters: query fields"), "[]")
+    assert steps.find_only_episode().rejection
