@@ -435,6 +435,8 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
     known_word_sets = [tokenize(text) for _, text in past.memories]
     findings = list[Finding]()
     for exchange in split_exchanges(story):
+        if _has_memory_edit([exchange]):
+            continue  # the agent wrote it into its own memory
         caught = find_lasting_statements(exchange.prompt.text) if exchange.prompt else []
         word_sets = [words for words in (*known_word_sets, *(tokenize(entry.quote) for entry in caught)) if words]
         for line in get_spoken_sentences(exchange.prompt):
