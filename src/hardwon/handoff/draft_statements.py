@@ -407,8 +407,8 @@ def find_starting_call(story: Story, call: Step) -> Step:
 def list_topics(facts: SessionFacts) -> list[Statement]:
     """List each topic with its outcome, in order; of many, those that took most work and the last one.
 
-    Questions that were answered without a call are left out if there was any work, and all that followed the last
-    change. A request without an outcome is told by the title or an open end.
+    Questions that were only answered are left out if anything was changed, and all that followed the last change. A
+    request without an outcome is told by the title or an open end.
     """
     if not has_work(facts.turns):
         return []
@@ -421,8 +421,15 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
     if last_change is not None:
         described = described[: last_change + 1]
+        # The work that follows overtakes the answers to questions on the way to it.
+        described = [entry for entry in described if entry[0].has_changes or not _is_question(entry[0].request)]
     heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
+
+
+def _is_question(request: str) -> bool:
+    is_order = bool(_ASKS_FOR_WORK.search(request))
+    return not is_order and (request.endswith("?") or bool(_ASKS.match(request)))
 
 
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
@@ -651,7 +658,7 @@ def _find_reported_result(message: str, request: str) -> str:
 
 def _find_related_sentence(message: str, request: str, prompt: str, *, has_work: bool) -> str:
     """Return the first sentence that speaks of what the request speaks of."""
-    is_question = bool(_ASKS.match(request)) or request.endswith("?")
+    is_question = request.endswith("?") or bool(_ASKS.match(request))
     is_order = bool(_REQUESTS.search(request) or _ORDERS.match(request) or _ASKS_FOR_WORK.search(request))
     # The answer to a remark goes on with the talk; the answer to "write a poem" is the poem.
     if not has_work and (_MAKES.match(request) or not (is_question or is_order)):

@@ -201,3 +201,16 @@ def test_the_report_of_codexs_own_review_is_not_the_outcome_of_the_request_befor
     assert [line.text.partition(" → ")[2] for line in draft.summary] == [
         "“Added `tail.md`, which tells how the tail is sewn.”"
     ]
+
+
+def test_an_answer_on_the_way_to_the_work_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Should the seam move into the tail package too?")
+    transcript.bash("cat src/tail.py", "seam = 1")
+    transcript.agent("The seam should stay where it is, outside of the tail package.")
+    transcript.person("But I prefer the seam in the tail package, next to the ribbon.")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.agent("Moved the seam into the tail package `src/tail.py`.")
+    assert [line.partition(" → ")[2] for line in list_summary(transcript, tmp_path)] == [
+        "“Moved the seam into the tail package `src/tail.py`.”"
+    ]
