@@ -151,7 +151,7 @@ _VAGUE = re.compile(
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
     r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
     r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
-    r"|[^.]*\b(?:pre-?existing|unrelated to)"
+    r"|[^.]*\b(?:pre-?existing|unrelated to|untouched)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,
@@ -177,6 +177,7 @@ _MAKES = re.compile(
     re.I,
 )
 _ASKS_FOR_WORK = re.compile(r"\b(?:please|can you|could you|I want you to)\b", re.I)
+_QUOTATION_MARKS = "\"'“‘"  # a sentence that opens with one is a text that the agent proposes
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
 # "High: …", "1. (Medium) …", "[P2] …".
 _HAS_SEVERITY = re.compile(
@@ -422,14 +423,18 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     if last_change is not None:
         described = described[: last_change + 1]
         # The work that follows overtakes the answers to questions on the way to it.
-        described = [entry for entry in described if entry[0].has_changes or not _is_question(entry[0].request)]
+        described = [entry for entry in described if entry[0].has_changes or not _wants_answer(entry[0].request)]
     heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
 
-def _is_question(request: str) -> bool:
-    is_order = bool(_ASKS_FOR_WORK.search(request))
-    return not is_order and (request.endswith("?") or bool(_ASKS.match(request)))
+def _wants_answer(request: str) -> bool:
+    """Return whether a request is a question; "can you add it?" is an order."""
+    return not _ASKS_FOR_WORK.search(request) and (request.endswith("?") or bool(_ASKS.match(request)))
+
+
+def _asks_for_work(request: str) -> bool:
+    return bool(_ASKS_FOR_WORK.search(request) or _REQUESTS.search(request) or _ORDERS.match(request))
 
 
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
@@ -659,9 +664,8 @@ def _find_reported_result(message: str, request: str) -> str:
 def _find_related_sentence(message: str, request: str, prompt: str, *, has_work: bool) -> str:
     """Return the first sentence that speaks of what the request speaks of."""
     is_question = request.endswith("?") or bool(_ASKS.match(request))
-    is_order = bool(_REQUESTS.search(request) or _ORDERS.match(request) or _ASKS_FOR_WORK.search(request))
     # The answer to a remark goes on with the talk; the answer to "write a poem" is the poem.
-    if not has_work and (_MAKES.match(request) or not (is_question or is_order)):
+    if not has_work and (_MAKES.match(request) or not (is_question or _asks_for_work(request))):
         return ""
     # "Investigate the following issue" names nothing; what follows it does.
     request_stems = _find_stems(request)
@@ -673,7 +677,7 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
     sentences = [
         line
         for line in split_sentences(phrasing.strip_opener(message)[:_MAX_ANSWER_CHARS])
-        if _is_complete_sentence(line) and not _STARTS_BACK.match(line)
+        if _is_complete_sentence(line) and not _STARTS_BACK.match(line) and line[0] not in _QUOTATION_MARKS
     ]
     for line in sentences[:_MAX_SENTENCES]:
         shared_count = len(_find_stems(line) & request_stems)

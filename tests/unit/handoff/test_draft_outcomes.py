@@ -214,3 +214,11 @@ def test_an_answer_on_the_way_to_the_work_is_left_out(tmp_path: Path) -> None:
     assert [line.partition(" → ")[2] for line in list_summary(transcript, tmp_path)] == [
         "“Moved the seam into the tail package `src/tail.py`.”"
     ]
+
+
+def test_a_text_that_the_agent_proposes_is_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("How should the rule about the tail of the kite be worded?")
+    transcript.bash("cat RULES.md", "The tail is long.")
+    transcript.agent('Change it to:\n\n- "The tail of the kite is sewn twice before any launch."\n\nIt is clearer so.')
+    assert not any("sewn twice" in line for line in list_summary(transcript, tmp_path))
