@@ -44,7 +44,7 @@ _GENERIC_TEXT = """
     """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 # "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
-ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )\broot cause\b(?!,)"
+ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )(?<!same )\broot cause\b(?!,)"
 _CAUSE = re.compile(
     ROOT_CAUSE + r"|\b(?:turns out|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)?"
     r" (?:is|was)|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b|\bcause:",
@@ -54,16 +54,16 @@ _CAUSE = re.compile(
 _FAILURE_CAUSE = re.compile(
     ROOT_CAUSE + r"|\b(?:turns out|caused by|happens when)\b|\bcause:"
     r"|\b(?:fail|broke|crash|reject|denied|wrong)\w*\b.{0,80}\bbecause\b"
-    r"|\bthe (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)\b",
+    r"|\bthe (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)? (?:is|was)\b"
+    r"(?! (?:filed|opened|reported|closed|fixed|resolved))",
     re.I,
 )
-_ROOT_CAUSE = re.compile(ROOT_CAUSE + r"|\bturns out\b|\bcaused by\b|\bcause(?: is| was)?:?\b", re.I)
+_ROOT_CAUSE = re.compile(ROOT_CAUSE + r"|\bturns out\b|\bcaused by\b|\bcause(?: is| was|:)", re.I)
 # Thinking aloud: "So the issue is there", "the problem is that my test looks for …".
 _DEDUCES = re.compile(
-    r"^\W*(?:this|that|which|so|now|ok|okay|hence|therefore)\b|\b(?:I(?:'m)?|my|the tests?(?: is| are)?)\b", re.I
-)
-_BLAMES = re.compile(
-    r"^\W*(?:the (?:real |actual |root )?(?:problem|issue|bug|cause|reason|culprit)|root cause)\b", re.I
+    r"^\W*(?:this|that|which|so|now|ok|okay|hence|therefore)\b|, so the \w+ is\b"
+    r"|\b(?:I(?:'m)?|my|the tests?(?: is| are)?)\b",
+    re.I,
 )
 # The agent corrects itself while it still searches: "Actually, wait - the real issue is …".
 _SEARCHES = re.compile(r"^\W*(?:(?:actually|wait|hm+)\b|(?:no|oh),)", re.I)
@@ -78,6 +78,7 @@ _REFUTES = re.compile(
     r"^\W*(?:(?:hm+|ok(?:ay)?|sorry|but|well|ugh|argh)\b\W*)*(?:nope\b|still\b|that'?s (?:not|wrong)|(?:it|that|this)"
     r" (?:still|is(?:n'?t| not)|did(?:n'?t| not)|does(?:n'?t| not))"
     r" ?(?:work|help|fix|it|right|true|fail|do|the|not|get)|same (?:error|issue|problem|result|thing))"
+    r"|\b(?:is|are|'s) still (?:there|here|present)\b"
     r"|\b(?:it|that|this|tests?|build|we|i|i'm)(?: is| are|'s)? still (?:not|fail\w*|does(?:n'?t| not)|broken"
     r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
     re.I,
@@ -93,7 +94,7 @@ _HEDGED = re.compile(
 )
 # Not done, or the finding of a review: "Medium: it now exits with 0".
 _NOT_DONE = re.compile(
-    r"\b(?:would|could|should|must|will be|needs? to|not yet|to-?do)\b"
+    r"\b(?:would|could|should|must|will be|needs? to|not yet)\b|^\W*to-?dos?\b"
     r"|^\W*(?:critical|high|medium|low|nit|p\d)\b[^:]{0,12}:",
     re.I,
 )
@@ -107,7 +108,8 @@ _DONE_VERBS = (
 )
 _RESULT_START = re.compile(rf"^\W*(?:all |both |everything |successfully )?(?:{_DONE_VERBS})\b", re.I)
 _RESULT = re.compile(
-    r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then)* (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
+    r"\b(?:i|we)(?:'ve| have)?(?: now| also| just| already| then| successfully)*"
+    r" (?:(?!need)[a-z]{2,}ed|wrote|made|ran|built|found"
     r"|set|put|took|kept|left|rewrote|split|cut|sent|written|rewritten|taken|chosen)\b"
     rf"|\b(?:is now|are now|was|were|has been|have been)(?: now| all| fully| both| already)* (?:{_DONE_VERBS})\b"
     r"|\b(?:is|are)(?: now| all| fully| both)* (?:fixed|done|resolved|committed|pushed|merged|gone|in place|live|green"
@@ -203,13 +205,20 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
 
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
-    """Return the commits that git reported, each subject once: an amended commit keeps its subject."""
-    commits = {}
+    """Return the commits that git reported, each subject once, without those that were amended."""
+    commits = list[tuple[ToolAction, tool_actions.Commit]]()
     for action in actions:
-        if action.kind == "saved":  # failed or not: a push that fails afterwards leaves the commit
-            for commit in tool_actions.parse_commits(action.text):
-                commits[commit.subject] = (action, commit)
-    return list(commits.values())
+        if action.kind != "saved":
+            continue  # a push that failed after it leaves the commit
+        reported = tool_actions.parse_commits(action.text)
+        if reported and commits and _is_amending(action) and commits[-1][1].branch == reported[0].branch:
+            commits.pop()
+        commits += [(action, commit) for commit in reported]
+    return list({commit.subject: (action, commit) for action, commit in commits}.values())
+
+
+def _is_amending(action: ToolAction) -> bool:
+    return isinstance(action.call.input, dict) and "--amend" in get_text(action.call.input, "command")
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:
@@ -254,15 +263,18 @@ def _is_acknowledgement(sentence: str) -> bool:
     return _ACKNOWLEDGEMENT.search(sentence.replace("’", "'")) is not None
 
 
-def find_causes(message: str) -> list[str]:
-    """Return the sentences that state a cause as a fact."""
+def find_causes(message: str, *, answers_why: bool = False) -> list[str]:
+    """Return the sentences that state a cause as a fact.
+
+    In the answer to "why did it fail?" the question names what "it" is.
+    """
     return [
         sentence
         for sentence in _list_statements(message)
         if _CAUSE.search(sentence)
         and len(sentence.split()) >= _MIN_CAUSE_WORDS
         and not _SEARCHES.match(sentence)
-        and not _is_dangling(sentence)
+        and (answers_why or not _is_dangling(sentence))
     ]
 
 
@@ -283,11 +295,6 @@ def takes_back_cause(message: str) -> bool:
     """Return whether the agent names another cause than before: "Actually, wait - the real issue is …"."""
     sentences = split_sentences(message[:_MAX_MESSAGE_CHARS])
     return any(_SEARCHES.match(sentence) and _CAUSE.search(sentence) for sentence in sentences)
-
-
-def blames_one_thing(sentence: str) -> bool:
-    """Return whether a sentence claims to name the one fault: "The issue is …"."""
-    return _BLAMES.match(sentence) is not None
 
 
 def is_failure_cause(sentence: str) -> bool:

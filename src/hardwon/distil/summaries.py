@@ -152,8 +152,19 @@ _NO_WORK = re.compile(
 )
 # Conditions for some readers only, and what the agent is about to do itself.
 _NOT_FOR_LATER = re.compile(
-    r"^scope:|^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )"
+    r"^scope:|^(?:if|when|unless|whenever) (?:you|the user|someone|a |an |the |there|no )|^here(?:'s| is| are)\b"
     r"|^(?:now )?(?:let me|I'll|I will)\b",
+    re.I,
+)
+# Names neither the work nor what to do with it: "Ready to commit."
+_NAMES_NO_WORK = re.compile(
+    r"\W*(?:(?:it|this|that|all|everything)(?:'s| is| are)? )?(?:now )?ready (?:to|for) (?:be )?"
+    r"(?:commit|push|merge|review|ship)\w*\W*",
+    re.I,
+)
+# Tells what a text says: "The PR body flags it as a follow-up."
+_REPORTS_TEXT = re.compile(
+    r"\b(?:PR|commit|body|message|description|changelog|readme|doc\w*) (?:also |now )?(?:flags|notes|mentions|lists)\b",
     re.I,
 )
 
@@ -459,11 +470,13 @@ def _read_sentence(sentences: list[str], index: int) -> NextStep | None:
         is_work = not _EMPTY_OFFER.match(offer["work"]) and len(offer["work"].split()) >= _MIN_WORDS
         return NextStep(_join_previous(sentences, index), is_offer=True) if is_work else None
     is_instruction = bool(_INSTRUCTS.search(sentence))
-    is_step = is_instruction or bool(_HAS_GAP.search(sentence))
+    is_gap = bool(_HAS_GAP.search(sentence)) and not _REPORTS_TEXT.search(sentence)
+    is_step = is_instruction or is_gap
     if sentence.endswith("?") or not is_step or _NOT_FOR_LATER.match(sentence) or not _is_work(sentence):
         return None
     is_state = not is_instruction and bool(_IS_STATE.search(sentence))
-    return NextStep(_join_previous(sentences, index), is_firm=is_instruction, is_state=is_state)
+    text = _join_previous(sentences, index)
+    return None if _NAMES_NO_WORK.fullmatch(text) else NextStep(text, is_firm=is_instruction, is_state=is_state)
 
 
 def _join_previous(sentences: list[str], index: int) -> str:

@@ -89,6 +89,8 @@ class Draft(NamedTuple):
 def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
     """Build the draft without a model."""
     facts = draft_statements.gather_facts(story)
+    if story.is_subagent and not draft_statements.list_changed_paths(facts, facts.actions):
+        return _build_silent_draft(story)
     topics = draft_statements.list_topics(facts)
     results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
     open_ends = draft_statements.drop_near_duplicates(
@@ -111,6 +113,26 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         findings=tuple(select_findings(findings)),
         memories=tuple(memories),
         lessons=tuple(_suggest_lessons(story)),
+    )
+
+
+def _build_silent_draft(story: Story) -> Draft:
+    """Return the draft of a sub-agent that changed nothing, such as a reviewer or a check of permissions.
+
+    It reported to the agent that started it, whose own draft tells what came of the report.
+    """
+    return Draft(
+        story=story,
+        topic=f"Sub-agent: {NO_TOPIC}",
+        workstream="",
+        touched_workstreams=(),
+        summary=(),
+        decisions=(),
+        failed=(),
+        open_ends=(),
+        resume=(),
+        confidence="L",
+        because="a sub-agent that changed nothing leaves nothing to continue",
     )
 
 

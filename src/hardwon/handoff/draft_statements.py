@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
@@ -49,10 +49,12 @@ _TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and command
 _QUOTED_STATEMENT = re.compile(r"[^“”]*: “([^“”]+)”")
 _SENTENCE_START_CHARS = 60  # a decision word further into the sentence is about something else
 _MAX_SENTENCES, _MIN_NAMED_WORDS = 6, 3  # the sentences of an answer that may tell the outcome, and what they name
-_MIN_TELLING_WORDS = 5  # a closing sentence that names less says less than the changed files
+_MIN_RESULT_WORDS, _MIN_TELLING_WORDS = 4, 5  # a closing sentence that names less says less than the changed files
+_MAX_ANSWER_CHARS = 4_000  # the part of a message in which its outcome is searched
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
 _MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what follows it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
+_MIN_FINDING_WORDS = 6  # a shorter line with a severity is a heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
 _OBJECTS = re.compile(r"\b(?:no|not|instead|never|use|should|need|already|wrong|because|first|only)\b|n'?t\b", re.I)
 # An answer to the agent, not a request: "yes", "thanks".
@@ -81,7 +83,7 @@ _GENERIC_TEXT = """
     was be have has had there here so and or but if for with from into about out up on in at to of a an the context
     task feedback functionality seems great really perform repo run work working latest changes branch question review
     feature way best right wrong good bad figure actually maybe sure currently sense definitely done commit commited
-    committed push pushed pr prs open merge merged ahead everything
+    committed push pushed pr prs open merge merged ahead everything main master back pull checkout
 """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
 # A line that only introduces the next: "Context: …", "Do the following:".
@@ -129,7 +131,8 @@ _TOLD_BY_ANSWER = re.compile(r"(?:summari[sz]e|report|present)\b", re.I)
 _BY_HAND = re.compile(r"\b(?:manual\w*|by hand|visit|browser|click|navigate|in the (?:ui|app)|trigger)\b", re.I)
 # Opens an answer without saying anything yet.
 _OPENER = re.compile(
-    r"(?:(?:scope|context|background):|(?:this|that|these|those) (?:can|could|may|would)\b|here(?:'s|’s| is| are)"
+    r"(?:(?:scope|context|background|suggested [\w ]{1,30}|(?:option|step|phase) \w{1,2}):"
+    r"|(?:this|that|these|those) (?:can|could|may|would)\b|here(?:'s|’s| is| are)"
     r"|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
     re.I,
 )
@@ -146,7 +149,8 @@ _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
     r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
-    r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer|analysis|[^.]*\b(?:pre-?existing|unrelated to)"
+    r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
+    r"|[^.]*\b(?:pre-?existing|unrelated to|untouched)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,
@@ -165,6 +169,29 @@ _REPORTS_FAULT = re.compile(
 )
 _ASKS_CAUSE = re.compile(r"\b(?:why|how come|what (?:caused|causes)|warum|wieso)\b", re.I)
 _ISSUE_NUMBER = re.compile(r"#\d")
+# Asks for something to be made, so that an answer without any work is the thing itself and tells no outcome.
+_MAKES = re.compile(
+    r"\W*(?:(?:please|just|then|now|can you|could you|would you|let'?s)\s+)*(?:add|create|draft|generate|implement|make"
+    r"|spawn?|suggest|write)\b",
+    re.I,
+)
+_ASKS_FOR_WORK = re.compile(r"\b(?:please|can you|could you|I want you to)\b", re.I)
+_QUOTATION_MARKS = "\"'“‘"  # a sentence that opens with one is a text that the agent proposes
+_REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
+# "High: …", "1. (Medium) …", "[P2] …".
+_HAS_SEVERITY = re.compile(
+    r"\W*(?:\d{1,2}\W+)?(?:critical|blocker|major|high|medium|low|minor|nit|p[0-4])\b\W*[:)\]—–-]", re.I
+)
+_SAYS_VERDICT = re.compile(
+    r"^\W*(?:(?:I|we) (?:found|see|have)|there (?:are|is|were)|the review found)? ?\bno (?:[\w-]+ ){0,5}"
+    r"(?:issues?|findings?|problems?|bugs?|regressions?|violations?|concerns?|blockers?)\b"
+    r"|\b(?:before merging|blocks? (?:the )?merg|ready to merge|safe to merge|not ready|should not (?:be )?merge)"
+    r"|^\W*(?:the )?(?:\w+ ){0,2}(?:issues?|findings?) (?:from [^.]{0,40})?(?:is|are) (?:now |all )*"
+    r"(?:fixed|addressed|resolved)\b",
+    re.I,
+)
+# The report of Codex's own /review, which its transcript adds to the exchange before.
+_CODEX_REVIEW = re.compile(r"^(?:Review comment|Full review comments):$", re.M)
 _SAVING = re.compile(r"\b(?:commit|push|merge|PR|pull request)", re.I)
 # The agent's sandbox forbade it, so it is no open failure of the project.
 _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied|restrict)", re.I)
@@ -243,13 +270,13 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
     for number, (exchange, actions) in enumerate(zip(exchanges, actions_by_turn, strict=True)):
         request, source = _read_request(exchange)
         weight = sum(_weigh_action(action) for action in actions)
-        has_changes = _has_changes(actions)
+        is_changed = has_changes(actions)
         is_command = request.startswith("/")
         names_nothing = not request or is_trivial_request(request) or _hands_over(exchange.prompt)
         is_output = _is_pasted(exchange.prompt) or (names_nothing and _has_output(exchange.prompt))
         if topics and not is_command and is_output:
             # Its answer is about the pasted text, not about the request before.
-            topics.append(Topic("", exchange.prompt, number, number, weight, has_changes))
+            topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
         if topics and not is_command and names_nothing:
             previous = topics[-1]
@@ -257,10 +284,10 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
                 previous,
                 last=number,
                 weight=previous.weight + weight,
-                has_changes=previous.has_changes or has_changes,
+                has_changes=previous.has_changes or is_changed,
             )
         else:
-            topics.append(Topic(request, source, number, number, weight + 1, has_changes))
+            topics.append(Topic(request, source, number, number, weight + 1, is_changed))
     return tuple(topics)
 
 
@@ -344,8 +371,9 @@ def is_trivial_request(request: str) -> bool:
     words = request.split()
     is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
     # "What is the wind like?" is a topic of its own, "do we need it?" is not.
-    is_own_question = request.endswith("?") and not _POINTS_BACK.search(request)
-    names_little = len(find_topic_words(request)) <= 1 and not _REQUESTS.search(request) and not is_own_question
+    topic_words = find_topic_words(request)
+    is_own_question = request.endswith("?") and bool(topic_words) and not _POINTS_BACK.search(request)
+    names_little = len(topic_words) <= 1 and not _REQUESTS.search(request) and not is_own_question
     return (
         len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
     )
@@ -379,8 +407,8 @@ def find_starting_call(story: Story, call: Step) -> Step:
 def list_topics(facts: SessionFacts) -> list[Statement]:
     """List each topic with its outcome, in order; of many, those that took most work and the last one.
 
-    Questions that were answered without a call are left out if there was any work, and all that followed the last
-    change. A request without an outcome is told by the title or an open end.
+    Questions that were only answered are left out if anything was changed, and all that followed the last change. A
+    request without an outcome is told by the title or an open end.
     """
     if not has_work(facts.turns):
         return []
@@ -393,19 +421,33 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
     last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
     if last_change is not None:
         described = described[: last_change + 1]
+        # The work that follows overtakes the answers to questions on the way to it.
+        described = [entry for entry in described if entry[0].has_changes or not _wants_answer(entry[0].request)]
     heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
+
+
+def _wants_answer(request: str) -> bool:
+    """Return whether a request is a question; "can you add it?" is an order."""
+    return not _ASKS_FOR_WORK.search(request) and (request.endswith("?") or bool(_ASKS.match(request)))
+
+
+def _asks_for_work(request: str) -> bool:
+    return bool(_ASKS_FOR_WORK.search(request) or _REQUESTS.search(request) or _ORDERS.match(request))
 
 
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     """Return whether the next prompt says that the outcome of a topic did not help and goes on with the work."""
     following = topic.last + 1
-    if following == len(facts.exchanges) or not _has_changes(facts.actions_by_turn[following]):
+    if following == len(facts.exchanges) or not has_changes(facts.actions_by_turn[following]):
         return False
-    commits = phrasing.list_commits(
-        action for turn in facts.actions_by_turn[topic.first : following] for action in turn
-    )
-    return not commits and phrasing.is_refuted(facts.turns[topic.last].final_message, facts.turns[following].prompt)
+    hashes = {
+        commit.short_hash
+        for turn_actions in facts.actions_by_turn[topic.first : following]
+        for _, commit in phrasing.list_commits(turn_actions)
+    }
+    has_commit = any(commit.short_hash in hashes for _, commit in phrasing.list_commits(facts.actions))
+    return not has_commit and phrasing.is_refuted(facts.turns[topic.last].final_message, facts.turns[following].prompt)
 
 
 def is_worth_telling(topic: Topic) -> bool:
@@ -415,12 +457,15 @@ def is_worth_telling(topic: Topic) -> bool:
 
 def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     outcome = describe_outcome(facts, topic)
+    # "please fix these" says nothing without the prompt's context.
+    names_something = bool(find_topic_words(topic.request) or _REVIEWS.search(topic.request)) or "/" in topic.request
+    request = topic.request if names_something else ""
     # Without a request in front of it, a commit stands better among the results.
-    is_bare_commit = not topic.request and not outcome.text.startswith(("“", "changed "))
+    is_bare_commit = not request and not outcome.text.startswith(("“", "changed "))
     if not outcome.text or is_bare_commit:
         return None
-    evidence = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
-    parts = [part for part in (quote_text(topic.request, 160), outcome.text) if part]
+    evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
+    parts = [part for part in (quote_text(request, 160), outcome.text) if part]
     return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
 
 
@@ -434,7 +479,12 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
     exchanges = _list_own_exchanges(facts, topic)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
-    commits = [entry for entry in phrasing.list_commits(actions) if not _is_of_earlier_topic(facts, topic, entry[1])]
+    lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}  # not amended later
+    commits = [
+        (action, commit)
+        for action, commit in phrasing.list_commits(actions)
+        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, commit)
+    ]
     if commits:
         # Of several, the one that speaks of the request; else the last.
         request_stems = _find_stems(topic.request)
@@ -457,12 +507,13 @@ def _list_own_exchanges(facts: SessionFacts, topic: Topic) -> range:
     """
     if not _ASKS.match(topic.request):
         return range(topic.first, topic.last + 1)
-    working = [number for number in range(topic.first, topic.last + 1) if _has_changes(facts.actions_by_turn[number])]
+    working = [number for number in range(topic.first, topic.last + 1) if has_changes(facts.actions_by_turn[number])]
     end = working[0] if working and working[0] > topic.first else topic.last + 1
     return range(topic.first, end)
 
 
-def _has_changes(actions: Iterable[ToolAction]) -> bool:
+def has_changes(actions: Iterable[ToolAction]) -> bool:
+    """Return whether any of these actions edited a file or saved work."""
     return any(action.kind in ("changed", "saved") and not action.failed for action in actions)
 
 
@@ -540,35 +591,103 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
 def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:
     """Return the sentence of the exchange's last message that tells the outcome; None if none says enough.
 
-    Answers often open with agreement or praise, so a sentence that names something is preferred. After an edit, what
-    was done comes first; "why" is answered by a cause; any other answer is told by its first sentence.
+    "Why" is answered by a cause, a review by its verdict, work by what the agent reports as done. Any other sentence
+    counts only if it speaks of what the prompt speaks of: answers also praise, introduce and digress.
     """
-    last_step = facts.exchanges[number].steps[-1:]
-    if not last_step or last_step[0].kind != "agent":
-        return None  # the work was interrupted, so what was said before is no outcome
-    message = _unwrap_json(last_step[0].text)
-    if message.rstrip().endswith(":"):
-        return None  # the agent was about to go on
-    sentences = split_sentences(message[:4_000])
-    answers = [line for line in sentences if line.endswith((".", "!")) and not _VAGUE.match(line)]
-    if request.endswith("?") and len(sentences) <= 2 and answers and not _OPENER.match(answers[0]):
-        return _quote_agent(facts, shorten_line(answers[0], MAX_LINE_CHARS), facts.exchanges[number : number + 1])
+    exchange = facts.exchanges[number]
+    message = _get_closing_message(exchange)
     has_work = any(action.kind in WORKING_KINDS and not action.failed for action in facts.actions_by_turn[number])
-    results = phrasing.find_results(message) if has_work else []
-    causes = phrasing.find_causes(message) if _ASKS_CAUSE.search(request) else []
-    others = [
-        line
-        for line in split_sentences(phrasing.strip_opener(message)[:4_000])
-        if _is_complete_sentence(line) and not _STARTS_BACK.match(line)
-    ]
-    candidates = [
-        line
-        for line in (*causes, *results, *others[:_MAX_SENTENCES])
-        if not _VAGUE.match(line) and (line in causes or len(find_topic_words(line)) >= _MIN_NAMED_WORDS)
-    ]
-    closing = next((line for line in candidates if _is_telling(line, results)), "")
+    prompt = exchange.prompt.text[: transcript_story.MAX_TYPED_CHARS] if exchange.prompt else ""
+    if not message:
+        closing = ""
+    elif _REVIEWS.search(request) and not has_changes(facts.actions_by_turn[number]):
+        closing = _find_review_verdict(message)
+    elif _is_short_answer(message, request):
+        closing = split_sentences(message)[0]
+    else:
+        closing = _find_cause(message, request)
+        closing = closing or (_find_reported_result(message, request) if has_work else "")
+        closing = closing or _find_related_sentence(message, request, prompt, has_work=has_work)
     exchanges = facts.exchanges[number : number + 1]
     return _quote_agent(facts, shorten_line(closing, MAX_LINE_CHARS), exchanges) if closing else None
+
+
+def _get_closing_message(exchange: Exchange) -> str:
+    """Return the message that ends an exchange; empty if it was interrupted or the agent was about to go on."""
+    steps = list(exchange.steps)
+    while steps and steps[-1].kind == "agent" and _CODEX_REVIEW.search(steps[-1].text):
+        steps.pop()
+    if not steps or steps[-1].kind != "agent":
+        return ""
+    message = _unwrap_json(steps[-1].text)
+    return "" if message.rstrip().endswith(":") else message
+
+
+def _is_short_answer(message: str, request: str) -> bool:
+    """Return whether a message answers a question in one or two sentences."""
+    sentences = split_sentences(message[:_MAX_ANSWER_CHARS])
+    if not request.endswith("?") or not 1 <= len(sentences) <= 2:
+        return False
+    is_statement = sentences[0].endswith((".", "!")) and not _OPENER.match(sentences[0])
+    return is_statement and not _VAGUE.match(sentences[0])
+
+
+def _find_review_verdict(message: str) -> str:
+    """Return the first finding of a review, or the sentence that says that there is none; empty if neither is clear.
+
+    A review also describes what it read ("adds a cache"), which is not its outcome.
+    """
+    sentences = split_sentences(message)
+    findings = [line for line in sentences if _HAS_SEVERITY.match(line) and len(line.split()) >= _MIN_FINDING_WORDS]
+    verdicts = [line for line in sentences if _SAYS_VERDICT.search(line) and _is_complete_sentence(line)]
+    return next(iter((*findings, *verdicts)), "")
+
+
+def _find_cause(message: str, request: str) -> str:
+    causes = phrasing.find_causes(message, answers_why=True) if _ASKS_CAUSE.search(request) else []
+    return next((line for line in causes if not _VAGUE.match(line)), "")
+
+
+def _find_reported_result(message: str, request: str) -> str:
+    """Return the first reported result that speaks of the request, else the first: a report may list several."""
+    results = [
+        line
+        for line in phrasing.find_results(message)
+        if not _VAGUE.match(line) and _is_telling(line, min_words=_MIN_RESULT_WORDS)
+    ]
+    request_stems = _find_stems(request)
+    related_results = [line for line in results if _find_stems(line) & request_stems]
+    return next(iter(related_results or results), "")
+
+
+def _find_related_sentence(message: str, request: str, prompt: str, *, has_work: bool) -> str:
+    """Return the first sentence that speaks of what the request speaks of."""
+    is_question = request.endswith("?") or bool(_ASKS.match(request))
+    # The answer to a remark goes on with the talk; the answer to "write a poem" is the poem.
+    if not has_work and (_MAKES.match(request) or not (is_question or _asks_for_work(request))):
+        return ""
+    # "Investigate the following issue" names nothing; what follows it does.
+    request_stems = _find_stems(request)
+    if len(request_stems) < _MIN_SHARED_STEMS:
+        request_stems |= _find_stems(prompt)
+    is_comparable = len(request_stems) >= _MIN_SHARED_STEMS
+    is_answer = is_question and not has_work
+    min_shared = 1 if is_answer else _MIN_SHARED_STEMS
+    sentences = [
+        line
+        for line in split_sentences(phrasing.strip_opener(message)[:_MAX_ANSWER_CHARS])
+        if _is_complete_sentence(line) and not _STARTS_BACK.match(line) and line[0] not in _QUOTATION_MARKS
+    ]
+    for line in sentences[:_MAX_SENTENCES]:
+        shared_count = len(_find_stems(line) & request_stems)
+        is_related = not is_comparable or shared_count >= min_shared
+        # An answer in the words of the question may be short.
+        min_words = _MIN_NAMED_WORDS if is_answer and shared_count >= _MIN_SHARED_STEMS else _MIN_TELLING_WORDS
+        # After work a sentence without a name explains, or tells how it went.
+        has_name = not is_comparable or not has_work or _names_code(line)
+        if is_related and has_name and not _VAGUE.match(line) and _is_telling(line, min_words=min_words):
+            return line
+    return ""
 
 
 def _is_complete_sentence(line: str) -> bool:
@@ -581,10 +700,15 @@ def _is_complete_sentence(line: str) -> bool:
     return is_ended and has_verb and not _OPENER.match(line)
 
 
-def _is_telling(line: str, results: Container[str]) -> bool:
+def _is_telling(line: str, *, min_words: int) -> bool:
     """Return whether a closing sentence names enough; "I verified it." does not."""
-    has_name = "`" in line or bool(_SAVING.search(line)) or bool(_ISSUE_NUMBER.search(line))
-    return has_name or len(find_topic_words(line)) >= (4 if line in results else _MIN_TELLING_WORDS)
+    word_count = len(find_topic_words(line))
+    return word_count >= _MIN_NAMED_WORDS and (_names_code(line) or word_count >= min_words)
+
+
+def _names_code(line: str) -> bool:
+    """Return whether a sentence names code, a commit, a pull request or an issue."""
+    return "`" in line or bool(_SAVING.search(line)) or bool(_ISSUE_NUMBER.search(line))
 
 
 def _unwrap_json(message: str) -> str:
@@ -630,7 +754,8 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
     for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
-        has_fault = _REPORTS_FAULT.search(turn.prompt) is not None
+        is_typed = len(turn.prompt) <= transcript_story.MAX_TYPED_CHARS
+        has_fault = is_typed and _REPORTS_FAULT.search(turn.prompt) is not None
         final_causes, earlier_causes = list[Statement](), list[Statement]()
         for step in exchange.steps:
             if step.kind != "agent":
@@ -645,10 +770,8 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
                     final_causes.append(statement)
                 elif phrasing.is_root_cause(line, has_fault=has_fault):
                     earlier_causes.append(statement)
-        # Of several times "the issue is …" on the way to the answer only the last held.
-        blames = [statement for statement in earlier_causes if phrasing.blames_one_thing(statement.text)]
-        outdated = blames if final_causes else blames[:-1]
-        causes += [statement for statement in earlier_causes if statement not in outdated] + final_causes
+        # What the agent names on the way to the answer holds only until it names the next.
+        causes += final_causes or earlier_causes[-1:]
     return drop_near_duplicates(causes)[-_MAX_CAUSES:]
 
 
@@ -841,7 +964,7 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
 def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
     """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
     prompt, actions = facts.exchanges[number].prompt, facts.actions_by_turn[number]
-    return prompt is not None and _has_changes(actions) and is_trivial_request(prompt.text)
+    return prompt is not None and has_changes(actions) and is_trivial_request(prompt.text)
 
 
 def _find_stems(text: str) -> frozenset[str]:

@@ -225,7 +225,8 @@ def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable
         is_accepted = exchange.prompt and _is_acceptance(exchange.prompt.text) and any(map(_is_change, exchange.steps))
         agent_step = _find_last_message(previous) if previous and is_accepted else None
         choice, excerpt = _find_choice(agent_step.text) if agent_step else ("", "")
-        if agent_step and exchange.prompt and choice:
+        # "Want me to do it? It's the cleanest way." names no choice.
+        if agent_step and exchange.prompt and choice and "?" not in excerpt:
             accepted = shorten_line(exchange.prompt.text, 40)
             text = f"Accepted with “{accepted}”: “{shorten_line(excerpt, _MAX_CHARS)}”"
             evidence = (quote_step(story, agent_step, choice), quote_step(story, exchange.prompt, exchange.prompt.text))
@@ -435,6 +436,8 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
     known_word_sets = [tokenize(text) for _, text in past.memories]
     findings = list[Finding]()
     for exchange in split_exchanges(story):
+        if _has_memory_edit([exchange]):
+            continue  # the agent wrote it into its own memory
         caught = find_lasting_statements(exchange.prompt.text) if exchange.prompt else []
         word_sets = [words for words in (*known_word_sets, *(tokenize(entry.quote) for entry in caught)) if words]
         for line in get_spoken_sentences(exchange.prompt):

@@ -60,6 +60,10 @@ NOT_STATED = (
     "Should the tail be done?",
     "Pending state is kept in:\n- the string",
     "The todo count is right: the tail todo is already done.",
+    "All tests pass.\n\nReady to commit.",
+    "Everything is ready for review.",
+    "The PR body flags the longer string as a follow-up.",
+    "Here's the check, with the one correction worth fixing before you file.",
 )
 
 

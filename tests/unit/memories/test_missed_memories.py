@@ -58,3 +58,10 @@ def test_a_wish_that_is_a_memory_was_not_missed(session: ClaudeSession) -> None:
         add_prompts(session, "note to self: the west field is closed").detect(findings.detect_missed_memories, context)
         == []
     )
+
+
+def test_a_wish_that_the_agent_wrote_into_its_memory_was_not_missed(session: ClaudeSession) -> None:
+    session.person("log it and also make sure to memorize the setup so that it is known")
+    session.edit("memory/MEMORY.md")
+    session.agent("Noted in the memory.")
+    assert session.detect(findings.detect_missed_memories) == []

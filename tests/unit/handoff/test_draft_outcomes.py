@@ -1,0 +1,224 @@
+"""The outcome that a draft gives for a request is what came of it; where that is not clear, it says nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hardwon.handoff import transcript_story
+from hardwon.handoff.draft import Draft, build_draft
+from hardwon.handoff.handoffs import NO_TOPIC
+from tests.support.made_up_transcripts import Transcript
+
+
+def build_transcript_draft(transcript: Transcript, folder: Path) -> Draft:
+    return build_draft(transcript_story.read_story(transcript.write(folder)))
+
+
+def list_summary(transcript: Transcript, folder: Path) -> list[str]:
+    return [line.text for line in build_transcript_draft(transcript, folder).summary]
+
+
+def test_a_review_is_told_by_its_finding_and_not_by_what_the_reviewed_code_does(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the commits of this branch against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent(
+        "## Overview\n\nAdds a reel that winds the string of the kite by `reel.wind`.\n\n## Findings\n\n"
+        "1. (High) The reel of `reel.wind` never stops at the end of the string."
+    )
+    assert list_summary(transcript, tmp_path) == [
+        "“Review the commits of this branch against main.” → "
+        "“(High) The reel of `reel.wind` never stops at the end of the string.”"
+    ]
+
+
+def test_a_review_without_a_clear_verdict_has_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the commits of this branch against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent("Adds a reel that winds the string of the kite by `reel.wind`, with a test on the branch.")
+    assert list_summary(transcript, tmp_path) == []
+
+
+def test_a_review_that_found_nothing_says_so(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Can you review the string again?")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent("The branch adds a reel to the kite.\n\nNo blocking issues in the committed diff of the string.")
+    assert list_summary(transcript, tmp_path)[0].endswith("→ “No blocking issues in the committed diff of the string.”")
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        "Suggested message: `docs(tail): tell how to sew the tail of the kite`.",
+        "Git tracks the moves as renames, so the history is preserved.",
+        "Option A: Keep the tail of the kite in `tail.py`.",
+    ],
+)
+def test_a_closing_remark_is_no_outcome(tmp_path: Path, closing: str) -> None:
+    transcript = Transcript()
+    transcript.person("Please explain in the guide how to sew the tail of the kite.")
+    transcript.edit("docs/tail.md", "", "Sew it.")
+    transcript.agent(closing)
+    assert list_summary(transcript, tmp_path)[0].endswith("→ changed docs/tail.md")
+
+
+def test_of_several_results_the_one_about_the_request_is_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Fix the rounding of the string length.")
+    transcript.edit("src/string.py", "int(length)", "round(length)")
+    transcript.agent(
+        "- Found 15 kites in the shed, with the one of yesterday.\n- Fixed the rounding of `length` in `src/string.py`."
+    )
+    assert list_summary(transcript, tmp_path)[0].endswith("→ “Fixed the rounding of `length` in `src/string.py`.”")
+
+
+def test_what_was_to_be_written_is_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Write a poem about the red kite over the harbour.")
+    transcript.bash("cat docs/kite.md", "A kite.")
+    transcript.agent("The red kite above the harbour carries the morning home.")
+    assert list_summary(transcript, tmp_path) == []
+
+
+def test_the_answer_to_a_remark_is_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("I think the tail and the string belong to the same kite.")
+    transcript.bash("cat docs/kite.md", "A kite.")
+    transcript.agent("The tail and the string of a kite are a lovely example of balance.")
+    assert list_summary(transcript, tmp_path) == []
+
+
+def test_why_is_answered_by_a_cause_that_refers_to_the_question(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Why did the launch fail yesterday?")
+    transcript.bash("cat launch.log", "no wind")
+    transcript.agent("It failed before the start because the wind sensor denied the launch.\n\nThe log shows no wind.")
+    assert list_summary(transcript, tmp_path) == [
+        "“Why did the launch fail yesterday?” → “It failed before the start because the wind sensor denied the launch.”"
+    ]
+
+
+def test_a_request_that_names_nothing_is_not_quoted(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("please fix these")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.agent("Fixed both type errors in `src/tail.py`.")
+    assert list_summary(transcript, tmp_path) == ["“Fixed both type errors in `src/tail.py`.”"]
+
+
+def test_an_amended_commit_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Can we close the tail warning quickly?")
+    transcript.edit("notes.md", "a", "b")
+    transcript.bash('git commit -am "Close the warning"', "[tail 3f2a9c1] Close the warning\n 1 file changed")
+    transcript.agent("The warning was gone already.")
+    transcript.person("I ran the check of the seam and the warnings are still there.")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.bash('git commit --amend -am "Sew the seam"', "[tail 9b8c7d6] Sew the seam\n 2 files changed")
+    transcript.agent("Fixed all warnings of the seam in `src/tail.py`.")
+    lines = list_summary(transcript, tmp_path)
+    assert not any("3f2a9c1" in line for line in lines) and any("9b8c7d6" in line for line in lines)
+
+
+def test_only_the_last_cause_on_the_way_to_an_answer_is_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("The launch is broken since yesterday.")
+    transcript.agent("The root cause is the short string in `src/string.py`, which tears at 40 metres.")
+    transcript.bash("pytest -q", "2 failed", code=1)
+    transcript.agent("The root cause is the wind sensor in `src/wind.py`, which reads zero at night.")
+    transcript.edit("src/wind.py", "0", "1")
+    transcript.agent("Fixed the wind sensor in `src/wind.py`.")
+    causes = [line for line in list_summary(transcript, tmp_path) if line.startswith("The root cause")]
+    assert causes == ["The root cause is the wind sensor in `src/wind.py`, which reads zero at night."]
+
+
+def test_an_issue_that_was_filed_is_no_cause(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Why does the tail tear?")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.agent(
+        "Fixed the seam in `src/tail.py`. The issue was filed against a version that nobody ever released."
+    )
+    assert not any("filed" in line for line in list_summary(transcript, tmp_path))
+
+
+def write_codex_transcript(folder: Path, items: list[dict[str, object]], *, is_subagent: bool) -> str:
+    thread = "019f5500-c2a3-7ab3-b156-31d8a92b0204"
+    meta: dict[str, object] = {"id": thread, "cwd": "/home/dev/kite", "source": "cli"}
+    if is_subagent:
+        parent = "019f5500-0feb-79c0-a61c-f45ef5610725"
+        meta |= {"source": {"subagent": {"thread_spawn": {"parent_thread_id": parent}}}, "session_id": parent}
+    lines = [{"type": "session_meta", "payload": meta}, *({"type": "response_item", "payload": item} for item in items)]
+    path = folder / f"rollout-2026-03-04T09-00-00-{thread}.jsonl"
+    path.write_text("".join(json.dumps({"timestamp": "2026-03-04T09:00:00Z", **line}) + "\n" for line in lines))
+    return str(path)
+
+
+def build_message(role: str, text: str) -> dict[str, object]:
+    kind = "input_text" if role == "user" else "output_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def build_calls(*, has_edit: bool) -> list[dict[str, object]]:
+    patch = "*** Begin Patch\n*** Add File: tail.md\n+Sew it.\n*** End Patch"
+    arguments = {"command": ["apply_patch", patch] if has_edit else ["git", "diff"]}
+    call: dict[str, object] = {
+        "type": "function_call",
+        "name": "shell",
+        "call_id": "c1",
+        "arguments": json.dumps(arguments),
+    }
+    return [call, {"type": "function_call_output", "call_id": "c1", "output": "Exit code: 0\nOutput:\nok"}]
+
+
+@pytest.mark.parametrize("has_edit", [True, False])
+def test_a_subagent_that_changed_nothing_says_nothing(tmp_path: Path, has_edit: bool) -> None:
+    request = build_message("user", "Look at the tail of the kite and report what is wrong with its seam.")
+    answer = build_message("assistant", "Added `tail.md`, which tells how the seam of the tail of the kite is sewn.")
+    items = [request, *build_calls(has_edit=has_edit), answer]
+    path = write_codex_transcript(tmp_path, items, is_subagent=True)
+    draft = build_draft(transcript_story.read_story(path, "codex"))
+    assert draft.topic.endswith(NO_TOPIC) != has_edit
+    assert bool(draft.summary) == has_edit
+
+
+def test_the_report_of_codexs_own_review_is_not_the_outcome_of_the_request_before(tmp_path: Path) -> None:
+    items = [
+        build_message("user", "Add a page that tells how the tail of the kite is sewn."),
+        *build_calls(has_edit=True),
+        build_message("assistant", "Added `tail.md`, which tells how the tail is sewn."),
+        build_message(
+            "assistant", "The page of the tail lacks a seam.\n\nReview comment:\n\n- [P2] Add a seam — tail.md:1"
+        ),
+    ]
+    path = write_codex_transcript(tmp_path, items, is_subagent=False)
+    draft = build_draft(transcript_story.read_story(path, "codex"))
+    assert [line.text.partition(" → ")[2] for line in draft.summary] == [
+        "“Added `tail.md`, which tells how the tail is sewn.”"
+    ]
+
+
+def test_an_answer_on_the_way_to_the_work_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Should the seam move into the tail package too?")
+    transcript.bash("cat src/tail.py", "seam = 1")
+    transcript.agent("The seam should stay where it is, outside of the tail package.")
+    transcript.person("But I prefer the seam in the tail package, next to the ribbon.")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.agent("Moved the seam into the tail package `src/tail.py`.")
+    assert [line.partition(" → ")[2] for line in list_summary(transcript, tmp_path)] == [
+        "“Moved the seam into the tail package `src/tail.py`.”"
+    ]
+
+
+def test_a_text_that_the_agent_proposes_is_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("How should the rule about the tail of the kite be worded?")
+    transcript.bash("cat RULES.md", "The tail is long.")
+    transcript.agent('Change it to:\n\n- "The tail of the kite is sewn twice before any launch."\n\nIt is clearer so.')
+    assert not any("sewn twice" in line for line in list_summary(transcript, tmp_path))
