@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 SESSIONS_FOLDER = os.path.join("docs", "sessions")
 MAX_PATH_LENGTH = 4096  # PATH_MAX on Linux
-_CONFIG_PATH, _DRAFTS_SETTING = os.path.join(".hardwon", "config.json"), "sessionDrafts"
+_CONFIG_PATH = os.path.join(".hardwon", "config.json")
+_DRAFTS_SETTING = "sessionDrafts"
 _MAX_LINKS = 2_000  # words of a call that are resolved as paths
 _SEPARATORS = "'\"`=<>()[]{}|&;:,@\0"
 
@@ -107,7 +108,8 @@ def read_remote_url(project_path: str) -> str:
             lines = file.read(100_000).splitlines()
     except OSError:
         return ""
-    section, urls = "", dict[str, str]()
+    section = ""
+    urls = dict[str, str]()
     for line in lines:
         word = line.strip()
         if word.startswith("["):

@@ -128,7 +128,8 @@ def read_config(home: str) -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{path} is nested too deeply to be settings", f"edit {path}") from None
     except ValueError as error:
-        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        line = getattr(error, "lineno", 1)
+        column = getattr(error, "colno", 1)
         say = f"{path} line {line}, column {column}: {str(error).split(':')[0].lower()}"
         raise UserError(say, f"edit {path}; until then the previous settings stay in force") from None
     if not isinstance(config, dict):

@@ -58,7 +58,8 @@ def frozen(cls: type[T]) -> type[T]:
         if len(args) == len(fields) and not kwargs:
             self.__dict__.update(zip(fields, args, strict=True))
             return
-        names, positional_names = kwargs.keys(), fields[: len(args)]
+        names = kwargs.keys()
+        positional_names = fields[: len(args)]
         field_values = {**template, **dict(zip(fields, args, strict=False)), **kwargs}
         is_complete = (
             len(args) <= len(fields)

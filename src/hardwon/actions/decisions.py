@@ -73,7 +73,8 @@ def accept_proposal(
     confirm: Confirm = lessons.refuse_to_confirm,
 ) -> Acceptance:
     """Put a proposal in force; `changes` are to a lesson's fields."""
-    home, connection = decider.home, decider.connection
+    home = decider.home
+    connection = decider.connection
     kind, bare_name = _parse_proposal_name(name)
     if changes and kind != LESSON:
         raise UserError(f"{name} is not a lesson, and has none of these fields", f"hardwon accept {name}")
@@ -142,7 +143,8 @@ def reject_proposal(decider: Decider, name: str) -> str:
 
 def take_back_decision(decider: Decider, name: str = "") -> str:
     """Undo the newest approval, or the decision about the named proposal; a bare number is an approval's."""
-    home, connection = decider.home, decider.connection
+    home = decider.home
+    connection = decider.connection
     if not name:
         newest = next((entry for entry in list_approvals(connection, _MAX_LOOKBACK) if entry.undone_at is None), None)
         if newest is None:
@@ -240,7 +242,8 @@ def handle_prompt(home: str, prompt: str, cwd: str, doubt: str = "") -> list[Pro
 
 def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAnswer]:
     """Approve what a person typed to be remembered: typing it is the approval."""
-    values, project = settings.load_settings(home), find_project_path(cwd)
+    values = settings.load_settings(home)
+    project = find_project_path(cwd)
     if not values["rememberInTurn"] or is_below(cwd, values["denyProjects"]):
         return []
     try:

@@ -82,7 +82,9 @@ def write_handoff(
 
     A person's handoff counts at once, an agent's is a draft.
     """
-    home, connection, now = decider.home, decider.connection, decider.now
+    home = decider.home
+    connection = decider.connection
+    now = decider.now
     handoff = written_handoffs.parse_handoff(text) if is_json else None
     project = projects.find_project_path(cwd)
     row = find_session(connection, name) if name else _find_own_session(connection, environment, project, now)
@@ -93,7 +95,9 @@ def write_handoff(
     if handoff:
         record = build_session_record(turns.list_turns(connection, row["id"])) if row else None
         checked = written_handoffs.build_checked_body(handoff, record)
-        text, topic, contradictions = checked.body, handoff.topic, checked.contradictions
+        text = checked.body
+        topic = handoff.topic
+        contradictions = checked.contradictions
         fields = {"workstream": handoff.workstream, "confidence": handoff.confidence, "made": AGENT_KIND}
     if row is None:  # the session is not recorded, but its agent may have named it
         row = {"session": next(iter(_list_session_ids(environment)), ""), "host": "", "first_prompt": ""}
@@ -158,7 +162,9 @@ def undo_reflection(decider: Decider, number: int) -> tuple[Reflection, list[str
     """
     from hardwon.handoff import reflection  # imported here because it loads every distiller
 
-    home, connection, now = decider.home, decider.connection, decider.now
+    home = decider.home
+    connection = decider.connection
+    now = decider.now
     existing = reflections.get(connection, number)
     committed_files = ratification.list_committed_files(existing) if existing else []
     undone = reflection.undo(connection, home, number, now)

@@ -29,7 +29,8 @@ def build_reader_bundle(home: str, connection: Connection, limit: int) -> dict[s
 
     After the proposals come repeated failures that the rules made no lesson of, without those that somebody judged.
     """
-    proposed, failures = review_queue.list_waiting(home, connection), _list_open_failures(home, connection)
+    proposed = review_queue.list_waiting(home, connection)
+    failures = _list_open_failures(home, connection)
     # Up to half of a batch is for failures, or a long list of proposals would keep them from ever being read.
     failure_room = max(limit // 2, limit - len(proposed))
     chosen = proposed[: limit - min(len(failures), failure_room)] + failures[:failure_room]

@@ -91,7 +91,8 @@ def accept_candidate(
     """
     if candidate.status == "active":
         raise UserError(f"candidate {candidate.number} is accepted already", f"hardwon lessons show {candidate.slug}")
-    home, connection = decider.home, decider.connection
+    home = decider.home
+    connection = decider.connection
     record = adding.apply_changes(build_accepted_record(candidate), changes)
     lesson = _find_written(home, connection, candidate.id, record)
     if lesson is None:
@@ -173,7 +174,8 @@ def reject_candidate(decider: Decider, candidate: Candidate) -> None:
 
 def undo_decision(decider: Decider, candidate_id: str) -> Candidate:
     """Take back a decision: the candidate's lesson is removed from the file, or is proposed there as before."""
-    home, connection = decider.home, decider.connection
+    home = decider.home
+    connection = decider.connection
     candidate = find_candidate(home, connection, candidate_id)
     if candidate.lesson:
         # The approval goes first: cut off here, the lesson is out of force, which is the safe half.
@@ -404,7 +406,8 @@ def stop_measuring(decider: Decider, lesson: Lesson) -> None:
 
 
 def _add_choice(decider: Decider, lesson: Lesson, choice: str) -> None:
-    connection, now = decider.connection, decider.now
+    connection = decider.connection
+    now = decider.now
     with transaction(connection):
         efficacy.add_change(connection, lesson.id, lesson.slug, choice, reason="", path=decider.path, now=now)
     refresh_ledger(connection, decider.home, now, is_changed=True)

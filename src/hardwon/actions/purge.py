@@ -113,7 +113,8 @@ def parse_target(
         folder = projects.find_project_path(os.path.abspath(os.path.expanduser(project)))
         return PurgeTarget(project=exports.resolve_project_name(connection, project, folder))
     span = str(older_than)
-    number, unit = span[:-1], span[-1:]
+    number = span[:-1]
+    unit = span[-1:]
     # `isdigit` alone accepts digits of other scripts, and a huge number overflows a date.
     if not (number.isascii() and number.isdigit() and len(number) <= 6 and unit in _UNIT_SECONDS):
         raise UserError(f"--older-than {span!r} is not a period", "write it as 30d, 12h, 4w or 1y")
@@ -185,7 +186,8 @@ def _find_transcripts(connection: db.Connection, scope: _Scope) -> Iterator[tupl
 
 def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str, list[str]]:
     """Return the files to delete whole, by location."""
-    is_text, is_period = bool(scope.target.text_pieces), scope.target.older_than is not None
+    is_text = bool(scope.target.text_pieces)
+    is_period = scope.target.older_than is not None
     reflections = purge.find_target_reflections(connection, scope.target)
     reflected_drafts = {page for page, _, _ in reflections if _is_draft(page)}
     drafts_folder = os.path.join(scope.home, DRAFTS_FOLDER)
@@ -444,7 +446,8 @@ def _has_piece_in_file(path: str, pieces: Sequence[SearchPiece]) -> bool:
     """Return whether the file or its name holds a piece; one that cannot be read does not."""
     if has_any_piece(os.path.basename(path), pieces):
         return True
-    byte_hints, window = build_byte_hints(pieces), b""
+    byte_hints = build_byte_hints(pieces)
+    window = b""
     try:
         for block in _read_blocks(path):
             window += block

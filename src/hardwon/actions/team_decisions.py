@@ -105,7 +105,9 @@ class Team:
     """The team of this machine: its replica, its state and this machine's role in it."""
 
     def __init__(self, home: str, connection: Connection, config: TeamConfig) -> None:
-        self.home, self.connection, self.config = home, connection, config
+        self.home = home
+        self.connection = connection
+        self.config = config
         self.replica = Replica(connection, config.team)
         self.state: TeamState = self.replica.read_state()
 
@@ -277,7 +279,8 @@ def set_policy(team: Team, deliveries: tuple[str, ...]) -> None:
 
 def list_proposals(team: Team) -> list[Arrival]:
     """Return the versions that wait for a reviewer: proposed ones, and newer ones than the version in force."""
-    proposals, project_paths = [], read_project_paths(team.connection)
+    proposals = []
+    project_paths = read_project_paths(team.connection)
     for subject in team.state.subjects.values():
         if subject.status in (RETIRED, ERASED):
             continue

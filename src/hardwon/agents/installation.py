@@ -97,7 +97,8 @@ def _build_server_command(home: str) -> list[str]:
 
 def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_trust: bool) -> list[SettingsChange]:
     """Return a change for each settings file that installing touches; one of them may change nothing."""
-    agent_settings, ledger = load_settings(agent), read_install_ledger(home)
+    agent_settings = load_settings(agent)
+    ledger = read_install_ledger(home)
     changes: dict[str, SettingsChange] = {}
 
     def open_change(path: str) -> SettingsChange:
@@ -111,7 +112,8 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
         with _report_edit_errors(hooks_change.path, f"hardwon install {agent}"):
             _add_hooks(hooks_change, file_settings, build_hook_command(agent, home))
     if with_mcp:
-        change, command = open_change(agent_settings.get_mcp_path()), _build_server_command(home)
+        change = open_change(agent_settings.get_mcp_path())
+        command = _build_server_command(home)
         with _report_edit_errors(change.path, f"hardwon install {agent} --mcp"):
             if agent_settings.find_mcp_command(change.new_text) != command:
                 stripped_text = agent_settings.remove_mcp_server(change.new_text, change.created_paths.get("mcp", []))
@@ -141,7 +143,8 @@ def _add_hooks(change: SettingsChange, agent_settings: HookSettings, build_comma
 
 
 def _read_current(agent: str, path: str, ledger: dict[str, Any]) -> SettingsChange:
-    text, entry = read_text_file(path), ledger.get(path, {})
+    text = read_text_file(path)
+    entry = ledger.get(path, {})
     created_paths = {name: entry[name] for name in ("made", "mcp", "trust") if name in entry}
     return SettingsChange(agent, path, text, text, created_paths)
 
@@ -166,7 +169,8 @@ def plan_removal(agent: str, home: str, path: str) -> SettingsChange:
     """Return the change that takes hooks, MCP server and trust out of a settings file."""
     agent_settings = load_settings(agent)
     change = _read_current(agent, path, read_install_ledger(home))
-    created, new_text = change.created_paths, change.old_text
+    created = change.created_paths
+    new_text = change.old_text
     remaining_hooks: dict[str, list[str]] = {}
     with _report_edit_errors(path, f"hardwon uninstall {agent}"):
         if "mcp" in created:
@@ -288,11 +292,9 @@ def check_agents(home: str) -> Iterator[Check]:
 def _check_agent(home: str, name: str) -> Iterator[Check]:
     """Check one agent; yield nothing if it is neither installed nor set up."""
     agent_settings = load_settings(name)
-    program, path, install_command = (
-        shutil.which(agent_settings.program),
-        agent_settings.get_settings_path(),
-        f"hardwon install {name}",
-    )
+    program = shutil.which(agent_settings.program)
+    path = agent_settings.get_settings_path()
+    install_command = f"hardwon install {name}"
     try:
         texts = list(map(read_text_file, list_hook_files(name)))
         installed_hooks = _find_all_hooks(agent_settings, texts)
@@ -424,7 +426,8 @@ def try_hook(command: str, probe: dict[str, Any], fix: str, timeout: float = _PR
         if result.returncode != 0 or not has_answer:
             output = (result.stderr or result.stdout).decode("utf-8", "replace").strip()[-200:]
             return Check("hook", False, f"the installed command gave no answer: {output}", fix)
-    hook_median, empty_median = statistics.median(hook_times), statistics.median(empty_times)
+    hook_median = statistics.median(hook_times)
+    empty_median = statistics.median(empty_times)
     finding = f"answers in {hook_median * 1000:.0f} ms ({hook_median / empty_median:.1f} x an empty interpreter)"
     if hook_median < _SLOW_FACTOR * empty_median:
         return Check("hook", True, finding)

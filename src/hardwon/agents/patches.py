@@ -90,7 +90,8 @@ def parse_patch(patch: str) -> list[FileChange]:
             lines.append(line)
     changes: list[FileChange] = []
     for tool, (path, *moved_paths), lines in files:
-        added, removed = join_marked_lines("+", lines), join_marked_lines("-", lines)
+        added = join_marked_lines("+", lines)
+        removed = join_marked_lines("-", lines)
         changes.append(FileChange(tool, path, added, removed))
         changes += [FileChange("Write", moved_path, added) for moved_path in moved_paths]
     return changes

@@ -107,7 +107,8 @@ def find_doubt(pid: int, agent_name: str, home: str, read: Callable[[int], Proce
     if agent_name not in STREAM_PREFIXES:
         return f"hardwon cannot tell who types in {agent_name}"
     try:
-        this_process, hook = read(os.getpid()), read(pid)
+        this_process = read(os.getpid())
+        hook = read(pid)
         if doubt := _find_hook_doubt(hook, this_process, agent_name, home):
             return doubt
         shell = read(hook.parent_pid)
@@ -212,7 +213,8 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
 
     An agent that restarts itself, or that a wrapper of the same agent starts, has no other process in between.
     """
-    pid, is_apart = agent.parent_pid, False
+    pid = agent.parent_pid
+    is_apart = False
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
             return False
@@ -289,7 +291,8 @@ def _read_on_macos(pid: int) -> Process:
     if libc.proc_pidpath(pid, path, len(path)) <= 0:
         raise OSError(ctypes.get_errno(), "proc_pidpath")
     names = (ctypes.c_int * 3)(1, 49, pid)  # CTL_KERN, KERN_PROCARGS2
-    arguments, size = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t(1 << 20)
+    arguments = ctypes.create_string_buffer(1 << 20)
+    size = ctypes.c_size_t(1 << 20)
     if libc.sysctl(names, 3, arguments, ctypes.byref(size), None, ctypes.c_size_t(0)):
         raise OSError(ctypes.get_errno(), "sysctl")
     words, environment = parse_process_arguments(arguments.raw[: size.value])

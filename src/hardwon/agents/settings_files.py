@@ -238,7 +238,8 @@ def _insert_child(text: str, masked_text: str, nodes: Sequence[_Child], key: str
         return f"{text[: last.end]},{gap}{child}{text[last.end :]}"
     # The white space of an empty container stays in front of the child, where `_cut_children` finds it again: on one
     # line it also follows the child; on several lines it is all that precedes the child's line.
-    position, outer_indent = parent.end - 1, _get_indent(text, parent.start)
+    position = parent.end - 1
+    outer_indent = _get_indent(text, parent.start)
     if not style.is_multiline:
         return text[:position] + _render_child(key, value, style, None) + text[parent.value_start + 1 :]
     indent = outer_indent + style.indent_unit
@@ -280,14 +281,16 @@ def _get_indent(text: str, position: int) -> str:
 
 def _cut_children(text: str, parent: _Child, children: Sequence[_Child], remaining: Sequence[_Child]) -> str:
     """Return the text without the children that do not remain, each with the comma that came with it."""
-    first, last = children[0], children[-1]
+    first = children[0]
+    last = children[-1]
     if not remaining:
         blank = text[parent.value_start + 1 : first.start]
         newline = _NEWLINE.search(text, last.end, parent.end)
         if newline:
             blank = blank[: max(blank.rfind(newline[0]), 0)]
         return text[: parent.value_start + 1] + blank + text[parent.end - 1 :]
-    result, copy_start = text[: first.start], remaining[0].start
+    result = text[: first.start]
+    copy_start = remaining[0].start
     for previous, child in pairwise(children):
         if child not in remaining and child.start > remaining[0].start:
             result += text[copy_start : previous.end]

@@ -64,7 +64,8 @@ def open_transcript(path: str, last_position: ReadPosition | None = None) -> Ite
         yield OpenTranscript(stat, position, _read_message_portions(path, stat, position))
         return
     with open(path, "rb", buffering=_BUFFER_BYTES, opener=open_plain_file) as file:
-        stat, is_document = os.fstat(file.fileno()), is_single_document(path)
+        stat = os.fstat(file.fileno())
+        is_document = is_single_document(path)
         position = ReadPosition(inode=stat.st_ino) if is_document else _resume_position(file, last_position)
         yield OpenTranscript(stat, position, read_portions(file, position, is_single_document=is_document))
 
@@ -152,20 +153,23 @@ def is_database_session(path: str) -> bool:
 
 def _build_stat(session: database.DatabaseSession) -> os.stat_result:
     """Return the state of a session as that of a file of no size: its length is known only when it was read."""
-    seconds, times = session.changed_ms // 1000, {"st_mtime_ns": session.changed_ms * 1_000_000}
+    seconds = session.changed_ms // 1000
+    times = {"st_mtime_ns": session.changed_ms * 1_000_000}
     return os.stat_result((0, session.inode, 0, 0, 0, 0, 0, 0, seconds, 0), times)
 
 
 def _read_message_portions(path: str, stat: os.stat_result, position: ReadPosition) -> Portions:
     """Yield the messages of a database session; the fingerprint of its position is the id of the last message."""
     lines: NumberedLines = []
-    portion_start, position = position.offset, replace(position, size=-1)
+    portion_start = position.offset
+    position = replace(position, size=-1)
     for line in database.read_messages(path, position.print):
         lines.append((line.number, line.text))
         position = replace(position, offset=position.offset + len(line.text), line=line.number, print=line.id)
         if position.offset - portion_start >= PORTION_BYTES:
             yield lines, position
-            lines, portion_start = [], position.offset
+            lines = []
+            portion_start = position.offset
     yield lines, _finish_position(stat, position)
 
 
@@ -192,14 +196,18 @@ def read_portions(file: BinaryIO, position: ReadPosition, *, is_single_document:
         return
     file.seek(position.offset)
     lines: NumberedLines = []
-    offset, number, is_unended = position.offset, position.line, position.unended
+    offset = position.offset
+    number = position.line
+    is_unended = position.unended
     while line := file.readline(MAX_LINE_BYTES):
         is_ended = line.endswith(b"\n")
         if not is_ended and len(line) == MAX_LINE_BYTES:
             # Without an end yet it is read again, and skipped, once it has one.
             if not _skip_line(file):
                 break
-            line, is_ended, offset = line[:_FINGERPRINT_BYTES], True, file.tell()
+            line = line[:_FINGERPRINT_BYTES]
+            is_ended = True
+            offset = file.tell()
         elif not is_ended and not _is_json(line):
             break
         else:
@@ -256,7 +264,8 @@ def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
     # The steps of a session share their folder, so its links are resolved once.
     is_denied_folder = lru_cache(maxsize=512)(lambda cwd: projects.is_below(cwd, denied_projects))
     was_paused = lru_cache(maxsize=512)(partial(claims.has_been_paused, home))
-    denied_projects, denied_paths = values["denyProjects"], values["denyPaths"]
+    denied_projects = values["denyProjects"]
+    denied_paths = values["denyPaths"]
 
     def is_denied(step: Step) -> bool:
         if (denied_projects and is_denied_folder(step.cwd)) or was_paused(step.session):
@@ -303,7 +312,8 @@ class PrivateTurnTracker:
     def should_hide(self, step: Step) -> bool:
         """Return whether a step, each in its turn, is or may be about a prompt that is private as a whole."""
         if step.kind == "person":
-            self.is_private, self._prompt_session = is_wholly_private(step.text), step.session
+            self.is_private = is_wholly_private(step.text)
+            self._prompt_session = step.session
         if self.is_private or not step.agent:
             return self.is_private
         # In a document, subagents come after all prompts, not after their own.

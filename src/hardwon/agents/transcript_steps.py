@@ -239,7 +239,9 @@ def is_hardwon_denial(text: str) -> bool:
 
 def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
     """Return a function that finds on which line of a document a text stands, asked in the document's order."""
-    offset, line, misses = start, 1 + document.count(b"\n", 0, start), 0
+    offset = start
+    line = 1 + document.count(b"\n", 0, start)
+    misses = 0
 
     def find_line(text: str) -> int:
         nonlocal offset, line, misses
@@ -283,7 +285,8 @@ def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     """
     if not counter:
         return
-    latest, message_id = counter["latest"], shorten_id(message)
+    latest = counter["latest"]
+    message_id = shorten_id(message)
     previous_in, previous_out, previous_cached = latest.pop(message_id, (0, 0, 0))
     counter["in"] += usage.tokens_in - previous_in
     counter["out"] += usage.tokens_out - previous_out

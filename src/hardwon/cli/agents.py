@@ -59,7 +59,8 @@ def install(agent: str, here: bool, mcp: bool, trust: bool, only_print: bool, sc
     if agent == _TIMER:
         _print_timer(paths.get_home(), scheduler)
         return
-    agent_settings, home = load_settings(agent), paths.get_home()
+    agent_settings = load_settings(agent)
+    home = paths.get_home()
     project = projects.find_git_root(os.getcwd()) if here else ""
     plans = plan_install(agent, home, project=project, with_mcp=mcp, with_trust=trust)
     _report_program(agent_settings)
@@ -225,7 +226,8 @@ def _print_timer(home: str, scheduler: str) -> None:
     if scheduler == "launchd":
         path = f"~/Library/LaunchAgents/{_NAME}.plist"
         files = {path: build_launch_agent(home, command)}
-        setup, removal = f"launchctl load -w {path}", f"launchctl unload -w {path} && rm {path}"
+        setup = f"launchctl load -w {path}"
+        removal = f"launchctl unload -w {path} && rm {path}"
     else:
         folder = "~/.config/systemd/user"
         files = {

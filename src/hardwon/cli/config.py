@@ -68,7 +68,8 @@ def set_value(name: str, value: str) -> None:
     from hardwon.actions.approvals import compile_manifest
 
     require_person("changing a setting")
-    setting, home = _find_setting(name, "set", value), paths.get_home()
+    setting = _find_setting(name, "set", value)
+    home = paths.get_home()
     try:
         new_value = json.loads(value)
     except ValueError:
@@ -106,7 +107,8 @@ def _format_value(value: object) -> str:
 def pause(here: bool, duration: str | None) -> None:
     """Pause hardwon: nothing is recorded, noted, held or blocked until it is lifted."""
     require_person("pausing")
-    home, now = paths.get_home(), clock.now()
+    home = paths.get_home()
+    now = clock.now()
     until = now + _parse_duration(duration) if duration else 0.0
     scope = find_project_here() if here else pauses.EVERYWHERE
     # A new pause replaces an earlier one of the same scope.
@@ -130,7 +132,8 @@ def _parse_duration(text: str) -> float:
 def unpause(here: bool) -> None:
     """Lift every pause, or this project's."""
     require_person("lifting a pause")
-    home, project = paths.get_home(), find_project_here()
+    home = paths.get_home()
+    project = find_project_here()
     active_pauses = pauses.list_active_pauses(home, clock.now())
     remaining = [(until, scope) for until, scope in active_pauses if here and scope != project]
     pauses.write_pauses(home, remaining)

@@ -66,7 +66,8 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
     """
     if ctx.invoked_subcommand:
         return
-    home, now = paths.get_home(), clock.now()
+    home = paths.get_home()
+    now = clock.now()
     with open_store(drain=True) as connection:
         path = _find_project(connection, project) if project else ""
         lines = exports.export_lines(connection, home, project=path, since=parse_time(since, now), exported_at=now)
@@ -211,7 +212,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     A session whose transcript was not written for a day counts as completed. What is imported is kept for
     retentionDays from today, however old it is.
     """
-    home, now = paths.get_home(), clock.now()
+    home = paths.get_home()
+    now = clock.now()
     values = settings.load_settings(home)
     retention_days = values["retentionDays"]
     kept_until = clock.format_iso(now + retention_days * _DAY_SECONDS) if retention_days else None

@@ -66,7 +66,8 @@ def _open_demo() -> Iterator[_Demo]:
     temp_folder = tempfile.gettempdir()
     parent_folder = temp_folder if len(temp_folder) <= _MAX_FOLDER_CHARS else "/tmp"
     with tempfile.TemporaryDirectory(prefix="hardwon-", dir=parent_folder) as folder:
-        home, project = os.path.join(folder, ".hardwon"), os.path.join(folder, "kite")
+        home = os.path.join(folder, ".hardwon")
+        project = os.path.join(folder, "kite")
         os.mkdir(project)
         # Nothing else may run during the demo: no background scan, no protocol text, no API.
         config = {"autoScanIntervalHours": -1, "lessonProtocol": False, "apiPort": -1}
@@ -203,7 +204,8 @@ def _print_title(title: str) -> None:
 
 
 def _print_answer(event: str, answer: dict[str, Any]) -> None:
-    reason, note = answer.get("permissionDecisionReason"), answer.get("additionalContext")
+    reason = answer.get("permissionDecisionReason")
+    note = answer.get("additionalContext")
     if reason:
         _print_message("hardwon", "denies it, and the agent reads:", fg="yellow")
         _print_message("", reason, fg="yellow")

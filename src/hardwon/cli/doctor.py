@@ -101,7 +101,8 @@ def _check_team(home: str) -> Iterator[Check]:
         if config is None:
             return
         with open_store() as connection:
-            forked_writers, state = read_forks(connection, config.team), Team(home, connection, config).state
+            forked_writers = read_forks(connection, config.team)
+            state = Team(home, connection, config).state
     except UserError as error:
         yield Check("team", False, error.say, error.fix)
         return
@@ -151,7 +152,9 @@ def _check_worker(home: str) -> Iterator[Check]:
 def _check_hook_log(path: str) -> Iterator[Check]:
     if not os.path.exists(path):
         return
-    failures, refused_prompts, refused_decisions = list[str](), list[str](), list[str]()
+    failures = list[str]()
+    refused_prompts = list[str]()
+    refused_decisions = list[str]()
     with open(path, encoding="utf-8", errors="replace", opener=paths.open_plain_file) as file:
         for line in file.read().splitlines():
             if f" {REFUSED_DECISION}: " in line:

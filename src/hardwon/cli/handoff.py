@@ -201,7 +201,8 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
 @json_option
 def resume(as_json: bool) -> None:
     """Show where the last session in this project left off, and what comes next."""
-    home, project = paths.get_home(), find_project_here()
+    home = paths.get_home()
+    project = find_project_here()
     with open_store() as connection:
         draft = handoffs.find_waiting_draft(connection, project)
         page = handoffs.find_latest_page(connection, home, project)

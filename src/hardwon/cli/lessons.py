@@ -174,7 +174,8 @@ def build(yes: bool, no_approve: bool) -> None:
     from hardwon.actions import approvals
     from hardwon.actions.lessons import approve_waiting_changes
 
-    home, agent_variable = paths.get_home(), find_agent()
+    home = paths.get_home()
+    agent_variable = find_agent()
     build_result = approvals.compile_manifest(home, clock.now())
     # A change made by hand counts only after a person has approved it.
     changes = build_result.waiting_changes
@@ -385,7 +386,8 @@ def check(as_json: bool) -> None:
     left_out: Mapping[str, str] = {}
     try:
         build_result = approvals.compile_manifest(home, clock.now())
-        count, left_out = build_result.lesson_count, dict(build_result.left_out)
+        count = build_result.lesson_count
+        left_out = dict(build_result.left_out)
         faults.extend(build_result.faults)
         for lesson in read_own(home).lessons:
             if lesson.status == "active":
@@ -434,7 +436,9 @@ def why(command: tuple[str, ...], tool: str, path: str, content: str, show_all: 
     command_text = " ".join(command)
     if not (command_text or path or content or tool):
         raise UserError("there is no call to explain", "hardwon why 'git stash'   (or --path, --content, --tool)")
-    home, folder, now = paths.get_home(), os.getcwd(), clock.now()
+    home = paths.get_home()
+    folder = os.getcwd()
+    now = clock.now()
     # Without a command it is about a file, which is what Edit is called with.
     tool = tool or ("Bash" if command_text else "Edit")
     event = Event("", "PreToolUse", "", folder, tool=tool, command=command_text, path=path, content=content)

@@ -46,7 +46,8 @@ def memory() -> None:
 @json_option
 def print_memories(status: str | None, everywhere: bool, as_json: bool) -> None:
     """List this project's memories, and those that count everywhere."""
-    home, project = paths.get_home(), find_project_here()
+    home = paths.get_home()
+    project = find_project_here()
     statuses = (status,) if status else ("candidate", "active")
     with open_store() as connection:
         matches = list_memories(connection, *statuses, project=None if everywhere else project)

@@ -116,7 +116,8 @@ def _print_all(proofs: list[LessonProof]) -> None:
         return
     rows = []
     for lesson_proof in fired[:_MAX_LISTED]:
-        told_counts, silent_counts = lesson_proof.told_counts, lesson_proof.silent_counts
+        told_counts = lesson_proof.told_counts
+        silent_counts = lesson_proof.silent_counts
         rows.append(
             [
                 str(told_counts.total),

@@ -145,7 +145,8 @@ class _Review:
     """A walk through the candidates. Each decision is stored at once, and can be undone."""
 
     def __init__(self, home: str, connection: Connection) -> None:
-        self.home, self.connection = home, connection
+        self.home = home
+        self.connection = connection
         self.waiting = list_waiting(home, connection)
         self.judgements = list_latest_judgements(connection)
         self.decisions: list[tuple[int, str]] = []  # positions in `waiting`, and candidates' ids

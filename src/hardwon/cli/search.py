@@ -77,7 +77,9 @@ def search(
     WORDS may be a question, an identifier, a flag, a path or an id. Words such as "yesterday" or "in October" are a
     filter. The exit code is 1 if nothing is found.
     """
-    home, now, query = paths.get_home(), clock.now(), " ".join(words)
+    home = paths.get_home()
+    now = clock.now()
+    query = " ".join(words)
     if not query.strip() and not any((kinds, type_, concept, file, host, since, until)):
         raise UserError("there is nothing to search for", "hardwon search WORDS…, or a filter such as --type bugfix")
     model = indexing.load_model_or_none()
@@ -262,7 +264,8 @@ def _print_timeline(records: Sequence[dict[str, Any]], marked_id: str) -> None:
             last_file = ""
         if file != last_file:
             echo_styled(f"  {to_printable_line(file or '(no file)', width - 2)}", dim=True)
-        last_day, last_file = day, file
+        last_day = day
+        last_file = file
         title = to_printable_line(record["title"])
         if cell_len(title) > title_width:
             title = f"{set_cell_size(title, title_width - 1)}…"

@@ -109,16 +109,21 @@ def _count_contents(session: dict[str, Any], separator: str) -> str:
 def _format_step(step: dict[str, Any]) -> str:
     when = format_time(step["at"], "%H:%M:%S")
     if step["what"] == "prompt":
-        lead, text = "> ", step["prompt"]
+        lead = "> "
+        text = step["prompt"]
     elif step["what"] == "delivery":
-        lead, text = f"  {step['delivery']}: ", f"{step['summary']} [{step['slug']}]"
+        lead = f"  {step['delivery']}: "
+        text = f"{step['summary']} [{step['slug']}]"
     elif step["what"] == "observation":
-        lead, text = f"  O{step['id']} {step['type']}: ", step["title"]
+        lead = f"  O{step['id']} {step['type']}: "
+        text = step["title"]
     elif step["kind"] == "tool":
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
-        lead, text = f"  {step['tool']}{outcome}: ", _describe_input(step["input"])
+        lead = f"  {step['tool']}{outcome}: "
+        text = _describe_input(step["input"])
     else:
-        lead, text = f"  {step['kind']} ", step["response"]
+        lead = f"  {step['kind']} "
+        text = step["response"]
     agent = f" [{step['agent']}]" if step.get("agent") else ""
     return f"{when}{agent}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
 

@@ -245,8 +245,10 @@ def leave(yes: bool) -> None:
 def status(as_json: bool) -> None:
     """Show the team, this machine's role, and whether anything waits."""
     with _open_team() as opened_team:
-        state, config = opened_team.state, opened_team.config
-        arrivals, proposals = team_decisions.list_arrivals(opened_team), team_decisions.list_proposals(opened_team)
+        state = opened_team.state
+        config = opened_team.config
+        arrivals = team_decisions.list_arrivals(opened_team)
+        proposals = team_decisions.list_proposals(opened_team)
         machine = state.machines.get(config.load_key().machine) if config.key else None
         report: dict[str, Any] = {
             "team": state.name,

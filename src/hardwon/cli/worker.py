@@ -24,7 +24,8 @@ _PORT_SECONDS = 20.0  # the pages come up a moment after the worker
 _JOB_COLUMNS = ("id", "what", "state", "session", "project", "tries", "when", "why")
 _TIME_FIELDS = ("made_at", "due_at", "lease_until")
 _TOKEN_FIELDS = ("runs", "tokens_in", "tokens_out", "tokens_cached")
-_NAME_WIDTH, _COLUMN_WIDTHS = 28, (7, 12, 12, 11, 10)
+_NAME_WIDTH = 28
+_COLUMN_WIDTHS = (7, 12, 12, 11, 10)
 
 
 @click.command()
@@ -84,7 +85,8 @@ def status(as_json: bool) -> None:
     if database["fault"]:
         click.echo(f"database  {database['fault']}")
     else:
-        megabytes, max_megabytes = database["bytes"] / 1024 / 1024, database["limit_bytes"] // 1024 // 1024
+        megabytes = database["bytes"] / 1024 / 1024
+        max_megabytes = database["limit_bytes"] // 1024 // 1024
         period = _format_days(database["retention_days"])
         message_period = _format_days(database["message_retention_days"])
         counts = ", ".join(format_count(database[f"{name}s"], name) for name in ("session", "prompt", "event"))
@@ -272,7 +274,8 @@ def cost(days: int, as_json: bool) -> None:
     if as_json:
         echo_json(report)
         return
-    total, refusals = report["total"], report["refusals"]
+    total = report["total"]
+    refusals = report["refusals"]
     span = "the last day" if days == 1 else f"the last {days} days"
     if not total["runs"] and not refusals:
         click.echo(f"nothing was spent in {span}: no model was asked")

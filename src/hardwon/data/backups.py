@@ -79,10 +79,12 @@ def _find_free_name(backups_folder: str, stamp: str) -> str:
 
 def _copy_database(home: str, target_folder: str) -> None:
     """Copy the database with SQLite's backup, so that it is consistent; copy the bytes if SQLite cannot read it."""
-    source_path, copy_path = os.path.join(home, paths.DATABASE), os.path.join(target_folder, paths.DATABASE)
+    source_path = os.path.join(home, paths.DATABASE)
+    copy_path = os.path.join(target_folder, paths.DATABASE)
     os.close(os.open(copy_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     # SQLite's own copy sees the write-ahead log; a plain copy of the file would miss what is in it.
-    source, copy = sqlite3.connect(source_path), sqlite3.connect(copy_path)
+    source = sqlite3.connect(source_path)
+    copy = sqlite3.connect(copy_path)
     try:
         source.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")
         source.backup(copy)

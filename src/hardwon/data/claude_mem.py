@@ -60,7 +60,8 @@ def read_records(connection: sqlite3.Connection, project_paths: Mapping[str, str
                 orphans.append(build_record({_ID_COLUMNS[0]: session_id}, row))
     first_times: dict[str, float] = {}
     for session in sessions:
-        name, started_at = _get_text(session, "project"), _parse_time(session, "started_at")
+        name = _get_text(session, "project")
+        started_at = _parse_time(session, "started_at")
         first_times[name] = min(first_times.get(name, started_at), started_at)
     # An import needs a session's project before the session.
     for name, at in sorted(first_times.items()):
@@ -87,7 +88,8 @@ def _read_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any
 
 
 def _build_session(row: Row, records: Sequence[Mapping[str, Any]], project_paths: Mapping[str, str]) -> dict[str, Any]:
-    name, started_at = _get_text(row, "project"), _parse_time(row, "started_at")
+    name = _get_text(row, "project")
+    started_at = _parse_time(row, "started_at")
     ended_at = _parse_time(row, "completed_at") or None
     prompts = [record["prompt"] for record in records if record["what"] == "prompt"]
     status = "active" if prompts else "initialized"
@@ -114,7 +116,8 @@ def _get_session_ref(session: Row) -> dict[str, str]:
 
 
 def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
-    number, text = int(row.get("prompt_number") or 1), _get_text(row, "prompt_text")
+    number = int(row.get("prompt_number") or 1)
+    text = _get_text(row, "prompt_text")
     return {
         "what": "prompt",
         **_get_session_ref(session),

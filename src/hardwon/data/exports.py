@@ -270,7 +270,8 @@ def list_project_paths(connection: sqlite3.Connection) -> list[str]:
 def write_lines(path: str, lines: Iterable[str]) -> int:
     """Write a private file, whole or not at all, and return the number of lines."""
     # `remove_unfinished_files` of a purge recognises this name if the process is killed.
-    partial_path, count = f"{path}.{os.getpid()}.new", 0
+    partial_path = f"{path}.{os.getpid()}.new"
+    count = 0
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise UserError(f"there is no folder {folder}", f"mkdir -p {folder}")

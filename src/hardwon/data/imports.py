@@ -227,7 +227,8 @@ class _Importer:
     """The state of one import."""
 
     def __init__(self, connection: Connection, is_approved: bool, *, restore_deleted: bool) -> None:
-        self._connection, self._is_approved = connection, is_approved
+        self._connection = connection
+        self._is_approved = is_approved
         self._tombstones = None if restore_deleted else deletions.read_tombstones(connection)
         self._deleted_sessions: set[tuple[str, str]] = set()
         # A project that was deleted comes back only with a session from after that.

@@ -132,7 +132,8 @@ def _build_fix(
 
 
 def _is_slip(episode: Episode) -> bool:
-    failing_call, failure_kind = episode.failing_call, episode.errors[0].kind
+    failing_call = episode.failing_call
+    failure_kind = episode.errors[0].kind
     if failure_kind in _SLIP_KINDS or failing_call.tool in EDIT_TOOLS or failing_call.tool in _LOOK_TOOLS:
         return True
     if failing_call.tool.startswith("mcp__"):
@@ -161,7 +162,8 @@ def is_style_check(command: str) -> bool:
 
 def is_other_form(failed_command: str, working_command: str) -> bool:
     """Return whether a command does what another failed to do: it differs, but has half of its words."""
-    failed_words, working_words = set(failed_command.split()), set(working_command.split())
+    failed_words = set(failed_command.split())
+    working_words = set(working_command.split())
     return failed_command != working_command and 2 * len(failed_words & working_words) >= len(failed_words)
 
 

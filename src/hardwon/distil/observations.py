@@ -193,7 +193,8 @@ def _pick_naming_sentence(sentences: Sequence[str], actions: Sequence[ToolAction
         count = phrasing.count_names(sentence, actions)
         score = 2 * min(count, 3) - (len(sentence) > MAX_TITLE_CHARS)
         if score > best_score:
-            best, best_score = sentence, score
+            best = sentence
+            best_score = score
     return shorten_line(best, MAX_TITLE_CHARS)
 
 
@@ -405,7 +406,8 @@ def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
     failed_labels = [action.label for fix in group for action in fix.failed_actions]
     count = failed_labels.count(failed.label)
     if file_names:
-        label, tail = failed.label, f"; edited {shorten_line(join_names(file_names, 2), 45)}; passes"
+        label = failed.label
+        tail = f"; edited {shorten_line(join_names(file_names, 2), 45)}; passes"
     else:  # both commands are told, so leave out the end that they share
         label, working_label = _cut_common_end(failed.label, working_command)
         tail = f"; {quote_code(working_label, 50)} worked"
@@ -419,7 +421,8 @@ def _write_fix_title(group: Sequence[FailureFix], max_chars: int) -> str:
 
 def _cut_common_end(command: str, other_command: str) -> tuple[str, str]:
     """Replace the words that two commands end with by an ellipsis: only the difference tells what to do instead."""
-    words, other_words = command.split(), other_command.split()
+    words = command.split()
+    other_words = other_command.split()
     common = 0
     while common < min(len(words), len(other_words)) - 1 and words[-1 - common] == other_words[-1 - common]:
         common += 1

@@ -83,7 +83,8 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
     # Plain code ignores calls that only read; a model may find something in them.
     if not plain and all(action.kind == "noise" for action in classify_calls(turn)):
         return None
-    refined, covered = list[Observation](), set[str]()
+    refined = list[Observation]()
+    covered = set[str]()
     groups = _group_calls(turn)
     is_fully_refined = True
     for number, group in enumerate(groups):
@@ -113,7 +114,8 @@ def refine_turn(turn: Turn, plain: Sequence[Observation], ask: AskModel) -> list
 
 def _group_calls(turn: Turn) -> list[list[SentCall]]:
     """Group the calls in order, so that each group fits a prompt; without calls there is one empty group."""
-    groups, size = [list[SentCall]()], 0
+    groups = [list[SentCall]()]
+    size = 0
     for call in map(_build_sent_call, classify_calls(turn)):
         if groups[-1] and size + len(call.text) > MAX_GROUP_CHARS:
             groups.append([])
@@ -402,7 +404,8 @@ def _check_size(text: str) -> None:
 
 def _find_elements(text: str, name: str) -> Iterator[str]:
     """Yield the content of each closed element of this name; attributes are ignored."""
-    opening, closing = re.compile(rf"<{name}(?:\s[^<>]*)?>"), re.compile(rf"</{name}\s*>")
+    opening = re.compile(rf"<{name}(?:\s[^<>]*)?>")
+    closing = re.compile(rf"</{name}\s*>")
     position = 0
     while (start := opening.search(text, position)) and (end := closing.search(text, start.end())):
         yield text[start.end() : end.start()]

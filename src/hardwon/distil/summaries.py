@@ -219,7 +219,8 @@ def _count_work(actions: Iterable[ToolAction]) -> int:
 def _list_requests(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
     """Return the requests, each topic once; of many the first, the last, and those that took most work."""
     requests = list[tuple[int, str]]()
-    request_words, vague_lines = list[frozenset[str]](), list[str]()
+    request_words = list[frozenset[str]]()
+    vague_lines = list[str]()
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         if _CHATTER.match(turn.prompt[:200]):
             continue
@@ -403,7 +404,8 @@ def find_next_steps(message: str) -> list[NextStep]:
 
 def _find_report_text(message: str) -> str:
     """Return the plain text below the headings that report what was done."""
-    report_lines, is_report = list[str](), False
+    report_lines = list[str]()
+    is_report = False
     for line in message.splitlines():
         if _SECTION_START.match(line):
             is_report = bool(_REPORT_HEADING.match(line))
@@ -413,7 +415,8 @@ def _find_report_text(message: str) -> str:
 
 
 def _find_labelled_steps(message: str) -> list[NextStep]:
-    steps, lines = list[NextStep](), message.splitlines()
+    steps = list[NextStep]()
+    lines = message.splitlines()
     for index, raw_line in enumerate(lines):
         line = " ".join(list_prose_lines(raw_line))
         for sentence in split_sentences(line)[1:]:  # It works. Next: the tail.
@@ -440,7 +443,8 @@ def _find_labelled_steps(message: str) -> list[NextStep]:
 
 def _read_listed_steps(lines: list[str]) -> list[NextStep]:
     """Return the items below a label: a list, a command in a code fence, or the next sentence."""
-    steps, is_list = list[NextStep](), False
+    steps = list[NextStep]()
+    is_list = False
     for line in lines:
         text = line.strip()
         if _SECTION_START.match(line) or len(steps) == _MAX_LISTED:

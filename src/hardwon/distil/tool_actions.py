@@ -156,11 +156,10 @@ def parse_check_result(text: str) -> CheckResult | None:
     if len([line for line in test_lines if line.startswith("test result")]) > 1:
         test_lines = [_sum_crate_results(test_lines)]
     if test_lines:
-        result_text = (
-            ", ".join(test_lines)
-            if all(line.count(" ") == 1 for line in test_lines[:3]) and len(test_lines) <= 3
-            else test_lines[-1]
-        )
+        if all(line.count(" ") == 1 for line in test_lines[:3]) and len(test_lines) <= 3:
+            result_text = ", ".join(test_lines)
+        else:
+            result_text = test_lines[-1]
         result_text = re.sub(r"^Tests:?\s+|^test result: \w+\. ", "", result_text)
         return CheckResult(shorten_line(result_text, 90), bool(_FAILED_RESULT.search(result_text)))
     if go_results := _GO_RESULT.findall(excerpt):
@@ -365,11 +364,10 @@ def _describe_edit(
 ) -> dict[str, Any]:
     new_text = get_tool_content(tool, arguments)[:_MAX_INSPECTED_CHARS]
     old_text = get_text(arguments, "old_string")[:_MAX_INSPECTED_CHARS]
-    patched_paths = (
-        [to_relative_path(patched_path, roots) for patched_path in _PATCHED_FILE.findall(text)]
-        if "following files:" in text
-        else []
-    )
+    if "following files:" in text:
+        patched_paths = [to_relative_path(patched_path, roots) for patched_path in _PATCHED_FILE.findall(text)]
+    else:
+        patched_paths = []
     paths = tuple(dict.fromkeys(file_path for file_path in (path, *patched_paths) if file_path))
     is_new = "created" in text[:400] or (len(paths) == 1 and f"A {path}" in text[:400])
     line_count = new_text.count("\n") + (not new_text.endswith("\n")) if new_text else 0
@@ -383,11 +381,10 @@ def _describe_edit(
 def _find_defined_names(new_text: str, old_text: str) -> tuple[str, ...]:
     """Return the names that the new text defines, preferably those that the old one does not."""
     defined_names = [definition or assignment for definition, assignment in _DEFINITION.findall(new_text)]
-    old_names = (
-        frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
-        if old_text
-        else frozenset[str]()
-    )
+    if old_text:
+        old_names = frozenset(definition or assignment for definition, assignment in _DEFINITION.findall(old_text))
+    else:
+        old_names = frozenset[str]()
     new_names = [name for name in dict.fromkeys(defined_names) if name not in old_names]
     return tuple((new_names or list(dict.fromkeys(defined_names)))[:_MAX_NAMES])
 

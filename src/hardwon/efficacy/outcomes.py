@@ -259,7 +259,8 @@ def record_past_firings(connection: Connection, home: str) -> int:
 
 def _replay_lesson(connection: Connection, lesson: Lesson) -> bool:
     """Record a lesson's past firings; return False if there is nothing new to look at."""
-    version, trigger = compute_version(lesson), build_trigger(lesson)
+    version = compute_version(lesson)
+    trigger = build_trigger(lesson)
     stored = efficacy.get_value(connection, _POSITION + lesson.id)
     replayed_version, _, position = stored.removesuffix(_TO_APPROVAL).partition(" ")
     is_new_version = replayed_version != version

@@ -26,7 +26,8 @@ from hardwon.types import Lesson
 
 COUNTED, COMPARED, PROVEN = "counted", "compared", "proven"
 _MIN_COMPARED = 3  # firings on each side, below which a comparison says nothing
-TOLD_ARMS, SILENT_ARMS = ("told", "live"), ("silent", "shadow")
+TOLD_ARMS = ("told", "live")
+SILENT_ARMS = ("silent", "shadow")
 PROOF_THRESHOLD = 100.0  # an e-value of 100 or more comes up in at most 1 % of lessons that do nothing
 _INTERVAL_THRESHOLD = 20.0  # for 95 %
 # Alternatives that the test mixes: failure rates told and not told, the first smaller.
@@ -75,7 +76,8 @@ def compute_prevented_share(trials: Sequence[Trial]) -> PreventedShare | None:
         return None
     live_count = sum(trial.is_live for trial in trials)
     live_failures = sum(trial.is_live for trial in failures.elements())
-    silent_count, silent_failures = len(trials) - live_count, failures.total() - live_failures
+    silent_count = len(trials) - live_count
+    silent_failures = failures.total() - live_failures
     # A ratio is possible unless a mixture of all rates explains the firings 20 times better than it can.
     mixture = _compute_mixture_log(live_failures, live_count) + _compute_mixture_log(silent_failures, silent_count)
     possible = []
@@ -280,7 +282,8 @@ def describe_grade(proof: LessonProof) -> str:
     if proof.grade == PROVEN and share:
         return f"proven: it prevents {format_share(share)}, by sessions drawn at random"
     if proof.stepped_down_to:
-        false_alarms, judged = proof.told_counts.false_alarms, proof.told_counts.judged
+        false_alarms = proof.told_counts.false_alarms
+        judged = proof.told_counts.judged
         return f"too many false alarms: {false_alarms} of {judged} calls it was told about ran fine"
     if proof.is_measured and not proof.told_counts.judged + proof.silent_counts.judged:
         return "being measured: no firing yet"
@@ -288,7 +291,8 @@ def describe_grade(proof: LessonProof) -> str:
         interval = f"; so far it prevents {format_share(share)}" if share else ""
         return f"being measured: not proven yet{interval}"
     if proof.grade == COMPARED:
-        after, before = proof.told_counts, proof.before_counts
+        after = proof.told_counts
+        before = proof.before_counts
         return (
             f"compared: {after.failed} of {after.judged} repeated and failed, {before.failed} of {before.judged} before"
             " it was approved; biased, because models and work change too"

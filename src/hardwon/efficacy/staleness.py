@@ -260,7 +260,9 @@ def _find_end(tokens: list[str], index: int) -> int:
 
 def _skip_brackets(tokens: list[str], index: int) -> int:
     """Return the position after the bracket that closes the one at `index`."""
-    opening, closing, depth = tokens[index], _CLOSERS[tokens[index]], 0
+    opening = tokens[index]
+    closing = _CLOSERS[tokens[index]]
+    depth = 0
     for position in range(index, len(tokens)):
         depth += (tokens[position] == opening) - (tokens[position] == closing)
         if depth == 0:

@@ -123,9 +123,10 @@ def _launch_worker(home: str, kind: str) -> None:
 def _answer_from_manifest(event: Event, home: str) -> bytes:
     index = _open_manifest(home)
     # A PreToolUse is recorded only if it is denied: what ran is reported by PostToolUse.
-    filtered_event = (
-        None if event.kind == "PreToolUse" or is_answered_by_hardwon(event) else _filter_event(event, home, index)
-    )
+    if event.kind == "PreToolUse" or is_answered_by_hardwon(event):
+        filtered_event = None
+    else:
+        filtered_event = _filter_event(event, home, index)
     if index is None and event.kind in ANSWERED_EVENTS and not _is_unbuildable(home):
         _spool_event(home, event, filtered_event)  # the agent may stop the hook before the build ends
         index = _wait_for_build(home, _SESSION_START_BUILD_SECONDS if event.kind == "SessionStart" else BUILD_SECONDS)
@@ -247,7 +248,8 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
     import fcntl
 
     # Taken before the build, so that sources edited meanwhile count as not tried yet.
-    deadline, fingerprint = monotonic() + seconds, _fingerprint_sources(home)
+    deadline = monotonic() + seconds
+    fingerprint = _fingerprint_sources(home)
     try:
         lock = os.open(os.path.join(home, paths.BUILD_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
@@ -284,7 +286,8 @@ def _start_build(home: str, lock: int) -> Popen[bytes]:
     import subprocess
 
     command = [sys.executable, "-I", "-m", "hardwon", "lessons", "build", "--no-approve"]
-    env, null = {**os.environ, "HARDWON_HOME": home}, subprocess.DEVNULL
+    env = {**os.environ, "HARDWON_HOME": home}
+    null = subprocess.DEVNULL
     return subprocess.Popen(
         command, env=env, stdin=null, stdout=null, stderr=null, start_new_session=True, pass_fds=[lock]
     )
@@ -362,7 +365,8 @@ def search_pattern(pattern: Pattern, text: str) -> bool:
 def _log_error(home: str, kind: str, error: Exception) -> None:
     """Log an error in one line, without the payload, which may be private."""
     # The innermost frame, without importing `traceback`.
-    trace, location = error.__traceback__, ""
+    trace = error.__traceback__
+    location = ""
     while trace:
         location = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
         trace = trace.tb_next

@@ -283,7 +283,8 @@ def find_stated_memories(story: Story) -> Iterator[SuggestedMemory]:
 
 def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterable[str]) -> list[SuggestedMemory]:
     """Drop duplicates and memories that a known text already covers."""
-    seen_texts, new_memories = list(known_texts), list[SuggestedMemory]()
+    seen_texts = list(known_texts)
+    new_memories = list[SuggestedMemory]()
     for memory in memories:
         if tokenize(memory.text) and not any(
             is_same_statement(memory.text, other) or _is_within(memory.text, other) for other in seen_texts
@@ -295,8 +296,10 @@ def drop_known_memories(memories: Iterable[SuggestedMemory], known_texts: Iterab
 
 def _is_within(text: str, other: str) -> bool:
     """Return whether one text contains nearly all words of the other without negating any of them."""
-    words, other_words = tokenize(text), tokenize(other)
-    shortest, shared_words = min(len(words), len(other_words)), words & other_words
+    words = tokenize(text)
+    other_words = tokenize(other)
+    shortest = min(len(words), len(other_words))
+    shared_words = words & other_words
     return (
         shortest >= MIN_CONTAINED_WORDS
         and len(shared_words) >= MIN_CONTAINED_SHARE * shortest
@@ -313,7 +316,8 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
     lessons = dict[tuple[str, str], SuggestedLesson]()
     for episode in episodes:
         lesson = _build_lesson(story, episode)
-        problem_start, solution_start = lesson.problem[:_COMPARED_CHARS], lesson.solution[:_COMPARED_CHARS]
+        problem_start = lesson.problem[:_COMPARED_CHARS]
+        solution_start = lesson.solution[:_COMPARED_CHARS]
         repeats_itself = problem_start in lesson.solution or solution_start in lesson.problem
         if not repeats_itself and not _NO_LESSON.search(lesson.problem) and not lesson.solution.endswith("?"):
             lessons.setdefault((lesson.problem, lesson.solution), lesson)

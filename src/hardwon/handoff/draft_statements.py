@@ -756,7 +756,8 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
             continue
         is_typed = len(turn.prompt) <= transcript_story.MAX_TYPED_CHARS
         has_fault = is_typed and _REPORTS_FAULT.search(turn.prompt) is not None
-        final_causes, earlier_causes = list[Statement](), list[Statement]()
+        final_causes = list[Statement]()
+        earlier_causes = list[Statement]()
         for step in exchange.steps:
             if step.kind != "agent":
                 continue
@@ -943,7 +944,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
     Older ones are skipped: too much was done since to be sure that they are still open.
     """
     statements = list[Statement]()
-    later_stems, has_later_commit = frozenset[str](), False
+    later_stems = frozenset[str]()
+    has_later_commit = False
     for number in range(len(facts.exchanges) - 1, max(facts.last_working_exchange - _MAX_EXCHANGES_BACK, 0) - 1, -1):
         if number < facts.last_working_exchange:
             for step in find_next_steps(facts.turns[number].final_message):
@@ -954,7 +956,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
                 statement = _cite_next_step(facts, step, number) if is_lasting else None
                 if statement and not is_taken_up and not is_saved and not _is_agreed_to(facts, number + 1):
                     statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
-        prompt, commits = facts.exchanges[number].prompt, phrasing.list_commits(facts.actions_by_turn[number])
+        prompt = facts.exchanges[number].prompt
+        commits = phrasing.list_commits(facts.actions_by_turn[number])
         subjects = [commit.subject for _, commit in commits]
         later_stems |= _find_stems(" ".join([prompt.text if prompt else "", *subjects]))
         has_later_commit = has_later_commit or bool(commits)
@@ -963,7 +966,8 @@ def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
 
 def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
     """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
-    prompt, actions = facts.exchanges[number].prompt, facts.actions_by_turn[number]
+    prompt = facts.exchanges[number].prompt
+    actions = facts.actions_by_turn[number]
     return prompt is not None and has_changes(actions) and is_trivial_request(prompt.text)
 
 
@@ -1011,7 +1015,8 @@ def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
 
 def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
     """Drop statements that repeat an earlier one in nearly the same words, also inside quotes."""
-    unique_statements, known_word_sets = list[Statement](), list[frozenset[str]]()
+    unique_statements = list[Statement]()
+    known_word_sets = list[frozenset[str]]()
     for statement in statements:
         quoted = _QUOTED_STATEMENT.fullmatch(statement.text)
         words = tokenize(quoted[1] if quoted else statement.text)

@@ -75,7 +75,8 @@ def find_sessions_due_for_reflection(
     """
     if not values["autoReflect"]:
         return []
-    set_up_at, sensitive_words = sessions.read_set_up_time(connection), values.get("sensitiveWords", ())
+    set_up_at = sessions.read_set_up_time(connection)
+    sensitive_words = values.get("sensitiveWords", ())
     decisions = _read_decisions(connection)
     queued_sessions = [
         entry.session for entry in memory_queue.read_queue(queue_folder or memory_queue.get_queue_folder())
@@ -234,12 +235,10 @@ def _find_changed_transcripts(environment: Mapping[str, str], since: float) -> I
 
 def _list_changed_sessions(path: str, agent: str, since: float) -> Iterator[UnrecordedTranscript]:
     """Yield the sessions in a transcript file that changed since this time, without sub-agents."""
+    if not transcript_files.is_agent_transcript_path(path, agent):
+        return
     try:
-        entries = (
-            transcript_files.list_sessions(path, os.stat(path))
-            if transcript_files.is_agent_transcript_path(path, agent)
-            else ()
-        )
+        entries = transcript_files.list_sessions(path, os.stat(path))
     except OSError:
         return
     for session_path, stat in entries:

@@ -138,7 +138,8 @@ _NAME_PATTERN = re.compile(r"[\w.-]+[/_.-][\w./-]*\w|\b[a-z]+[A-Z]\w+|#\d+")
 
 def detect_failed_experiments(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """Detect work that was undone because the person said so, or where the agent says why."""
-    findings, previous = list[Finding](), None
+    findings = list[Finding]()
+    previous = None
     for exchange in split_exchanges(story):
         requested = _find_requested_revert(story, exchange, previous)
         findings += [requested] if requested else list(_find_reverted_edits(story, exchange))[:1]
@@ -167,7 +168,8 @@ def _find_reverted_edits(story: Story, exchange: Exchange) -> Iterator[Finding]:
     edited_names = frozenset(
         os.path.basename(step.path) for step in story.steps if step.tool in EDIT_TOOLS and not _is_scratch(step, story)
     )
-    call_pairs, source_step = pair_calls(story), exchange.prompt
+    call_pairs = pair_calls(story)
+    source_step = exchange.prompt
     for step in exchange.steps if edited_names else ():
         source_step = step if step.kind == "agent" else source_step
         undo_command = _find_undo_command(step, edited_names) if step.kind == "call" and source_step else ""
@@ -220,7 +222,8 @@ def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
 
 def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """Detect a choice of the agent that the person accepted in passing and that later work builds on."""
-    findings, previous = list[Finding](), None
+    findings = list[Finding]()
+    previous = None
     for exchange in split_exchanges(story):
         is_accepted = exchange.prompt and _is_acceptance(exchange.prompt.text) and any(map(_is_change, exchange.steps))
         agent_step = _find_last_message(previous) if previous and is_accepted else None
@@ -262,7 +265,8 @@ def _find_last_message(exchange: Exchange) -> Step | None:
 
 def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
     """Detect work that the person explicitly postponed and that the next turn did not take up."""
-    exchanges, findings = split_exchanges(story), list[Finding]()
+    exchanges = split_exchanges(story)
+    findings = list[Finding]()
     for number, exchange in enumerate(exchanges, 1):
         following = exchanges[number].prompt if number < len(exchanges) else None
         if following and (_PICKS_OPTION.fullmatch(following.text.strip()) or _is_acceptance(following.text)):

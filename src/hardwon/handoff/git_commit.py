@@ -53,7 +53,8 @@ def commit_files(files: Sequence[str], message: str) -> Commit:
     if not included:
         raise UserError(f"git is told to ignore {', '.join(names)}", _FIX)
     head = _run_git(top, "rev-parse", "--verify", "HEAD^{commit}").strip()
-    old_entries, new_entries = _read_staged(top, included, head), {name: _read_entry(top, name) for name in included}
+    old_entries = _read_staged(top, included, head)
+    new_entries = {name: _read_entry(top, name) for name in included}
     if old_entries == new_entries:
         raise UserError("they are committed already", "git log -1")
     commit_id = _create_commit(top, head, new_entries, message)

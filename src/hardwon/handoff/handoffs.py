@@ -103,7 +103,8 @@ def fingerprint_file(path: str) -> str:
 
 def split_sections(body: str) -> dict[str, str]:
     """Return the text below each `##` heading."""
-    sections, name = dict[str, list[str]](), ""
+    sections = dict[str, list[str]]()
+    name = ""
     for line in body.splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
             name = heading[1]

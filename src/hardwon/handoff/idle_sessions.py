@@ -18,7 +18,8 @@ from hardwon.types import EDIT_TOOLS, Call, Turn, frozen
 MINUTE, HOUR = 60.0, 3600.0
 MAX_PROMPT_GAP_SECONDS = HOUR  # a longer gap between two prompts counts as this much work
 # 15 minutes grow to 30 after four hours of work, and to 60 after ten.
-GROWTH_START_SECONDS, DOUBLING_SECONDS = HOUR, 3 * HOUR
+GROWTH_START_SECONDS = HOUR
+DOUBLING_SECONDS = 3 * HOUR
 RETURN_FACTOR = 2.0  # for each reflection after which the session went on
 MAX_FACTOR = 4.0  # limit for growth and returns together
 UNDER_WAY_FACTOR = 4.0  # the agent may be waiting for a long command, or its stop was not reported
@@ -57,9 +58,9 @@ def plan_check(
         return None
     # A negative age means that the clock was set back.
     is_recent = 0 <= now - last_check.checked_at < RECHECK_SECONDS
-    return (
-        None if is_recent and tuple(session_times) == last_check.session_times else LastCheck(tuple(session_times), now)
-    )
+    if is_recent and tuple(session_times) == last_check.session_times:
+        return None
+    return LastCheck(tuple(session_times), now)
 
 
 @frozen
@@ -143,9 +144,9 @@ def find_skip_reason(session: SessionActivity, values: Mapping[str, Any]) -> str
     if session.handed_off_at and since_handoff < values["reflectMinPrompts"]:
         return "it was handed off"
     if not any(at > session.reflected_until for at in session.prompt_times):
-        return (
-            "it was reflected on, and nothing was asked since" if session.reflected_until else "nothing was asked in it"
-        )
+        if session.reflected_until:
+            return "it was reflected on, and nothing was asked since"
+        return "nothing was asked in it"
     is_long = len(session.prompt_times) >= values["reflectMinPrompts"] or session.call_count >= MIN_CALLS
     return "" if is_long or session.has_changes or session.queued_count else "it is too short"
 
@@ -188,7 +189,8 @@ def is_commit(command: str) -> bool:
 
 def _is_handoff_call(call: Call) -> bool:
     fields = dict(_list_text_fields(call.input))
-    command, path = fields.get("command", ""), fields.get("file_path", "").replace("\\", "/")
+    command = fields.get("command", "")
+    path = fields.get("file_path", "").replace("\\", "/")
     if call.tool in ("Skill", "SlashCommand"):
         return bool(_HANDOFF_COMMAND.match(command or f"/{fields.get('skill', '')}"))
     return bool(_HANDOFF_COMMIT.search(command) or (call.tool == "Write" and _HANDOFF_PAGE.search(path)))

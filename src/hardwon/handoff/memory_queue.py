@@ -149,6 +149,8 @@ def _parse_memories(data: Any) -> Iterator[tuple[str, str, str]]:
     for entry in data if isinstance(data, list) else ():
         if not isinstance(entry, dict):
             continue
-        memory_type, text, quote = entry.get("type"), entry.get("text"), entry.get("said")
+        memory_type = entry.get("type")
+        text = entry.get("text")
+        quote = entry.get("said")
         if memory_type in MEMORY_TYPES and isinstance(text, str) and text.strip():
             yield memory_type, clean_text(text), clean_text(quote) if isinstance(quote, str) else ""

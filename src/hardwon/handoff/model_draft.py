@@ -74,7 +74,8 @@ def _select_entries(story: Story, max_turns: int) -> list[tuple[Step, str]]:
     starts = [index for index, step in enumerate(story.steps) if step.kind == "person"]
     first = starts[-max_turns] if len(starts) > max_turns else 0
     entries = [(step, entry) for step in story.steps[first:] if (entry := _render_entry(step))]
-    remaining_chars, selected = MAX_SESSION_CHARS, list[tuple[Step, str]]()
+    remaining_chars = MAX_SESSION_CHARS
+    selected = list[tuple[Step, str]]()
     for step, entry in reversed(entries):
         remaining_chars -= len(entry) + 1
         if remaining_chars < 0:
@@ -124,7 +125,8 @@ class _Claims:
         return tuple(item for item in sources if item) if is_complete else ()
 
     def _locate_quote(self, claim: Mapping[str, Any]) -> Evidence | None:
-        quote, line = _read_text(claim, "quote", MAX_QUOTE_CHARS), claim.get("line")
+        quote = _read_text(claim, "quote", MAX_QUOTE_CHARS)
+        line = claim.get("line")
         if len(quote) < MIN_QUOTE_CHARS or not isinstance(line, int):
             return None
         steps = [step for step, entry in self._lines.get(line, ()) if quote in entry]
@@ -138,7 +140,8 @@ def _parse_answer(
     wire = _parse_object(answer.text)
     claims = _Claims(plain_draft.story, entries)
     sections = {name: _read_statements(wire, name, claims) for name in _SECTIONS}
-    findings, memories = _read_findings(wire, claims), _read_memories(wire, claims)
+    findings = _read_findings(wire, claims)
+    memories = _read_memories(wire, claims)
     # If most quotes are false, the rest of the answer is not trusted either.
     if claims.rejected_count > claims.verified_count:
         raise Broken(f"{claims.rejected_count} of its claims quote what is not there", outcome="untrue")
@@ -193,9 +196,12 @@ def _read_statements(wire: Mapping[str, Any], name: str, claims: _Claims) -> tup
 
 
 def _read_findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
-    items, findings = {item.name for item in MENU}, list[Finding]()
+    items = {item.name for item in MENU}
+    findings = list[Finding]()
     for row in _read_rows(wire, "findings")[:MAX_FINDINGS]:
-        item, target, score = row.get("item"), row.get("target"), row.get("score")
+        item = row.get("item")
+        target = row.get("target")
+        score = row.get("score")
         if (
             item not in items
             or target not in FINDING_TARGETS
@@ -222,11 +228,9 @@ def _read_text(wire: Mapping[str, Any], name: str, max_chars: int) -> str:
     value = wire.get(name, "")
     if not isinstance(value, str) or len(value) > 4 * max_chars:
         raise _build_error(f"{name} is no text of at most {max_chars} characters")
-    return (
-        clean_text(shorten_line(to_plain_line(value), max_chars))
-        if name != "quote"
-        else collapse_spaces(value)[:max_chars]
-    )
+    if name != "quote":
+        return clean_text(shorten_line(to_plain_line(value), max_chars))
+    return collapse_spaces(value)[:max_chars]
 
 
 def _build_error(problem: str) -> Broken:

@@ -165,11 +165,9 @@ def choose_page_path(connection: Connection, home: str, reflection: Reflection) 
     recorded = sessions.find_by_session_id(connection, reflection.session, reflection.host)
     cwd = recorded[0]["cwd"] if recorded else ""
     folder = projects.find_sessions_folder(cwd or reflection.project)
-    return (
-        os.path.join(folder, f"{paths.to_safe_name(reflection.session or 'session')}{PAGE_SUFFIX}")
-        if folder
-        else beside
-    )
+    if folder:
+        return os.path.join(folder, f"{paths.to_safe_name(reflection.session or 'session')}{PAGE_SUFFIX}")
+    return beside
 
 
 def _find_replaced_handoff(connection: Connection, reflection: Reflection, path: str, text: str) -> Reflection | None:
@@ -191,7 +189,8 @@ def build_page_text(draft: str, now: float) -> str:
     Proposed memories are dropped because they are decided, and so is the transcript's path, because others will read
     the page.
     """
-    lines, is_decided = list[str](), False
+    lines = list[str]()
+    is_decided = False
     for line in clean_text(read_page_text(draft) or "").splitlines():
         if heading := HEADING_PATTERN.fullmatch(line):
             is_decided = heading[1] == MEMORIES_HEADING
@@ -213,7 +212,8 @@ def plan_memories(
 
     A listed memory with id 0 was not proposed before.
     """
-    candidates, planned = list_memories(connection, "candidate", project=reflection.project), list[Memory]()
+    candidates = list_memories(connection, "candidate", project=reflection.project)
+    planned = list[Memory]()
     for memory_type, text, evidence in parse_memories(page.sections.get(MEMORIES_HEADING, "")):
         proposal = next((memory for memory in candidates if is_same_statement(memory.text, text)), None)
         candidates = [memory for memory in candidates if memory is not proposal]
@@ -241,7 +241,8 @@ def _approve_memories(
 ) -> tuple[list[tuple[Memory, str]], list[str], list[WrittenFile]]:
     """Approve the memories listed in the draft, in its words; reject proposals whose lines were deleted."""
     planned, removed = plan_memories(connection, reflection, page, now)
-    approved, problems = list[tuple[Memory, str]](), list[str]()
+    approved = list[tuple[Memory, str]]()
+    problems = list[str]()
     index_texts = {path: read_page_text(path) for path in _list_index_files(home, reflection)}
     folders = (memory_files.get_project_folder(home, project) for project in (reflection.project, ""))
     existing_paths = {path for folder in folders for path in memory_files.list_files(folder)}
@@ -249,10 +250,10 @@ def _approve_memories(
         try:
             if memory.id:
                 update_memory_text(connection, memory.id, memory.text)
-            candidate = (
-                memory
-                if memory.id
-                else memories.propose(
+            if memory.id:
+                candidate = memory
+            else:
+                candidate = memories.propose(
                     connection,
                     home,
                     memory.type,
@@ -263,7 +264,6 @@ def _approve_memories(
                     evidence=memory.evidence,
                     now=now,
                 )
-            )
             approved.append(memories.approve(connection, home, candidate, now))
         except (UserError, OSError) as error:
             reason = error.say if isinstance(error, UserError) else error.strerror

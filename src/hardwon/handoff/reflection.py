@@ -39,7 +39,9 @@ from hardwon.store.purge import hold_write_lock
 from hardwon.store.reflections import Finding, Reflection, SuggestedMemory, WrittenFile
 from hardwon.types import frozen, replace
 
-DRAFTS_FOLDER, LOGS_FOLDER, LOCK_FILE = "drafts", os.path.join("logs", "reflections"), "reflect.lock"
+DRAFTS_FOLDER = "drafts"
+LOGS_FOLDER = os.path.join("logs", "reflections")
+LOCK_FILE = "reflect.lock"
 DRAFT_SUFFIX = ".draft.md"
 # Folders created together with a file, removed when they are empty.
 _REMOVABLE_FOLDERS = (projects.SESSIONS_FOLDER, os.sep + "docs", os.path.join(".claude", "memory"), os.sep + ".claude")
@@ -120,7 +122,9 @@ def _write_reflection(
     listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
     known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
     memories = drop_known_memories(_suggest_memories(story, queued, findings), known_texts)
-    draft, fallback_reason, log = build_draft(story, findings, memories), "", dict[str, Any]()
+    draft = build_draft(story, findings, memories)
+    fallback_reason = ""
+    log = dict[str, Any]()
     if ask:
         try:
             draft = model_draft.refine_draft(draft, past, ask, log, max_turns=max_turns)

@@ -141,7 +141,8 @@ def _read_carried_plan(number: int, line: bytes) -> Iterator[Step]:
     """
     with suppress(orjson.JSONDecodeError):
         wire = orjson.loads(line)
-        plan, session = wire.get("planContent"), wire.get("sessionId")
+        plan = wire.get("planContent")
+        session = wire.get("sessionId")
         if isinstance(plan, str) and isinstance(session, str):
             plan_id = f"plan-{number}"
             yield Step(
@@ -223,10 +224,13 @@ def _select_visible_steps(steps: Sequence[Step]) -> Iterator[Step]:
 
     Hardwon's calls print other sessions; prompts typed to hardwon and the answers to them are left out too.
     """
-    is_hidden, hardwon_calls, is_for_us = False, set[str](), False
+    is_hidden = False
+    hardwon_calls = set[str]()
+    is_for_us = False
     for step in steps:
         if step.kind == "person":
-            is_hidden, is_for_us = is_wholly_private(step.text), is_only_for_hardwon(step.text)
+            is_hidden = is_wholly_private(step.text)
+            is_for_us = is_only_for_hardwon(step.text)
         if is_for_us and step.kind in ("person", "agent") and not step.agent:
             continue
         if step.kind == "call" and is_hardwon_call(step):
@@ -277,7 +281,8 @@ def split_exchanges(story: Story) -> tuple[Exchange, ...]:
             continue
         if prompt or steps:
             exchanges.append(Exchange(prompt, tuple(steps)))
-        prompt, steps = step, []
+        prompt = step
+        steps = []
     return (*exchanges, Exchange(prompt, tuple(steps))) if prompt or steps else tuple(exchanges)
 
 

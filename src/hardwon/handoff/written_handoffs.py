@@ -105,11 +105,10 @@ def _read_items(rows: Any, name: str, keys: Sequence[str] = (), form: str = "") 
         if not keys:
             line = _read_string(row, label, MAX_ITEM_CHARS)
         else:
-            texts = (
-                [_read_string(row.get(key), f"{label}.{key}", MAX_ITEM_CHARS) for key in keys]
-                if isinstance(row, dict)
-                else []
-            )
+            if isinstance(row, dict):
+                texts = [_read_string(row.get(key), f"{label}.{key}", MAX_ITEM_CHARS) for key in keys]
+            else:
+                texts = []
             if not all(texts) or not texts:
                 raise UserError(f"{label} is not an object with {' and '.join(keys)}", FIX)
             line = form.format(texts[0].rstrip(". "), texts[1])
@@ -145,7 +144,8 @@ class CheckedHandoff:
 
 def build_checked_body(handoff: WrittenHandoff, record: SessionRecord | None) -> CheckedHandoff:
     """Render a handoff with the record beside it; without a record nothing can be checked, and the page says so."""
-    contradictions, record_lines = list[str](), ["Nothing was recorded of this session, so nothing was checked."]
+    contradictions = list[str]()
+    record_lines = ["Nothing was recorded of this session, so nothing was checked."]
     if record is not None:
         done_texts = [handoff.topic, *handoff.summary, *handoff.decisions]
         other_texts = [*handoff.failed, *handoff.open_ends, *handoff.resume_prompt]
@@ -238,7 +238,8 @@ def _build_page_text(text: str, front: Mapping[str, str]) -> str:
 
 
 def _find_free_path(folder: str, name: str, end: str) -> str:
-    stem, number = paths.to_safe_name(name), 1
+    stem = paths.to_safe_name(name)
+    number = 1
     suffixes = (ratification.PAGE_SUFFIX, ratification.DRAFT_SUFFIX)
     while any(os.path.lexists(os.path.join(folder, f"{stem}{suffix}")) for suffix in suffixes):
         number += 1

@@ -74,7 +74,8 @@ class SessionClaims:
     """The claim files of an event's session: what it was told already, and what a person allowed in it."""
 
     def __init__(self, home: str, event: Event) -> None:
-        self._home, self._event = home, event
+        self._home = home
+        self._event = event
         self._folder = claims.get_claim_folder(home, event.session)
 
     def take(self, name: str) -> bool:
@@ -92,7 +93,8 @@ class SessionClaims:
         """
         if entry.delivery != "hold":
             return self.take(entry.id)
-        path, token = self._get_path(entry.id), self._event.tool_use_id or self._event.id
+        path = self._get_path(entry.id)
+        token = self._event.tool_use_id or self._event.id
         claimed_at = claims.take(path, token, self._event.at)
         if claimed_at is None:
             return True

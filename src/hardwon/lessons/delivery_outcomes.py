@@ -40,7 +40,8 @@ def find_delivery_outcome(connection: Connection, delivery: dict[str, Any]) -> D
 
 def has_same_aim(denied_call_input: str, later_call_input: str) -> bool:
     """Return whether two calls, given by their stored inputs, run a common program or concern the same file."""
-    denied_input, later_input = _parse_input(denied_call_input), _parse_input(later_call_input)
+    denied_input = _parse_input(denied_call_input)
+    later_input = _parse_input(later_call_input)
     if command := get_text(denied_input, "command"):
         programs = {part.program for part in list_working_commands(command)}
         return not programs.isdisjoint(part.program for part in list_working_commands(get_text(later_input, "command")))

@@ -75,7 +75,8 @@ def check_lessons(home: str, build_result: BuildResult) -> Iterator[Check]:
 
 def _check_advice(home: str) -> Iterator[Check]:
     """Yield advice about the lessons' wording and triggers; advice is never a fault."""
-    index, search = open_index(home), PatternCache().search
+    index = open_index(home)
+    search = PatternCache().search
     lessons, _ = manifest.choose_active_lessons(manifest.gather_lessons(home)[0], dict(index.settings))
     if not lessons:
         return
@@ -231,7 +232,8 @@ def _describe_missing_pattern(lesson: Lesson) -> str:
 
 
 def _describe_frequent_firing(lesson: Lesson, facts: LessonFacts) -> str:
-    eligible_count, replay = facts.eligible_calls[lesson.id], facts.replays.get(lesson.id, _EMPTY_REPLAY)
+    eligible_count = facts.eligible_calls[lesson.id]
+    replay = facts.replays.get(lesson.id, _EMPTY_REPLAY)
     # Firing often is fine as long as at least half of these calls did not succeed.
     if replay.fires <= _MAX_FIRING_SHARE * eligible_count or replay.fine * 2 <= replay.fires:
         return ""

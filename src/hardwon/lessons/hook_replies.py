@@ -427,10 +427,13 @@ def parse_decision(prompt_words: Sequence[str]) -> TypedDecision | None:
         return TypedDecision(topic="", verb="undo", names=("",))  # the last decision, whatever it was about
     if len(prompt_words) < 3 or prompt_words[0] != "hardwon":
         return None
-    verb, names = prompt_words[1], tuple(prompt_words[2:])
+    verb = prompt_words[1]
+    names = tuple(prompt_words[2:])
     topic = _SHORT_FORMS.get(verb, "")
     if verb in _VERBS_BY_TOPIC:
-        topic, verb, names = verb, names[0], names[1:]
+        topic = verb
+        verb = names[0]
+        names = names[1:]
     is_valid = 0 < len(names) < _MAX_NAMES and all(map(_is_name, names))
     return TypedDecision(topic, verb, names) if is_valid and verb in _VERBS_BY_TOPIC[topic] else None
 

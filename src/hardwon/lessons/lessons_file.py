@@ -108,7 +108,8 @@ def _parse_document(path: str, text: str) -> dict[str, Any]:
     except RecursionError:
         raise UserError(f"{path} is nested too deeply to be a lessons file", "hardwon lessons check") from None
     except ValueError as error:
-        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
+        line = getattr(error, "lineno", 1)
+        column = getattr(error, "colno", 1)
         detail = str(getattr(error, "msg", error))
         message = f"{path} line {line}, column {column}: {detail[:1].lower()}{detail[1:]}"
         raise UserError(message, "edit that place, then: hardwon lessons check") from None

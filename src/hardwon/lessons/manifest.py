@@ -139,7 +139,8 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
     faults += trust_faults
     faults += _find_untrusted_files(trusted_hashes)
     for subject, trusted_hash in trusted_hashes.items():
-        path, project = lessons_file.get_trusted_path(subject), lessons_file.get_trusted_project(subject)
+        path = lessons_file.get_trusted_path(subject)
+        project = lessons_file.get_trusted_project(subject)
         if lessons_file.is_single_lesson(subject) and not os.path.exists(path):
             continue  # removing a lesson's file is how a repository retires it
         # Anybody can edit trusted.json alone, so the approval must agree.
@@ -224,7 +225,8 @@ def compile_entries(lessons: Sequence[Lesson], states: Mapping[str, LessonState]
 
 
 def _compile_entry(lesson: Lesson, state: LessonState) -> ManifestEntry:
-    home, ignore_case = os.path.expanduser("~"), _is_case_ignored()
+    home = os.path.expanduser("~")
+    ignore_case = _is_case_ignored()
     globs = (compile_glob(glob, ignore_case=ignore_case, user_home=home) for glob in lesson.paths)
     return ManifestEntry(
         number=0,

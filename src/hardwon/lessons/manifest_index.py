@@ -77,7 +77,8 @@ class ManifestIndex:
     def read_entry(self, number: int) -> ManifestEntry:
         entry = self._entries.get(number)
         if entry is None:
-            start, end = self._offsets[number], self._offsets[number + 1]
+            start = self._offsets[number]
+            end = self._offsets[number + 1]
             packed = marshal.loads(os.pread(self._file, end - start, self._body_offset + start))
             entry = self._entries[number] = _unpack_entry(number, packed)
         return entry

@@ -139,11 +139,10 @@ def match_entry(entry: ManifestEntry, call: MatchableCall, search_pattern: Patte
         return None
     if not (entry.commands or entry.contents or entry.globs or entry.path_regexes):
         return Match(entry, call.tool)
-    matched_text = (
-        _match_command(entry, call, search_pattern)
-        if call.tool == SHELL_TOOL
-        else _match_file(entry, call, search_pattern)
-    )
+    if call.tool == SHELL_TOOL:
+        matched_text = _match_command(entry, call, search_pattern)
+    else:
+        matched_text = _match_file(entry, call, search_pattern)
     return None if matched_text is None else Match(entry, matched_text)
 
 
@@ -318,7 +317,8 @@ def compile_glob(glob: str, *, ignore_case: bool = False, user_home: str = "") -
     body = body.removeprefix("!")
     if user_home and (body == "~" or body.startswith("~/")):
         body = "".join("\\" + char if char in "\\*?[" else char for char in user_home.rstrip("/")) + body[1:]
-    folders_only, body = body.endswith("/"), body.removesuffix("/")
+    folders_only = body.endswith("/")
+    body = body.removesuffix("/")
     is_absolute = body.startswith("/")
     try:
         segments = [_compile_segment(tokens) for tokens in _split_at(_split_tokens(body[is_absolute:]), "/")]
@@ -388,7 +388,8 @@ def _compile_class(body: str, pos: int) -> tuple[str, int]:
         elif body.startswith("[:", pos) and body.find(":]", pos + 2) + 1 == body.index("]", pos + 2):
             end = body.index("]", pos + 2)  # of a class such as `[:alpha:]`
             items.append(_POSIX_CLASSES[body[pos + 2 : end - 1]])
-            pos, low = end, ""
+            pos = end
+            low = ""
         else:
             pos += char == "\\"
             low = body[pos]

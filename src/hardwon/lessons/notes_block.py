@@ -74,7 +74,8 @@ def remove_block(text: str) -> str:
     span = _find_block_span(text)
     if not span:
         return text
-    head, tail = text[: span[0]], text[span[1] :]
+    head = text[: span[0]]
+    tail = text[span[1] :]
     if not tail:
         return _strip_newline(_strip_newline(head))
     is_apart = head.endswith(("\n\n", "\r\n\r\n"))

@@ -100,7 +100,8 @@ def _check_size(source: str) -> str | None:
 def _check_classes(source: str) -> str | None:
     """Return the fault of a character class that `regex` reads differently from `re`."""
     for token in _TOKEN.finditer(source):
-        text, column = token[0], token.start() + 1
+        text = token[0]
+        column = token.start() + 1
         if text[0] != "[":
             continue
         if posix := re.search(r"\[:[^\]]*:\]", text):
@@ -148,7 +149,8 @@ def _check_syntax(source: str, flags: int) -> str | None:
             _parse_regex(source, flags)  # unlike `re.compile`, it also warns about cached patterns
             re.compile(source, flags)
     except re.error as error:
-        position, message = error.pos, error.msg
+        position = error.pos
+        message = error.msg
     except RecursionError:
         message = "groups are nested too deeply"
     except (OverflowError, ValueError, FutureWarning) as error:
@@ -172,7 +174,8 @@ def _check_dialect(source: str, tree: Any) -> str | None:
     if is_verbose and (trap := _VERBOSE_TRAP.search(source)):
         return f"column {trap.start() + 1}: verbose mode is unclear about the blanks in {trap[0]!r}: leave them out"
     for token in _TOKEN.finditer(source):
-        text, column = token[0], token.start() + 1
+        text = token[0]
+        column = token.start() + 1
         if text == "{" and (fuzzy := re.compile(r"\{\d*[deis<][^}]*\}?").match(source, column - 1)):
             return f"column {column}: {fuzzy[0]} means near matches to some engines: write \\{{ for the brace itself"
         if text.startswith("(?") and re.match(r"\(\?[a-z]*([aut][a-z]*(?:-[a-z]*)?:|t)", text):

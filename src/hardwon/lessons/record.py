@@ -166,7 +166,8 @@ def parse_pattern(value: object) -> Pattern | None:
         return Pattern(value)
     if not isinstance(value, dict):
         return None
-    source, letters = value.get("source"), value.get("flags") or ""
+    source = value.get("source")
+    letters = value.get("flags") or ""
     if not isinstance(source, str) or not isinstance(letters, str):
         return None
     return Pattern(source, sum({_FLAGS_BY_LETTER[letter].value for letter in letters if letter in _FLAGS_BY_LETTER}))

@@ -64,12 +64,14 @@ def _choose_samples(
 
 
 def _iter_fired_calls(entry: ManifestEntry, calls: Iterable[ScannedCall]) -> Iterable[ScannedCall]:
-    search, can_fire = PatternCache().search, build_prefilter(entry)
+    search = PatternCache().search
+    can_fire = build_prefilter(entry)
     for call in calls:
         event = to_event(call)
         if not can_fire(event):
             continue
-        root, folders = find_root(call.cwd), list_folders(call.cwd)
+        root = find_root(call.cwd)
+        folders = list_folders(call.cwd)
         if match_entry(entry, prepare_call(event, project_root=root, equivalent_folders=folders), search):
             yield call
 

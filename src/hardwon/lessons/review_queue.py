@@ -122,7 +122,8 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
         return
     proposed = [lesson for lesson in lessons.values() if lesson.status == "candidate"]
     rows = {row.id: row for row in candidates.list_by_ids(connection, [lesson.id for lesson in proposed])}
-    stale, decided = list[Candidate](), list[Lesson]()
+    stale = list[Candidate]()
+    decided = list[Lesson]()
     for row in candidates.list_proposed(connection):
         lesson = lessons.get(row.id)
         if row.status != "candidate":
@@ -137,7 +138,8 @@ def _sync_with_lessons_file(home: str, connection: Connection) -> None:
     reopened = [row for row in rows.values() if is_proposed_by_agent(row) and row.status != "candidate"]
     if not (stale or decided or missing or reopened):
         return
-    now, slugs = clock.now(), candidates.list_slugs(connection) - {row.slug for row in stale}
+    now = clock.now()
+    slugs = candidates.list_slugs(connection) - {row.slug for row in stale}
     with transaction(connection):
         for row in stale:
             candidates.remove(connection, row.number)
@@ -251,7 +253,8 @@ def describe_figures(parts: Mapping[str, float]) -> str:
 
 def is_proven(candidate: Candidate, min_share: float) -> bool:
     """Return whether the recorded calls prove its trigger: enough of those that it matches failed."""
-    failed, fine = candidate.parts.get("failed", 0.0), candidate.parts.get("fine", 0.0)
+    failed = candidate.parts.get("failed", 0.0)
+    fine = candidate.parts.get("fine", 0.0)
     return failed > 0 and failed / (failed + fine) >= min_share
 
 
@@ -265,7 +268,8 @@ def find_calls(connection: Connection, candidate: Candidate) -> tuple[Segments, 
 
 def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     """Split two calls into pieces, each with whether only this call has it; equal words far from a change are cut."""
-    old_words, new_words = _WORD.findall(failed[:_MAX_DIFF_CHARS]), _WORD.findall(worked[:_MAX_DIFF_CHARS])
+    old_words = _WORD.findall(failed[:_MAX_DIFF_CHARS])
+    new_words = _WORD.findall(worked[:_MAX_DIFF_CHARS])
     old_segments: Segments = []
     new_segments: Segments = []
     if not new_words:

@@ -123,7 +123,8 @@ def build_session_brief(
     sections = []
     for name, section_lines in lines_by_section.items():
         if name == "lessons":
-            omitted_count, noted_count = len(entries) - len(chosen), len(scoped_entries) - len(entries)
+            omitted_count = len(entries) - len(chosen)
+            noted_count = len(scoped_entries) - len(entries)
             section = BriefSection(name, body, full_size, lessons_room, len(chosen), omitted_count, noted_count)
         else:
             section = fit_section(name, section_lines, rooms[name], note_statements)

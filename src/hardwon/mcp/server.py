@@ -20,7 +20,10 @@ from hardwon.errors import UserError
 
 # Versions of the protocol that begin with `initialize`; a newer client falls back to the last of them.
 _PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-_PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32700, -32600, -32601, -32602
+_PARSE_ERROR = -32700
+_INVALID_REQUEST = -32600
+_METHOD_NOT_FOUND = -32601
+_INVALID_PARAMS = -32602
 _MAX_LINE_BYTES = 8_000_000
 _INSTRUCTIONS = """\
 hardwon knows what happened in earlier sessions of this project and what was learned the hard way.
@@ -65,7 +68,9 @@ class MCPServer:
     """The server for an agent in a folder. With `all_projects` it answers about other projects too."""
 
     def __init__(self, home: str, folder: str, *, all_projects: bool = False) -> None:
-        self.home, self.folder, self.all_projects = home, folder, all_projects
+        self.home = home
+        self.folder = folder
+        self.all_projects = all_projects
         self._tools: dict[str, Tool] = {}
 
     def serve(self, requests: BinaryIO, replies: BinaryIO) -> None:

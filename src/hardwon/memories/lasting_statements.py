@@ -215,9 +215,11 @@ def match_statement(sentence: str, *, is_task_brief: bool = False) -> tuple[Stat
     is_question = sentence.rstrip(" \"')").endswith("?")
     polite = _POLITE.match(sentence)
     if polite and _POLITE_RULE.match(sentence[polite.end() :]):
-        sentence, is_question = sentence[polite.end() :], False
+        sentence = sentence[polite.end() :]
+        is_question = False
     elif is_question and _REQUEST.search(sentence):
-        sentence, is_question = _REQUEST.sub("", sentence), False
+        sentence = _REQUEST.sub("", sentence)
+        is_question = False
     masked = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), sentence)
     starts = _find_starts(masked)
     matches: list[tuple[int, StatementRule, str]] = []

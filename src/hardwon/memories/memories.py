@@ -98,7 +98,8 @@ def find_memory(connection: Connection, name: str) -> Memory:
 
 def approve(connection: Connection, home: str, memory: Memory, now: float) -> tuple[Memory, str]:
     """Write the memory's file, or approve the current content of an existing one; return memory and path."""
-    folder, file = memory_files.get_memory_folder(home, memory), memory.file
+    folder = memory_files.get_memory_folder(home, memory)
+    file = memory.file
     page = read_page(home, memory) if file else None
     if has_file := bool(file) and os.path.exists(os.path.join(folder, file)):
         if page and is_approved(connection, memory, page):
@@ -298,9 +299,11 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
 
 def find_memory_faults(connection: Connection, home: str, project: str) -> list[tuple[str, str, str]]:
     """Return what is wrong with the active memories: name, fault and fix for each."""
-    faults, checked_pages = list[tuple[str, str, str]](), list[memory_files.MemoryPage]()
+    faults = list[tuple[str, str, str]]()
+    checked_pages = list[memory_files.MemoryPage]()
     for memory in list_memories(connection, "active", project=project):
-        name, page = f"M{memory.id}", read_page(home, memory)
+        name = f"M{memory.id}"
+        page = read_page(home, memory)
         if page is None:
             missing_file = (
                 "its file is gone, a link or too large: "

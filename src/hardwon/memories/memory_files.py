@@ -44,7 +44,8 @@ def choose_file_name(folder: str, memory: Memory) -> str:
 
     The same memory always gets the same name, so that a preview can show it.
     """
-    line, tries = memory.text.split("\n")[0], count()
+    line = memory.text.split("\n")[0]
+    tries = count()
     stem = line if any(char.isascii() and char.isalnum() for char in line) else "memory"
     existing = {name.removesuffix(MEMORY_SUFFIX).removeprefix(f"{memory.type}_") for name in list_file_names(folder)}
 

@@ -96,6 +96,7 @@ def _unwrap_lines(lines: list[str]) -> Iterator[str]:
         )
         if joined and not is_continued:
             yield joined
-        joined, previous_line = f"{joined}\n{line}" if is_continued else line, line
+        joined = f"{joined}\n{line}" if is_continued else line
+        previous_line = line
     if joined:
         yield joined

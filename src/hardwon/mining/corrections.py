@@ -147,7 +147,8 @@ def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> boo
         return diagnosis.word in list_parameters(call)
     if diagnosis.word in list_parameters(failing_call):
         return diagnosis.word not in list_parameters(call)
-    name, other_name = failing_call.content.partition("\n")[0], call.content.partition("\n")[0]
+    name = failing_call.content.partition("\n")[0]
+    other_name = call.content.partition("\n")[0]
     return name == diagnosis.word != other_name and _is_respelled(name, other_name)
 
 
@@ -265,7 +266,8 @@ def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
     if a.tool == SHELL_TOOL:
         if is_read_only(b.command) and not is_read_only(a.command):
             return False
-        aim, other_aim = _tokenize_aim(a.command), _tokenize_aim(b.command)
+        aim = _tokenize_aim(a.command)
+        other_aim = _tokenize_aim(b.command)
         known_words = aim - tokenize(error.quote) if error and error.kind == "interface" else frozenset()
         return compute_overlap(aim, other_aim) >= MIN_AIM_OVERLAP or (len(known_words) > 1 and known_words <= other_aim)
     if a.path != b.path or not (a.path or a.content or a.command):
@@ -279,9 +281,9 @@ def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
     """Return whether two calls are the same; `unfiltered` ignores how their output is filtered."""
     if (a.tool, a.path, a.content) != (b.tool, b.path, b.content):
         return False
-    return (
-        _join_commands(a.command) == _join_commands(b.command) if unfiltered else a.command.split() == b.command.split()
-    )
+    if unfiltered:
+        return _join_commands(a.command) == _join_commands(b.command)
+    return a.command.split() == b.command.split()
 
 
 def is_file_change(call: Step) -> bool:

@@ -22,7 +22,8 @@ class OpenEpisode:
     """An episode whose correction may still come."""
 
     def __init__(self, failing_call: Step, errors: list[Failure], last_call_number: int) -> None:
-        self.failing_call, self.errors = failing_call, errors
+        self.failing_call = failing_call
+        self.errors = errors
         self.last_call_number = last_call_number  # the call count at the latest failure
         self.is_refused = self.is_edited = False
         self.is_awaiting_words = False  # waiting for the person to say why they refused

@@ -111,9 +111,9 @@ class EpisodeTracker:
 
     def _add_thread(self, step: Step) -> Sequence[OpenEpisode]:
         """Start tracking an agent; beyond `_MAX_THREADS` drop the oldest one and end its episodes."""
-        dropped = (
-            self._threads.pop(next(iter(self._threads))).open_episodes if len(self._threads) >= _MAX_THREADS else ()
-        )
+        dropped: list[OpenEpisode] = []
+        if len(self._threads) >= _MAX_THREADS:
+            dropped = self._threads.pop(next(iter(self._threads))).open_episodes
         thread = self._threads[step.agent] = ThreadState()
         return [*dropped, *_apply_step(thread, step, self._window)]
 
@@ -181,10 +181,8 @@ def _add_agent_words(thread: ThreadState, step: Step) -> None:
         episode for episode in thread.open_episodes if thread.call_count - episode.last_call_number <= _WORDS_WINDOW
     ]
     if recent:
-        reason, newest = (
-            corrections.find_reason(step.text[:_MAX_TEXT_CHARS]),
-            max(episode.last_call_number for episode in recent),
-        )
+        reason = corrections.find_reason(step.text[:_MAX_TEXT_CHARS])
+        newest = max(episode.last_call_number for episode in recent)
         for episode in (
             episode for episode in recent if episode.last_call_number == newest
         ):  # the agent means the latest of several failures
@@ -199,11 +197,9 @@ def _add_person_words(thread: ThreadState, step: Step) -> None:
         and not latest.person_words
         and (latest.is_awaiting_words or corrections.is_correction(step.text))
     ):
-        latest.person_words, latest.person_line, latest.is_awaiting_words = (
-            step.text[:_MAX_TEXT_CHARS],
-            step.line,
-            False,
-        )
+        latest.person_words = step.text[:_MAX_TEXT_CHARS]
+        latest.person_line = step.line
+        latest.is_awaiting_words = False
 
 
 def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenEpisode]:
@@ -221,7 +217,8 @@ def _apply_result(thread: ThreadState, call: Step, step: Step) -> Sequence[OpenE
 
 def _start_refused(thread: ThreadState, call: Step, step: Step) -> list[OpenEpisode]:
     episode = OpenEpisode(call, [_build_failure(call, step)], thread.call_count)
-    episode.is_refused, episode.person_words = True, step.refused.strip()[:_MAX_TEXT_CHARS]
+    episode.is_refused = True
+    episode.person_words = step.refused.strip()[:_MAX_TEXT_CHARS]
     episode.is_awaiting_words, episode.person_line = not episode.person_words, step.line if episode.person_words else 0
     return _add_episode(thread, episode)
 
@@ -298,7 +295,8 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         return _add_episode(thread, OpenEpisode(call, [error], thread.call_count))
     latest = same_failures[-1]
     latest.errors.append(error)
-    latest.failing_call, latest.last_call_number = call, thread.call_count
+    latest.failing_call = call
+    latest.last_call_number = thread.call_count
     return _remove_episodes(thread, [latest] if len(latest.errors) >= _MAX_ERRORS else [])
 
 
@@ -354,7 +352,9 @@ def _build_word_signature(diagnosis: Diagnosis) -> str:
 
 
 def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Episode:
-    first, failing_call, cure = open_episode.errors[0], open_episode.failing_call, open_episode.cure
+    first = open_episode.errors[0]
+    failing_call = open_episode.failing_call
+    cure = open_episode.cure
     working_call = cure or open_episode.working_call
     spoken_at, reason = next((entry for entry in open_episode.reasons if entry[1]), (0, ""))
     is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
@@ -407,7 +407,8 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
 
 def _get_correction(episode: OpenEpisode) -> str:
     """Return a person's words if they say how to do it and name a word of the call."""
-    words, call = episode.person_words, episode.failing_call
+    words = episode.person_words
+    call = episode.failing_call
     if call.tool in corrections.TOOLS_ASKING_PERSON or len(words.split()) <= _FEW_WORDS:
         return ""
     if not corrections.is_correction(words):
@@ -417,7 +418,8 @@ def _get_correction(episode: OpenEpisode) -> str:
 
 def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Mapping[str, Any]) -> str:
     """Return why an episode teaches nothing that another session could use; "" if it does."""
-    kind, cure = episode.errors[0].kind, episode.cure
+    kind = episode.errors[0].kind
+    cure = episode.cure
     if _get_correction(episode):
         return "" if triggers else "the person's words name no word of the call"
     if episode.is_refused:

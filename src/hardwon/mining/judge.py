@@ -125,7 +125,8 @@ def _read_pages(episode: MinedEpisode, is_excluded: StepPredicate) -> tuple[list
         return [], "the transcript was rewritten: what was found in it is no longer there"
     calls = {steps[position].call for position in evidence_positions} - {""}
     evidence_positions |= {position for position, step in enumerate(steps) if step.call in calls}
-    start, end = max(min(evidence_positions) - _NEIGHBOUR_STEPS, 0), max(evidence_positions) + _NEIGHBOUR_STEPS + 1
+    start = max(min(evidence_positions) - _NEIGHBOUR_STEPS, 0)
+    end = max(evidence_positions) + _NEIGHBOUR_STEPS + 1
     return [
         EpisodeStep(step, clean_text(_get_step_text(step)), min(abs(position - other) for other in evidence_positions))
         for position, step in enumerate(steps[start:end], start)
@@ -137,10 +138,12 @@ def _read_steps(episode: MinedEpisode, is_excluded: StepPredicate) -> list[Step]
     lines = [evidence["line"] for evidence in episode.body["evidence"]]
     if episode.host not in TRANSCRIPT_AGENTS or not lines:
         return []
-    first, last = min(lines) - _SEARCHED_LINES, max(lines) + _SEARCHED_LINES
+    first = min(lines) - _SEARCHED_LINES
+    last = max(lines) + _SEARCHED_LINES
     steps = list[Step]()
     hidden_calls = set[str]()  # ids of calls that are left out together with their results
-    reader, private_turns = load_transcript_module(episode.host).Reader(), PrivateTurnTracker(episode.path)
+    reader = load_transcript_module(episode.host).Reader()
+    private_turns = PrivateTurnTracker(episode.path)
     with transcript_files.open_transcript(episode.path) as (_, _, portions):
         for numbered, _ in portions:
             for number, line in numbered:
@@ -307,7 +310,8 @@ def _find_faults(judgement: Judgement, episodes: Sequence[MinedEpisode]) -> str:
 
 def build_judged_record(body: Mapping[str, Any], episodes: Sequence[MinedEpisode]) -> dict[str, Any]:
     """Build the lesson that a reader proposes; what its trigger is tried on depends on the tool that failed."""
-    problem, solution = body.get("problem", ""), body.get("solution", "")
+    problem = body.get("problem", "")
+    solution = body.get("solution", "")
     tool = episodes[0].body.get("tool", "") if episodes else ""
     pattern_key = "contentPatterns"
     if tool in ("", SHELL_TOOL):  # an episode from a tag does not say what failed
@@ -329,7 +333,8 @@ def build_judged_record(body: Mapping[str, Any], episodes: Sequence[MinedEpisode
 
 def _find_missing_quote(quotes: Sequence[str], episodes: Sequence[MinedEpisode], is_excluded: StepPredicate) -> str:
     """Return a sentence about the first quote that is in no episode of the candidate; "" if all are found."""
-    missing, reasons = [collapse_spaces(quote) for quote in quotes], []
+    missing = [collapse_spaces(quote) for quote in quotes]
+    reasons = []
     for episode in episodes[:_MAX_CHECKED_EPISODES]:
         if not missing:
             return ""
@@ -377,7 +382,8 @@ def _strip_fence(text: str) -> str:
 def _parse_judgement(data: object, name: str) -> Judgement:
     if not isinstance(data, dict):
         raise UserError(f"{name} is {_describe_value(data)}, not an object", _FORM_FIX)
-    candidate, verdict = data.get("candidate"), data.get("verdict")
+    candidate = data.get("candidate")
+    verdict = data.get("verdict")
     if not isinstance(candidate, int) or isinstance(candidate, bool) or not 0 < candidate < 10**9:
         raise UserError(f"{name}: candidate is {_describe_value(candidate)}, not the number of one", _FORM_FIX)
     if verdict not in VERDICTS:
@@ -406,7 +412,8 @@ def _parse_judgement(data: object, name: str) -> Judgement:
 def _parse_quote(data: object, name: str) -> dict[str, Any]:
     line = None
     if isinstance(data, dict):
-        line, data = data.get("line"), data.get("quote")
+        line = data.get("line")
+        data = data.get("quote")
     quote = _parse_text(data, f"{name}: quotes", _MAX_QUOTE_CHARS)
     is_line_number = isinstance(line, int) and not isinstance(line, bool) and 0 < line < 10**9
     return {"line": line, "quote": quote} if is_line_number else {"quote": quote}

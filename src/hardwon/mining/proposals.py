@@ -36,13 +36,11 @@ from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen, replace
 CANDIDATE, OPEN = "candidate", "open"
 _BASE_PRIORITY = 4
 _BLOCK_CONFIDENCE, _ALL_FIELDS_BONUS, _CATEGORY_BONUS = 0.6, 0.15, 0.05
-_EPISODE_CONFIDENCE, _ERRORS_BONUS, _CORRECTIONS_BONUS, _PERSON_BONUS, _MAX_EPISODE_CONFIDENCE = (
-    0.4,
-    0.1,
-    0.05,
-    0.15,
-    0.6,
-)
+_EPISODE_CONFIDENCE = 0.4
+_ERRORS_BONUS = 0.1
+_CORRECTIONS_BONUS = 0.05
+_PERSON_BONUS = 0.15
+_MAX_EPISODE_CONFIDENCE = 0.6
 _MAX_SESSIONS = 5
 _MAX_EPISODES = 20
 _MAX_SIGNATURE_CHARS = 300
@@ -55,7 +53,8 @@ def mine_block(
 ) -> MinedEpisode:
     """Convert an agent's `#lesson` block, not redacted yet, together with its faults for review."""
     record = lesson_tags.build_block_record(lesson_block, project=project)
-    problem, solution = str(record.get("problem", "")), str(record.get("solution", ""))
+    problem = str(record.get("problem", ""))
+    solution = str(record.get("solution", ""))
     tags = [str(tag) for tag in record.get("tags", [])]
     confidence = rate_block_confidence(
         lesson_block.fields.get("tool", ""), lesson_block.fields.get("trigger", ""), tags
@@ -114,7 +113,8 @@ def build_judged_episode(record: Mapping[str, Any], episode: MinedEpisode, at: f
 
 def mine_episode(episode: Episode, agent: str, path: str, project: str) -> MinedEpisode:
     """Convert an episode of error and fix, not redacted yet."""
-    failing_call, cure = episode.failing_call, episode.cure
+    failing_call = episode.failing_call
+    cure = episode.cure
     correction_count = bool(episode.cure) + bool(episode.agent_words)
     body = {
         "tool": failing_call.tool,
@@ -342,7 +342,8 @@ def _build_candidate(
     previous: Candidate | None,
     used_slugs: set[str],
 ) -> Candidate:
-    tag, episode = find_wording_source(mined_episodes), _find_episode(mined_episodes)
+    tag = find_wording_source(mined_episodes)
+    episode = _find_episode(mined_episodes)
     record = build_suggested_record(mined_episodes, occurrences, values)
     slug = previous.slug if previous else create_slug(record["summary"], used_slugs, clock.create_suffix)
     used_slugs.add(slug)
@@ -396,15 +397,19 @@ def build_suggested_record(
     An agent that wrote a tag about an episode words it best. The trigger is the episode's: it is known to match the
     failed call and not the one that worked.
     """
-    source, episode = find_wording_source(mined_episodes), _find_episode(mined_episodes)
-    best, episode_body = source.body, episode.body if episode else {}
+    source = find_wording_source(mined_episodes)
+    episode = _find_episode(mined_episodes)
+    best = source.body
+    episode_body = episode.body if episode else {}
     person = any(episode.body["person"] for episode in mined_episodes)
     block_record = dict(best.get("record") or {})
-    problem, solution = best["problem"], best["solution"]
+    problem = best["problem"]
+    solution = best["solution"]
     triggers = dict(episode_body.get("triggers") or block_record.get("triggers") or {})
     if best.get("judged"):  # the rules found no trigger, or one that fires on calls that go fine
         triggers = dict(block_record.get("triggers") or {})
-    target, exceptions = triggers.pop("commandMatchTarget", ""), triggers.pop("unless", [])
+    target = triggers.pop("commandMatchTarget", "")
+    exceptions = triggers.pop("unless", [])
     summary = suggest_summary(problem) if source.tier == MINED_TIER else lesson_tags.build_summary(problem, solution)
     record = {
         "summary": block_record.get("summary") or summary,
@@ -449,11 +454,9 @@ def clean_episodes(mined_episodes: Sequence[MinedEpisode], clean: Set[str] = fro
     # A command stands several times in a body.
     body_texts = {text: None for episode in mined_episodes for text in collect_strings(episode.body)}
     texts = [text for text in body_texts if text not in clean]
-    return (
-        mined_episodes
-        if clean_texts(texts) == texts
-        else [replace(episode, body=_clean_body(episode.body)) for episode in mined_episodes]
-    )
+    if clean_texts(texts) == texts:
+        return mined_episodes
+    return [replace(episode, body=_clean_body(episode.body)) for episode in mined_episodes]
 
 
 def _clean_body(body: Mapping[str, Any]) -> Mapping[str, Any]:

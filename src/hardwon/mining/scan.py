@@ -287,7 +287,8 @@ def _read_portions(
     reader = module.Reader(_load_state(read_position.reader))
     reader.usage = {}  # only the import of sessions needs the tokens
     watch_state = _load_state(read_position.watch) or {}
-    tracker, private_turns = EpisodeTracker(watch_state, window=window), PrivateTurnTracker(file.path, watch_state)
+    tracker = EpisodeTracker(watch_state, window=window)
+    private_turns = PrivateTurnTracker(file.path, watch_state)
     has_hidden_steps = private_turns.is_private
     for numbered, next_position in lines:
         builder = _PortionBuilder(file)
@@ -375,7 +376,8 @@ def _replace_texts(step: Step, cleaned: Mapping[str, str]) -> Step:
     if cleaned.keys().isdisjoint(_list_stored_texts(step)):
         return step
     if step.kind == "call":
-        command, content = cleaned.get(step.command, step.command), cleaned.get(step.content, step.content)
+        command = cleaned.get(step.command, step.command)
+        content = cleaned.get(step.content, step.content)
         return step._replace(command=command, content=content)
     return step._replace(text=cleaned.get(step.text, step.text), refused=cleaned.get(step.refused, step.refused))
 
@@ -441,7 +443,8 @@ class _PortionBuilder:
         return f"{self._file.path} {call}"
 
     def _build_call(self, step: Step, outcome: str) -> ScannedCall:
-        agent, path = self._file.agent, self._file.path
+        agent = self._file.agent
+        path = self._file.path
         return ScannedCall(
             f"{agent}:{step.id}",
             agent,
@@ -463,7 +466,8 @@ class _PortionBuilder:
             self._cancel_blocks(step.session, problem)
         for position, block in enumerate(lesson_tags.find_lesson_blocks(step.text)):
             if not lesson_tags.is_unfilled_template(block):
-                agent, path = self._file.agent, self._file.path
+                agent = self._file.agent
+                path = self._file.path
                 episode = proposals.mine_block(block, step, position, agent, path, find_cached_project_path(step.cwd))
                 self._episodes[episode.key] = episode
 

@@ -132,7 +132,8 @@ def _describe_prepared_call(call: Step, diagnosis: Diagnosis, setup: str, cure: 
 
 def _describe_parameters(call: Step, diagnosis: Diagnosis, cure: Step) -> str:
     """Say which parameter to add, to rename or to leave out in a call of a tool; return "" if that is unclear."""
-    old_names, new_names = list_parameters(call), list_parameters(cure)
+    old_names = list_parameters(call)
+    new_names = list_parameters(cure)
     dropped_names = [name for name in old_names if name not in new_names]
     if diagnosis.is_absent and len(dropped_names) == 1 and len(old_names) == len(new_names):
         return f"Use the parameter `{diagnosis.word}` instead of `{dropped_names[0]}`"

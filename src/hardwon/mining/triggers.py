@@ -74,7 +74,8 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
 
 def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
     words = list_literal_words(command)
-    word, program = diagnosis.word, escape_word(diagnosis.program)
+    word = diagnosis.word
+    program = escape_word(diagnosis.program)
     if not word and cure:
         cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
         word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
@@ -95,7 +96,8 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
         start = escape_word(command.words[0])
         return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
-    pattern, rest = "", word
+    pattern = ""
+    rest = word
     word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else build_ended_pattern(word) if word else ""
     if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
         word_pattern = r"=\S"
@@ -120,7 +122,8 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
             choices.append(_build_command_triggers(rf"\b{program} (?:-\S+ )*{word_pattern}"))
         return choices
     if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
-        start, first_argument = escape_word(command.words[0]), command.words[1]
+        start = escape_word(command.words[0])
+        first_argument = command.words[1]
         if not pattern and SUBCOMMAND.fullmatch(first_argument):
             pattern = _OPTIONS_BETWEEN + build_ended_pattern(first_argument)
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
@@ -143,7 +146,8 @@ def _list_setup_triggers(
     call: Step, diagnosis: Diagnosis, choices: list[dict[str, Any]], cure: Step
 ) -> list[dict[str, Any]]:
     """Return triggers for a call that the fix only prepares: `PYTHONPATH=. python fly.py`, `cd web && npm test`."""
-    command, setup = diagnosis.command, find_setup(call, diagnosis, cure)
+    command = diagnosis.command
+    setup = find_setup(call, diagnosis, cure)
     if command is None or not setup:
         return []
     bare_words = [word for word in list_literal_words(command) if not word.startswith("-")]
@@ -272,7 +276,8 @@ def matches_command(triggers: Mapping[str, Any], command: str) -> bool:
     for part, source_text in zip(parts, list_source_texts(command, parts), strict=True):
         view = part.full_text if is_full else " ".join(part.code.split())
         views.append((view, source_text))
-    patterns, exceptions = triggers.get("commandPatterns", ()), triggers.get("unless", ())
+    patterns = triggers.get("commandPatterns", ())
+    exceptions = triggers.get("unless", ())
     return any(
         any(re.search(pattern, view) for pattern in patterns)
         and not any(re.search(exception, source_text) for exception in exceptions)

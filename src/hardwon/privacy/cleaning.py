@@ -31,7 +31,8 @@ def clean_texts(texts: Sequence[str]) -> list[str]:
 
     Those beyond ASCII are joined apart from the others: folding their case takes ten times as long.
     """
-    ascii_texts, other_texts = dict[str, None](), dict[str, None]()
+    ascii_texts = dict[str, None]()
+    other_texts = dict[str, None]()
     for text in texts:
         (ascii_texts if text.isascii() else other_texts)[text] = None
     cleaned: dict[str, str] = {}
@@ -44,7 +45,8 @@ def _clean_joined(texts: Sequence[str]) -> Sequence[str]:
     if not texts:
         return texts
     joined = "\n".join(texts)
-    folded_text, unbroken_runs = fold_case(joined), {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
+    folded_text = fold_case(joined)
+    unbroken_runs = {*find_unbroken_runs(joined, MIN_RUN_LENGTH)}
     tags = [tag_name for tag_name in TAG_NAMES if tag_name in folded_text]
     random_runs = [run for run in unbroken_runs if len(run) >= MIN_RANDOM_LENGTH and is_random(run)]
     spans = find_secret_spans(joined, folded_text, unbroken_runs)

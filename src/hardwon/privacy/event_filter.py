@@ -175,7 +175,8 @@ def _clean_event(event: Event, values: Mapping[str, Any]) -> Event:
 
 def _clean_locations(event: Event) -> Event:
     """Return the event with secrets redacted in its folder, and without a transcript path that holds one."""
-    folder, transcript = clean_text(event.cwd), event.transcript
+    folder = clean_text(event.cwd)
+    transcript = event.transcript
     if folder == event.cwd and clean_text(transcript) == transcript:
         return event
     return replace(event, cwd=folder, transcript=transcript if clean_text(transcript) == transcript else "")

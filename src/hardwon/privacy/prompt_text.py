@@ -137,7 +137,8 @@ def _strip_program_text(prompt: str) -> str:
 
 def _strip_element(text: str, tag: str) -> str:
     """Return the text without the elements of this tag that begin a line; an unclosed one extends to the end."""
-    opening, closing = f"<{tag}", f"</{tag}>"
+    opening = f"<{tag}"
+    closing = f"</{tag}>"
     parts = []
     read_to = 0
     position = text.find(opening)

@@ -73,7 +73,8 @@ def find_unbroken_runs(text: str, min_length: int = MIN_RANDOM_LENGTH) -> list[s
     blanked = text.encode("ascii", "replace").translate(_BLANKING_TABLE)
     marked = blanked.translate(_MARKING_TABLE) + b" "
     min_run = b"a" * min_length
-    runs, position = [], marked.find(min_run)
+    runs = []
+    position = marked.find(min_run)
     while position >= 0:
         end = marked.index(b" ", position)
         runs.append(blanked[position:end].decode("ascii"))

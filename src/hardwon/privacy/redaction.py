@@ -130,7 +130,8 @@ _compiled: dict[str, re.Pattern[str]] = {}
 def redact_text(text: str) -> str:
     """Return the text with every secret replaced."""
     for _ in range(_MAX_PASSES if len(text) > 7 else 0):
-        folded_text, unbroken_runs = fold_case(text), find_unbroken_runs(text, MIN_RUN_LENGTH)
+        folded_text = fold_case(text)
+        unbroken_runs = find_unbroken_runs(text, MIN_RUN_LENGTH)
         redacted = text
         for rule, literals in _find_rules(text, folded_text, unbroken_runs):
             previous = redacted
@@ -246,7 +247,8 @@ def _is_word_start(haystack: str, position: int, edge: str) -> bool:
 
 def _is_secret(flags: str, match: re.Match[str]) -> bool:
     """Return whether a rule's match is a real secret, not a placeholder."""
-    group, value = match.lastgroup, match[match.lastgroup or 0]
+    group = match.lastgroup
+    value = match[match.lastgroup or 0]
     if value.startswith(_REDACTION_PREFIX) or (len(value) <= _MAX_JUDGED_CHARS and _is_stand_in(value, bool(group))):
         return False
     if "spoken" in flags:
@@ -293,7 +295,8 @@ class _SecretName:
     __slots__ = ("end", "is_short", "is_specific", "is_upper", "promise", "start")
 
     def __init__(self, text: str, start: int, end: int, promise: int) -> None:
-        preceding, spelled = text[start - 1 : start], text[start:end]
+        preceding = text[start - 1 : start]
+        spelled = text[start:end]
         self.start = start
         self.end = end
         self.promise = promise

@@ -45,7 +45,8 @@ def _read_blocks() -> list[tuple[str, Fields]]:
 
 
 def _build_rule(kind: str, fields: Fields) -> SecretRule:
-    literals, pattern = _split_list(fields, "literals"), "".join(fields.get("pattern", []))
+    literals = _split_list(fields, "literals")
+    pattern = "".join(fields.get("pattern", []))
     if "keys" in fields:
         key_rows = [row.split() for row in fields["keys"]]
         literals = tuple([prefix for _, *prefixes in key_rows for prefix in prefixes])

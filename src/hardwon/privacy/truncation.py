@@ -41,7 +41,9 @@ class Excerpt(str):
 
     def __new__(cls, head: str, tail: str, cut: int) -> Excerpt:
         excerpt = super().__new__(cls, f"{head}{_format_cut_note(cut)}{tail}")
-        excerpt.head, excerpt.tail, excerpt.cut_length = head, tail, cut
+        excerpt.head = head
+        excerpt.tail = tail
+        excerpt.cut_length = cut
         return excerpt
 
 
@@ -65,7 +67,8 @@ def trim_value(value: Any, max_string: int, max_total: int) -> Any:
 
     All strings are shortened before any items are left out, so that one long string cannot crowd out the rest.
     """
-    string_limit, item_limit = max_string, max(max_total // 2, 1)
+    string_limit = max_string
+    item_limit = max(max_total // 2, 1)
     while _measure_json(trimmed := _cut_value(value, string_limit, item_limit), max_total) > max_total:
         if string_limit > _MIN_STRING_CHARS:
             string_limit = max(string_limit // 2, _MIN_STRING_CHARS)
@@ -137,7 +140,8 @@ def _read_omitted_count(note: object) -> int:
 
 def _measure_json(value: Any, limit: int) -> int:
     """Return the length of the value's compact JSON; stop counting above `limit`."""
-    size, waiting = 0, [value]
+    size = 0
+    waiting = [value]
     while waiting and size <= limit:
         item = waiting.pop()
         if isinstance(item, dict):
@@ -175,7 +179,8 @@ def prune_value(value: Any, max_length: int) -> Any:
     """
     if not isinstance(value, dict | list | tuple):
         return value
-    nodes, characters = MAX_NODES, max(MAX_SCANNED_CHARS, max_length + 2 * MARGIN_CHARS)
+    nodes = MAX_NODES
+    characters = max(MAX_SCANNED_CHARS, max_length + 2 * MARGIN_CHARS)
     pruned: Any = {} if isinstance(value, dict) else []
     stack = [(value, pruned, _iterate_items(value))]
     while stack:

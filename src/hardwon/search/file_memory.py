@@ -62,7 +62,8 @@ def _list_file_names(event: Event, project: str) -> list[str]:
 
 
 def _format_observation(observation: BriefObservation) -> RecalledItem:
-    title, detail = sanitize_line(observation.title, MAX_TITLE), sanitize_line(observation.subtitle, _MAX_DETAIL)
+    title = sanitize_line(observation.title, MAX_TITLE)
+    detail = sanitize_line(observation.subtitle, _MAX_DETAIL)
     day = strftime("%Y-%m-%d", localtime(observation.at))
     text = f"O{observation.id} {sanitize_line(observation.type, 20)}, {day}: {title}" + (
         f" ({detail})" if detail else ""

@@ -223,7 +223,8 @@ def _iter_texts(
 ) -> Iterator[tuple[int, str]]:
     get_letter = itemgetter(1)
     for letter, group in groupby(sorted(waiting, key=get_letter), key=get_letter):
-        kind, items = DOCUMENT_KINDS[letter], list(group)
+        kind = DOCUMENT_KINDS[letter]
+        items = list(group)
         if kind.table:
             ids_by_row = {row: document_id for document_id, _, row, _ in items}
             for row in documents.read_source_rows(connection, kind, list(ids_by_row)):

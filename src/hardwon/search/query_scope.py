@@ -75,9 +75,10 @@ def resolve_project(
     if not project:
         return projects.find_project_path(os.path.realpath(folder))
     is_path = os.sep in project or project in (".", "..")
-    resolved_project = (
-        projects.find_project_path(os.path.abspath(os.path.join(folder, project))) if is_path else project
-    )
+    if is_path:
+        resolved_project = projects.find_project_path(os.path.abspath(os.path.join(folder, project)))
+    else:
+        resolved_project = project
     if not documents.find_project_numbers(connection, resolved_project):
         raise UserError(f"nothing is known of a project {project[:200]!r}", fix)
     return resolved_project

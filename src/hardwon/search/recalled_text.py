@@ -58,7 +58,8 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
 
 def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
     """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query."""
-    parts, remaining = list[str](), MAX_ANSWER_CHARS
+    parts = list[str]()
+    remaining = MAX_ANSWER_CHARS
     for hit in hits:
         excerpt_lines = mark_text(hit.text, hit.marks, "**", "**").split("\n")
         excerpt = "\n    ".join(sanitize_line(line, 600) for line in excerpt_lines)
@@ -83,7 +84,8 @@ def format_records(records: Sequence[Mapping[str, Any]], offset: int = 0) -> str
 
 def format_texts(labelled_texts: Sequence[tuple[str, str]], offset: int = 0) -> str:
     """Return texts by their ids, as many as fit; the others are named."""
-    parts, remaining = list[str](), MAX_ANSWER_CHARS
+    parts = list[str]()
+    remaining = MAX_ANSWER_CHARS
     for position, (record_id, text) in enumerate(labelled_texts):
         if parts and len(text) > remaining:
             omitted_ids = ", ".join(f'"{later_id}"' for later_id, _ in labelled_texts[position:])
@@ -96,17 +98,17 @@ def format_texts(labelled_texts: Sequence[tuple[str, str]], offset: int = 0) -> 
 
 def _cut_piece(text: str, offset: int, record_id: str) -> str:
     """Return as much of a long text as fits, from an offset on."""
-    piece, end = text[offset : offset + MAX_ANSWER_CHARS], offset + MAX_ANSWER_CHARS
+    piece = text[offset : offset + MAX_ANSWER_CHARS]
+    end = offset + MAX_ANSWER_CHARS
     continuation = f'\n(cut at {end} of {len(text)} characters: get(ids=["{record_id}"], offset={end}) goes on)'
     return (piece or f"({record_id} has only {len(text)} characters)") + (continuation if end < len(text) else "")
 
 
 def _format_record(record: Mapping[str, Any]) -> str:
-    kind = (
-        record["kind"]
-        if record["type"] in ("", record["kind"])
-        else f"{record['kind']}, {to_printable_line(record['type'], 40)}"
-    )
+    if record["type"] in ("", record["kind"]):
+        kind = record["kind"]
+    else:
+        kind = f"{record['kind']}, {to_printable_line(record['type'], 40)}"
     origin = f"session {record['session']} ({record['host']})" if record["session"] else ""
     header = [record["id"], kind, _format_time(record["at"]), record["project"], origin, f"~{record['tokens']} tokens"]
     lines = [to_printable_line(" · ".join(part for part in header if part))]

@@ -466,7 +466,8 @@ def _extract_files(query: str) -> list[str]:
 
 def _is_path_end(path: str, file: str) -> bool:
     """Return whether one of two paths is the end of the other."""
-    path_steps, file_steps = _split_path(path), _split_path(file)
+    path_steps = _split_path(path)
+    file_steps = _split_path(file)
     shared = min(len(path_steps), len(file_steps))
     return bool(path_steps) and path_steps[-shared:] == file_steps[-shared:]
 

@@ -272,7 +272,8 @@ def _load_vectors(connection: Connection, home: str, model: str, project: int) -
     """Return a project's vectors as they are now."""
     with _lock:
         vectors_by_project = _loaded_vectors.setdefault((home, model), {})
-        version, loaded = documents.read_vectors_version(connection, project), vectors_by_project.get(project)
+        version = documents.read_vectors_version(connection, project)
+        loaded = vectors_by_project.get(project)
         if loaded is None or loaded.version != version:
             loaded = vectors_by_project[project] = _update_vectors(connection, model, project, version, loaded)
         return loaded

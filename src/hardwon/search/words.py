@@ -228,7 +228,8 @@ def match_text(
     if not total_weight:
         return NO_MATCH
     scanned = text[:MAX_SCANNED_CHARS]
-    lowered, lowered_extra = _lower(scanned), _lower(extra_text)
+    lowered = _lower(scanned)
+    lowered_extra = _lower(extra_text)
     length_factor = min(1 - LENGTH_SHARE + LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
     positions: list[tuple[int, str]] = []
     matched_words: list[str] = []
@@ -239,7 +240,8 @@ def match_text(
             starts = [start for start, _ in _find_word(scanned, lowered, whole_names[word])]
         count = len(starts) + bool(extra_text and next(_find_word(extra_text, lowered_extra, word), None))
         if not count and not word.isascii() and word in _fold_unspaced(scanned):
-            count, starts = 1, [0]
+            count = 1
+            starts = [0]
         if not count:
             continue
         matched_words.append(word)
@@ -254,7 +256,9 @@ def match_text(
 
 def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, float]) -> tuple[float, int]:
     """Return the largest weight of different words within an excerpt, and where the shortest such passage begins."""
-    best_weight, best_start, best_length = 0.0, 0, _EXCERPT_CHARS
+    best_weight = 0.0
+    best_start = 0
+    best_length = _EXCERPT_CHARS
     counts: dict[str, int] = {}
     weight, first = 0.0, 0
     for start, word in positions:
@@ -271,7 +275,9 @@ def _find_densest(positions: Sequence[tuple[int, str]], weights: Mapping[str, fl
         length = start - positions[first][0]
         is_shorter = weight > best_weight - 1e-9 and length < best_length
         if weight > best_weight + 1e-9 or is_shorter:
-            best_weight, best_start, best_length = weight, positions[first][0], length
+            best_weight = weight
+            best_start = positions[first][0]
+            best_length = length
     return best_weight, best_start
 
 
@@ -281,7 +287,8 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
     Its lines stay lines: joined, two commands or the items of a list would read as one.
     """
     if len(text) <= _MAX_WHOLE_CHARS:
-        start, max_chars = 0, _MAX_WHOLE_CHARS
+        start = 0
+        max_chars = _MAX_WHOLE_CHARS
     begin = max(start - max_chars // 3, 0)
     if begin:
         # Begin at the nearest line or sentence before, else at a word a little before.
@@ -340,7 +347,8 @@ def _is_name_char(char: str) -> bool:
 
 def mark_text(text: str, marks: Sequence[tuple[int, int]], begin: str, end: str) -> str:
     """Return the text with these signs before and after each span."""
-    pieces, last_end = list[str](), 0
+    pieces = list[str]()
+    last_end = 0
     for span_start, span_end in marks:
         pieces += [text[last_end:span_start], begin, text[span_start:span_end], end]
         last_end = span_end
@@ -359,7 +367,8 @@ def _find_word(text: str, lowered: str, word: str) -> Iterator[tuple[int, int]]:
     `str.find` looks for the stem, which is ten times as fast as a pattern for all words.
     """
     is_plain = word.isascii()
-    stem, count = stem_word(word) if is_plain else word, 0
+    stem = stem_word(word) if is_plain else word
+    count = 0
     start = lowered.find(stem)
     while start >= 0 and count < _MAX_POSITIONS:
         end = start + len(stem)
@@ -374,7 +383,8 @@ def _find_word(text: str, lowered: str, word: str) -> Iterator[tuple[int, int]]:
 
 def _is_word_start(text: str, start: int) -> bool:
     """Return whether a word or a part of an identifier begins here: `token` in `getToken`, `HTTPToken`, `v2token`."""
-    before, first = text[start - 1 : start], text[start]
+    before = text[start - 1 : start]
+    first = text[start]
     if not _is_letter(before) or not _is_letter(first):
         return not (before.isdigit() and first.isdigit())
     return first.isupper() and (before.islower() or text[start + 1 : start + 2].islower())
@@ -387,7 +397,8 @@ def _is_letter(char: str) -> bool:
 
 def _find_word_end(text: str, position: int, stem: str, endings: frozenset[str]) -> int:
     """Return where the word with this stem ends; 0 if it is another word, such as `goal` for `go`."""
-    end, limit = position, min(position + _MAX_ENDING, len(text))
+    end = position
+    limit = min(position + _MAX_ENDING, len(text))
     if stem[-1].isdigit() and text[end : end + 1].isdigit():
         return 0
     while end < limit and text[end].islower():

@@ -228,7 +228,9 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
     parsed = parse_command(command)
     if parsed is None:
         return None
-    simples, redirections, loop_words = list(parsed.simple_commands), list(parsed.redirections), list(parsed.loop_words)
+    simples = list(parsed.simple_commands)
+    redirections = list(parsed.redirections)
+    loop_words = list(parsed.loop_words)
     for simple in parsed.simple_commands:
         # `tmux send-keys 'hardwon accept 3'` runs what the string says.
         for word in simple.words[1:] if simple.program in _LAUNCHERS and depth < _MAX_LAUNCH_DEPTH else ():
@@ -304,9 +306,10 @@ def _is_backup_reduction(arguments: Sequence[str]) -> bool:
 def _is_hiding_caller(simple: SimpleCommand) -> bool:
     """Return whether a command changes the variables that show an agent runs hardwon, or the home it uses."""
     wrappers = [word.rpartition("/")[2] for word in simple.prefix_words]
-    words = (
-        simple.prefix_words if simple.program not in (*_SETTERS, "env") and simple.program[:1] != "-" else simple.words
-    )
+    if simple.program not in (*_SETTERS, "env") and simple.program[:1] != "-":
+        words = simple.prefix_words
+    else:
+        words = simple.words
     names = {word.removeprefix("--unset=").removeprefix("-u").partition("=")[0] for word in " ".join(words).split()}
     is_cleared = "env" in wrappers and any(
         word in ("-", "--ignore-environment") or (word[:1] == "-" != word[1:2] and "i" in word) for word in words

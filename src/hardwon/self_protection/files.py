@@ -194,7 +194,8 @@ def judge_mcp_call(event: Event, home: str) -> str:
 def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
     """Return the strings in fields whose names suggest paths: `path`, `filePath`, `new_path`, `destination`."""
     field_paths = []
-    fields, position = [("", tool_input)], 0
+    fields = [("", tool_input)]
+    position = 0
     while position < min(len(fields), _MAX_FIELDS):
         name, content = fields[position]
         position += 1

@@ -123,7 +123,8 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
     steps += parsed.redirections
     # In the order of the text, because `cd` and assignments count for what follows them.
     steps.sort(key=lambda step: step[0])
-    loop_words, patterns = list(parsed.loop_words), set[str]()
+    loop_words = list(parsed.loop_words)
+    patterns = set[str]()
     for start, step in steps:
         while loop_words and loop_words[0][0] <= start:
             _set_loop_variable(loop_words, variables, home)
@@ -341,7 +342,9 @@ def _find_values(words: Sequence[str], options: Sequence[str]) -> Iterator[str]:
 
 
 def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> list[str]:
-    operands, is_value, options_ended = list[str](), False, False
+    operands = list[str]()
+    is_value = False
+    options_ended = False
     for word in words[1:]:
         if is_value:
             is_value = False
@@ -413,7 +416,8 @@ def _find_git_writes(words: Sequence[str]) -> Iterator[str]:
 def _find_sqlite_writes(words: Sequence[str]) -> Iterator[str]:
     """Yield the database if it may be written, and each word of statements that do more than read: it may be a file."""
     operands = _find_operands(words, _SQLITE_VALUE_OPTIONS)
-    databases, statements = operands[:1], operands[1:]
+    databases = operands[:1]
+    statements = operands[1:]
     commands = [*_find_values(words, ("-cmd",)), *statements]
     only_reads = all(map(_is_reading_sql, commands))
     has_read_only_option = "-readonly" in words or "--readonly" in words

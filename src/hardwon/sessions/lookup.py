@@ -47,7 +47,8 @@ def find_transcript(connection: Connection, name: str) -> tuple[str, str]:
     if not matches:
         message = f"there is no session or file {name!r}" if name else "no session of this folder is recorded"
         raise UserError(message, "hardwon sessions list   (or give the path of a transcript)")
-    host, session = matches[0]["host"], matches[0]["session"]
+    host = matches[0]["host"]
+    session = matches[0]["session"]
     path = matches[0]["transcript"] or transcript_files.find_session_path(host, session)
     if not path:
         raise UserError(f"no transcript is known for session {session}", "give the path of it")

@@ -167,7 +167,8 @@ def _commit_portion(
     """Store a few events per transaction, then the read position; after a crash known events are skipped."""
     # The projects are found before the first transaction, because git's files are read for them.
     located_events = iter([(event, ingest.find_project_and_remote(event.event.cwd)) for event in events])
-    new_count, imported_at = 0, clock.now()
+    new_count = 0
+    imported_at = clock.now()
     while batch := list(islice(located_events, BATCH_SIZE)):
         with db.transaction(connection):
             for (event, outcome, times), project_and_remote in batch:
@@ -197,7 +198,10 @@ class TranscriptState:
         modified: float,
         tombstones: deletions.Tombstones,
     ) -> None:
-        self._agent, self._path, self._values, self._tombstones = agent, path, values, tombstones
+        self._agent = agent
+        self._path = path
+        self._values = values
+        self._tombstones = tombstones
         self._private_turns = PrivateTurnTracker(path, state)
         self.session = str(state.get("session", ""))  # of the last step
         # Steps without a time get that of the step before, the first one that of the file.
@@ -242,7 +246,8 @@ class TranscriptState:
 
     def pop_final_messages(self, *, is_at_end: bool) -> list[FinalMessage]:
         """Return the last words of the turns that were read; of the one under way if the transcript ends with them."""
-        messages, self._final_messages = self._final_messages, []
+        messages = self._final_messages
+        self._final_messages = []
         return [*messages, *self._build_final_messages(inf)] if is_at_end else messages
 
     def _build_final_messages(self, until: float) -> list[FinalMessage]:

@@ -147,7 +147,8 @@ _USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
 _STATUS_MARKS = re.compile(r"</?tool_use_error>|\A(?:Error: )?(?:Exit code|Process exited with code) -?\d+")
 _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 # As zod writes what is wrong with the arguments of a tool.
-_VALIDATOR_MESSAGE, _VALIDATOR_PATH = re.compile(r'"message": "([^"]+)"'), re.compile(r'"path": \[ ?"(\w+)"')
+_VALIDATOR_MESSAGE = re.compile(r'"message": "([^"]+)"')
+_VALIDATOR_PATH = re.compile(r'"path": \[ ?"(\w+)"')
 # The network or a server failed for the moment, whatever the call was.
 _PASSING_FAILURE = re.compile(
     r"\b(?:econnreset|etimedout|eai_again|socket hang up|connection (?:was )?reset|temporary failure|bad gateway"
@@ -235,7 +236,8 @@ def cut_middle(text: str) -> str:
     """Return the two ends of a long result, where failures are named, cut at lines."""
     if len(text) <= 2 * MAX_INSPECTED_CHARS:
         return text
-    head, tail = text[:MAX_INSPECTED_CHARS], text[-MAX_INSPECTED_CHARS:]
+    head = text[:MAX_INSPECTED_CHARS]
+    tail = text[-MAX_INSPECTED_CHARS:]
     return (head.rpartition("\n")[0] or head) + "\n" + (tail.partition("\n")[2] or tail)
 
 

@@ -183,7 +183,10 @@ class _Word:
     __slots__ = ("cut", "end", "op", "runs", "start", "value")
 
     def __init__(self, start: int, end: int, cut: int, value: str, op: str = "") -> None:
-        self.start, self.end, self.value, self.op = start, end, value, op
+        self.start = start
+        self.end = end
+        self.value = value
+        self.op = op
         self.cut = cut  # index of the first cut that can lie in it
         self.runs = False  # a heredoc that a shell reads as commands
 
@@ -279,7 +282,8 @@ def _read_redirection(scan: _Scan, start: int, i: int, closer: str, depth: int) 
 def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
     """Return the position after the heredoc bodies that begin at `i`, in the order of their operators."""
     text = scan.text
-    pending, scan.pending = scan.pending, []
+    pending = scan.pending
+    scan.pending = []
     for heredoc in pending:
         start = end = i
         while i < scan.size:
@@ -304,7 +308,8 @@ def _read_heredocs(scan: _Scan, i: int, depth: int) -> int:
 
 def _skip_unseen(scan: _Scan, i: int, closer: str) -> int:
     """Return the position after a comment, or after a continued line's end and the next line's indent."""
-    text, end = scan.text, i + 2
+    text = scan.text
+    end = i + 2
     if text[i] == "#":
         end = next(k for k in range(i, scan.size + 1) if text[k] == "\n" or text[k] == closer == "`")
     while text[i] == "\\" and text[i - 1 : i] in _BLANK and text[end : end + 1] in _BLANK:
@@ -315,7 +320,10 @@ def _skip_unseen(scan: _Scan, i: int, closer: str) -> int:
 
 def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
     """Return the word at `i`, with no length if there is none."""
-    text, start, cut, parts = scan.text, i, len(scan.cuts), [""]
+    text = scan.text
+    start = i
+    cut = len(scan.cuts)
+    parts = [""]
     while i < scan.size:
         c = text[i]
         if c not in _SPECIAL:
@@ -336,7 +344,8 @@ def _read_word(scan: _Scan, i: int, closer: str, depth: int) -> _Word:
 def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> int:
     """Return the position after `closing`, in brackets where `&&`, `(` or `<` have another meaning."""
     while i < scan.size and (scan.text[i] != "`" or closer != "`"):
-        begin, i = i, max(_read_word(scan, i, closer, depth).end, i + 1)
+        begin = i
+        i = max(_read_word(scan, i, closer, depth).end, i + 1)
         if scan.text[begin:i] == closing:
             break
     return i
@@ -344,7 +353,8 @@ def _skip_until(scan: _Scan, i: int, closing: str, closer: str, depth: int) -> i
 
 def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
     """Read a quoted or expanded piece of a word into `parts`; return the position after it."""
-    char, pair = scan.text[i], scan.text[i : i + 2]
+    char = scan.text[i]
+    pair = scan.text[i : i + 2]
     if pair == "\\\n":
         return _skip_unseen(scan, i, "")
     if char == "\\" or (char == "$" and pair[1] not in "({'\""):
@@ -369,7 +379,9 @@ def _read_piece(scan: _Scan, i: int, parts: list[str], depth: int) -> int:
 
 def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int) -> int:
     """Read a quote or an expansion whose inside begins at `i`, with commands substituted in it as code."""
-    text, begin, level = scan.text, i, 0
+    text = scan.text
+    begin = i
+    level = 0
     stops, escapes = _QUOTES[opening]
     cuts = scan.cuts if opening[-1] in "'\"" else []
     # Scripts of thousands of characters stand in quotes: jump to the end if nothing before it has a meaning.
@@ -382,7 +394,8 @@ def _read_quoted(scan: _Scan, i: int, opening: str, parts: list[str], depth: int
         while i < scan.size and text[i] not in stops:
             i += 1
         parts.append(text[start:i])
-        c, pair = text[i], text[i : i + 2]
+        c = text[i]
+        pair = text[i : i + 2]
         if i == scan.size or (c == stops[0] and not level):
             break
         if c == "\\":
@@ -404,7 +417,8 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
     plain_words = [word for word in words if not word.op]
     values = [word.value for word in plain_words]
     if values and values != ["time"]:
-        start, end = words[0].start, words[-1].end
+        start = words[0].start
+        end = words[-1].end
         program_index = _find_program_index(values)
         program = _get_program_name(values[program_index:])
         first = plain_words[program_index] if program_index < len(plain_words) else words[0]
@@ -441,7 +455,8 @@ def _record_command(scan: _Scan, words: list[_Word], depth: int) -> None:
 
 def _list_find_commands(words: list[_Word]) -> list[list[_Word]]:
     """Return the commands that find starts."""
-    commands, inside = [list[_Word]()], False
+    commands = [list[_Word]()]
+    inside = False
     for word in words:
         if word.value in ((";", "+") if inside else ("-exec", "-execdir", "-ok", "-okdir")):
             inside = not inside
@@ -479,13 +494,16 @@ def _skip_options(values: Sequence[str], i: int, value_options: str, final_optio
 
 def _find_program_index(values: Sequence[str]) -> int:
     """Return the index of the program, after assignments and wrappers; a wrapper of nothing is the program."""
-    i, name, program_index = 0, "", len(values)
+    i = 0
+    name = ""
+    program_index = len(values)
     while i < len(values) and not (name == "watch" and " " in values[i]):
         key, equals, _ = values[i].partition("=")
         if equals and key.rstrip("+").partition("[")[0].isidentifier():
             i += 1
             continue
-        program_index, name = i, values[i].rpartition("/")[2]
+        program_index = i
+        name = values[i].rpartition("/")[2]
         if name not in _WRAPPERS:
             break
         i = _skip_options(values, i + 1, _WRAPPERS[name], _FINAL_OPTIONS.get(name, ())) + (name == "timeout")

@@ -331,7 +331,8 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
     """
     if previous.status not in ("candidate", "open"):
         return True
-    problem, solution = previous.record["problem"], previous.record["solution"]
+    problem = previous.record["problem"]
+    solution = previous.record["solution"]
     wordings = (
         (episode.body["problem"], episode.body["solution"]) for episode in list_episodes(connection, previous.signature)
     )

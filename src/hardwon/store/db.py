@@ -133,7 +133,8 @@ def copy_database(home: str, target_home: str) -> None:
     """Copy the database of one home, if it has one, into another, while others may be writing to it."""
     path = os.path.join(home, paths.DATABASE)
     if os.path.exists(path):
-        source, target = sqlite3.connect(path), sqlite3.connect(os.path.join(target_home, paths.DATABASE))
+        source = sqlite3.connect(path)
+        target = sqlite3.connect(os.path.join(target_home, paths.DATABASE))
         source.backup(target)
         source.close()
         target.close()

@@ -127,7 +127,9 @@ class Tombstones:
     """Tells whether a session, project or text was deleted."""
 
     def __init__(self, salt: bytes, names: Mapping[tuple[str, bytes], float], texts: Sequence[PurgedText]) -> None:
-        self._salt, self._names, self._texts = salt, names, texts
+        self._salt = salt
+        self._names = names
+        self._texts = texts
         self._deleted_before: dict[tuple[str, str], float | None] = {}
 
     def __bool__(self) -> bool:

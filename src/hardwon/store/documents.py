@@ -214,7 +214,8 @@ def write_documents(connection: Connection, documents: Iterable[Document], *, ma
 
     A row that was queued again meanwhile stays in the queue.
     """
-    processed, deadline = 0, monotonic() + max_seconds
+    processed = 0
+    deadline = monotonic() + max_seconds
     with transaction(connection):
         for document in documents:
             removed = connection.execute(
@@ -244,7 +245,8 @@ def write_document(connection: Connection, document: Document) -> None:
         "select id, session, project, at, words from documents where kind = ? and row = ? and name = ?",
         (document.kind, document.row, document.name),
     ).fetchone()
-    is_call, size_class = document.is_call, _compute_size_class(len(document.words))
+    is_call = document.is_call
+    size_class = _compute_size_class(len(document.words))
     if (
         existing
         and tuple(existing)[1:] == (document.session, document.project, document.at, row["words"])

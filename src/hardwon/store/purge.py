@@ -284,7 +284,8 @@ def _build_condition(columns: Iterable[str]) -> str:
 
 def _delete_prompts_and_events(connection: Connection, tables: Mapping[str, Sequence[str]], at: float) -> None:
     """Delete the prompts and events that hold a text with what was distilled from them, and distil the rest again."""
-    deleted_turns, deleted_events = set[tuple[int, int]](), set[str]()
+    deleted_turns = set[tuple[int, int]]()
+    deleted_events = set[str]()
     changed_turns = set[tuple[int, int]]()
     for session, number in connection.execute(
         f"delete from prompts where {_build_condition(tables['prompts'])} returning session, number"
@@ -317,11 +318,14 @@ def _delete_rows(connection: Connection, target: PurgeTarget) -> None:
     """Delete everything of a session, of a project, or from before a time."""
     value: object = target.session or target.project or target.older_than
     if target.session:
-        memory_condition, statements = "session = ?", _DELETE_SESSION
+        memory_condition = "session = ?"
+        statements = _DELETE_SESSION
     elif target.project:
-        memory_condition, statements = "project = ?", _DELETE_PROJECT
+        memory_condition = "project = ?"
+        statements = _DELETE_PROJECT
     else:
-        memory_condition, statements = "at < ?", _DELETE_OLDER
+        memory_condition = "at < ?"
+        statements = _DELETE_OLDER
     deletions.store_memory_traces(connection, memory_condition, (value,))
     for statement in statements:
         connection.execute(statement, (value,))

@@ -228,7 +228,8 @@ def read_context(
 
 
 def _build_session_stats(connection: Connection, number: int, session: str, started_at: float) -> SessionStats:
-    failures, commands = Counter[str](), list[str]()
+    failures = Counter[str]()
+    commands = list[str]()
     events = connection.execute(
         "select kind, tool, input, outcome, signature from events where session = ? order by at, id", (number,)
     )

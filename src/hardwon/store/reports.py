@@ -232,7 +232,8 @@ def _store_event(connection: Connection, session: int, report: Report, at: float
         _record_ignored_denial(connection, report, earlier_outcome=earlier["outcome"], earlier_input=earlier["input"])
     # Some agents reuse a call's id in a later turn, so a second step of a transcript is another call.
     if origin == report.origin == _TRANSCRIPT:
-        tool_use_id, origin = report.key, None
+        tool_use_id = report.key
+        origin = None
     row = {
         "key": report.key,
         "session": session,
@@ -269,7 +270,8 @@ def _is_same_input(first: str, second: str) -> bool:
     """Return whether two reports are of one call; a transcript may have fewer fields of it than a hook."""
     if first == second:
         return True
-    first_fields, second_fields = parse_json_or_text(first), parse_json_or_text(second)
+    first_fields = parse_json_or_text(first)
+    second_fields = parse_json_or_text(second)
     if not isinstance(first_fields, dict) or not isinstance(second_fields, dict):
         return False
     names = ("command", "file_path", "path")

@@ -116,7 +116,8 @@ def enforce_limits(
     """
     deleted_counts: Counter[str] = Counter()
     latest_times = _find_latest_times(connection, now)
-    cutoff, ledger_cutoff = compute_cutoff(*latest_times, days), compute_cutoff(*latest_times, LEDGER_DAYS)
+    cutoff = compute_cutoff(*latest_times, days)
+    ledger_cutoff = compute_cutoff(*latest_times, LEDGER_DAYS)
     message_cutoff = cutoff
     if message_days is not None:
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)

@@ -76,7 +76,8 @@ def store_distilled(
 
     Return False, and change nothing, if the turn changed meanwhile or a model has distilled it.
     """
-    session, number = turn.session_row_id, turn.number
+    session = turn.session_row_id
+    number = turn.number
     with transaction(connection):
         if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
             return False

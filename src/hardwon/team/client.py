@@ -52,7 +52,8 @@ class ServerRefusal(Exception):
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 class ServerAway(Exception):
@@ -111,7 +112,8 @@ class TeamClient:
     """Calls of one team server."""
 
     def __init__(self, url: str, token: str = "", authority: str = "") -> None:
-        self._url, self._token = url.rstrip("/"), token
+        self._url = url.rstrip("/")
+        self._token = token
         parts = urlsplit(self._url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK_HOSTS:
             raise UserError(f"{url} is not encrypted", "use https://, or http:// on this machine only")
@@ -177,7 +179,8 @@ def join_team(
     connection: Connection, url: str, code: str, *, member: str, name: str, authority: str = ""
 ) -> TeamConfig:
     """Join a team with an invite's code, which works once."""
-    client, key = TeamClient(url, authority=authority), create_key()
+    client = TeamClient(url, authority=authority)
+    key = create_key()
     invite = client.call("/v1/invite", {"code": code})
     team = str(invite["team"])
     replica = Replica(connection, team)
@@ -220,7 +223,8 @@ def _exchange_until_equal(replica: Replica, config: TeamConfig, client: TeamClie
     suspected_writers: set[str] = set()  # of records that did not continue the other side's chain
     resent_until: dict[str, int] = {}
     for _ in range(_MAX_ROUNDS):
-        vector, forks = replica.read_vector(), replica.read_forks()
+        vector = replica.read_vector()
+        forks = replica.read_forks()
         # Mostly both sides have the same, and then one short digest settles it.
         request = {"digest": compute_digest(vector, forks), "forks": sorted(forks)}
         answer = client.call("/v1/sync", request)

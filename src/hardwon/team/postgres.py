@@ -217,7 +217,8 @@ class TeamTables:
 
     def __init__(self, connection: Connection[Any], team: str) -> None:
         enter_team(connection, team)
-        self._connection, self.team = connection, team
+        self._connection = connection
+        self.team = team
 
     def use_setup_code(self, code_hash: str) -> bool:
         """Use up a code for founding this team; False if there is no such code or it was used before."""

@@ -255,7 +255,8 @@ def check_batch(
     others it checks one by one, since whoever passes them on could have spoilt a signature.
     """
     batch = CheckedBatch(public_keys=dict(known.public_keys))
-    vector, hashes = dict(known.vector), dict(known.hashes)
+    vector = dict(known.vector)
+    hashes = dict(known.hashes)
     skipped_machines = set(quarantined)
     # In the order of each chain, because every record is checked against the one before it.
     for record in sorted(records, key=lambda record: (record.writer, record.sequence, record.hash)):

@@ -46,7 +46,8 @@ class Replica:
     """The log of one team in this machine's database."""
 
     def __init__(self, connection: Connection, team: str) -> None:
-        self._connection, self._team = connection, team
+        self._connection = connection
+        self._team = team
 
     def list_records(self) -> list[Record]:
         return [Record(*row) for row in team_log.list_records(self._connection, self._team)]

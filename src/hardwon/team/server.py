@@ -73,7 +73,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 class _LostRace(Exception):
@@ -95,7 +96,9 @@ class RateLimiter:
     """Allow each caller a burst and then a steady rate."""
 
     def __init__(self, per_second: float, burst: float, now: Callable[[], float] = monotonic) -> None:
-        self._per_second, self._burst, self._now = per_second, burst, now
+        self._per_second = per_second
+        self._burst = burst
+        self._now = now
         self._levels: dict[str, tuple[float, float]] = {}  # what a caller may still do, and when that was so
         self._lock = threading.Lock()
 
@@ -159,7 +162,9 @@ class TeamServer:
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != JOIN:
             raise Refused(400, "a machine joins with one record")
-        team, token, signature = records[0].team, str(payload.get("token", "")), str(payload.get("signature", ""))
+        team = records[0].team
+        token = str(payload.get("token", ""))
+        signature = str(payload.get("signature", ""))
         with self._open_team(team) as tables:
             state = self._read_members(tables)
             batch = self._store(tables, records, bodies)
@@ -332,7 +337,8 @@ class TeamServer:
         member_count = tables.count_member_records()
         with cache.lock:
             if member_count != cache.member_count:
-                cache.state, cache.member_count = _read_state(tables, [MEMBERS]), member_count
+                cache.state = _read_state(tables, [MEMBERS])
+                cache.member_count = member_count
             return cache.state
 
     def _read_vector(self, tables: TeamTables, max_age: float = _VECTOR_SECONDS) -> Vector:
@@ -340,7 +346,8 @@ class TeamServer:
         cache = self._get_cache(tables.team)
         with cache.lock:
             if monotonic() - cache.read_at >= max_age:
-                cache.vector, cache.read_at = tables.read_vector(), monotonic()
+                cache.vector = tables.read_vector()
+                cache.read_at = monotonic()
             return cache.vector
 
     def _extend_cache(self, team: str, new_records: Sequence[Record]) -> None:
@@ -377,7 +384,8 @@ def _read_state(tables: TeamTables, subjects: Sequence[str]) -> TeamState:
 
 
 def _parse_records(payload: Mapping[str, Any]) -> tuple[list[Record], dict[str, str]]:
-    wire_records, bodies = payload.get("records") or [], payload.get("bodies") or {}
+    wire_records = payload.get("records") or []
+    bodies = payload.get("bodies") or {}
     if not isinstance(wire_records, list) or not isinstance(bodies, dict):
         raise Refused(400, "records must be a list, and bodies an object")
     # Checking signatures takes time, and the other requests of the team wait.
@@ -515,7 +523,8 @@ def make_certificates(folder: str, host: str) -> tuple[str, str, str]:
     if all(map(os.path.exists, (certificate_file, key_file, authority_file))):
         return certificate_file, key_file, authority_file
     paths.make_private_folder(folder)
-    authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    server_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hardwon team authority")])
     authority = (
         _start_certificate(authority_name, authority_name, authority_key)

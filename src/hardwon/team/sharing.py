@@ -107,7 +107,8 @@ def get_lesson(content: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def check_arrived(subject: str, content: Mapping[str, Any], project_paths: Mapping[str, str]) -> None:
     """Raise UserError unless this machine can use a version: its sender may run any program."""
-    kind, lesson = content.get("type"), get_lesson(content)
+    kind = content.get("type")
+    lesson = get_lesson(content)
     is_lesson = kind == LESSON and bool(lesson) and subject == f"{LESSON}:{content.get('id')}"
     if not is_lesson and kind not in (MEMORY, HANDOFF):
         raise UserError("it is malformed", "hardwon team review")
@@ -206,7 +207,8 @@ def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[
     if not isinstance(counts, dict) or counts.get("version") != compute_version(lesson):
         yield f"its counts are of another version; fix: hardwon team propose {lesson.slug}"
         return
-    failed, fine = counts.get("failed"), counts.get("fine")
+    failed = counts.get("failed")
+    fine = counts.get("fine")
     if type(failed) is not int or type(fine) is not int or min(failed, fine) < 0:
         yield "its counts are not numbers"
     elif fine and failed < _MIN_FAILED_SHARE * (failed + fine):

@@ -387,7 +387,8 @@ def _evaluate_subject(
         all(retirement.hash not in ancestors[approval] for approval in approvals) for retirement in by_kind[RETIRE]
     )
     erasures = [record for record in by_kind[ERASE] if _may_erase(record, version_records, machines)]
-    in_force, rivals = "", tuple[str, ...]()
+    in_force = ""
+    rivals = tuple[str, ...]()
     if erasures:
         status = ERASED
     elif is_retired:

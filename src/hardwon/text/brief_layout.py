@@ -19,7 +19,8 @@ MIN_STATEMENT_LENGTH = 12  # a shorter line of the notes is a heading, not a sta
 _OMITTED_NOTICE = "(and {} more, left out for room: hardwon search WORDS)"
 _QUOTE_REMOVAL = str.maketrans("", "", "*_`\"'")
 _TAG_STARTS = "/!?"
-_SENTENCE_ENDS, _CLOSING_MARKS = (".", "!", "?", ";"), "*_`\"')"
+_SENTENCE_ENDS = (".", "!", "?", ";")
+_CLOSING_MARKS = "*_`\"')"
 
 
 @frozen
@@ -67,7 +68,8 @@ def allot_room(wanted_chars: Mapping[str, int], room: int) -> dict[str, int]:
     """Return the room of each section: all it wants, or its share plus its part of the room that others leave."""
     allotted = dict.fromkeys(wanted_chars, 0)
     while short_sections := [name for name in wanted_chars if allotted[name] < wanted_chars[name]]:
-        remaining, shares = room - sum(allotted.values()), sum(SECTION_SHARES[name] for name in short_sections)
+        remaining = room - sum(allotted.values())
+        shares = sum(SECTION_SHARES[name] for name in short_sections)
         if remaining < len(short_sections):
             break
         for name in short_sections:
@@ -136,7 +138,8 @@ def is_in_notes(statement: str, note_statements: frozenset[str]) -> bool:
 
 def extract_statements(text: str) -> set[str]:
     """Return each line, paragraph and sentence of the notes, as `normalize_line` returns it."""
-    statements, paragraphs = set[str](), list[list[str]]()
+    statements = set[str]()
+    paragraphs = list[list[str]]()
     for line in text.splitlines():
         statements.add(normalize_line(line))
         if line.strip() and paragraphs and paragraphs[-1] and not _is_block_start(line):

@@ -107,7 +107,8 @@ def format_times(count: int) -> str:
 
 def select_fitting(items: Sequence[str], max_chars: int, overhead: int = 1) -> list[str]:
     """Return the items that fit into `max_chars`, each counted with its overhead; the first is always included."""
-    selected, used_chars = list[str](), 0
+    selected = list[str]()
+    used_chars = 0
     for item in items:
         size = len(item) + overhead
         if not selected or used_chars + size <= max_chars:

@@ -136,7 +136,9 @@ def _list_problem_prefixes(fields: Mapping[str, str]) -> set[str]:
 def _find_regions(text: str) -> Iterator[tuple[bool, bool, int, int, list[str]]]:
     """Yield for each opening marker: whether it cancels, whether it is closed, its start and end, and its lines."""
     lines: list[str] = []
-    start, is_cancel, is_quoted = -1, False, False
+    start = -1
+    is_cancel = False
+    is_quoted = False
     for line_match in re.finditer(r"[^\n]*\n?", text):
         line = line_match[0].rstrip("\r\n")
         marker, rest = _parse_marker(line)
@@ -204,8 +206,10 @@ def _join_parts(parts: Sequence[str]) -> str:
 def build_block_record(block: LessonBlock, *, project: str = "") -> dict[str, Any]:
     """Return the block as a record of lessons.json; invalid values stay as written, for the validation to report."""
     fields = block.fields
-    problem, solution = fields.get("problem", ""), fields.get("solution", "")
-    scope, priority = fields.get("scope", ""), fields.get("priority", "")
+    problem = fields.get("problem", "")
+    solution = fields.get("solution", "")
+    scope = fields.get("scope", "")
+    priority = fields.get("priority", "")
     scopes = {"project": {"type": "project", "path": project}, "global": {"type": "global"}}
     record = {
         "summary": " ".join(fields.get("summary", "").split()) or build_summary(problem, solution),

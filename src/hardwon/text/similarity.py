@@ -53,7 +53,8 @@ def normalize_text(text: str) -> str:
         return _fold_text(text)
     previous = None
     while previous != text:  # case folding may undo NFKC's composition, and the reverse
-        previous, text = text, _fold_text(text)
+        previous = text
+        text = _fold_text(text)
     return text
 
 
@@ -160,7 +161,8 @@ def build_vocabulary(lessons: Iterable[Lesson]) -> LessonVocabulary:
 
 
 def add_to_vocabulary(vocabulary: LessonVocabulary, lesson: Lesson) -> None:
-    words, index = _tokenize_lesson(lesson), len(vocabulary.lessons)
+    words = _tokenize_lesson(lesson)
+    index = len(vocabulary.lessons)
     vocabulary.lessons.append(lesson)
     vocabulary.token_sets.append(words)
     for word in words:
@@ -173,12 +175,14 @@ def find_nearest_in(vocabulary: LessonVocabulary, lesson: Lesson) -> tuple[Lesso
     shared_counts = Counter[int]()
     for word in words:
         shared_counts.update(vocabulary.lessons_by_token.get(word, ()))
-    best_share, best_index = 0.0, -1
+    best_share = 0.0
+    best_index = -1
     for index, shared in shared_counts.items():
         share = shared / (len(words) + len(vocabulary.token_sets[index]) - shared)
         is_better = (share, -index) > (best_share, -best_index)
         if is_better and (not lesson.id or vocabulary.lessons[index].id != lesson.id):
-            best_share, best_index = share, index
+            best_share = share
+            best_index = index
     return (vocabulary.lessons[best_index], best_share) if best_share else None
 
 

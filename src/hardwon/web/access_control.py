@@ -217,7 +217,8 @@ class BrowserSession:
         self.decided_ids: list[str] = []
 
     def pop_message(self) -> str:
-        message, self.message = self.message, ""
+        message = self.message
+        self.message = ""
         return message
 
     def has_token(self, form: dict[str, str]) -> bool:

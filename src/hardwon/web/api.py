@@ -124,7 +124,10 @@ class ApiContext:
     def __init__(
         self, home: str, responder: HookResponder, live_feed: LiveFeed, note_activity: Callable[[], None] = lambda: None
     ) -> None:
-        self.home, self.responder, self.live_feed, self.note_activity = home, responder, live_feed, note_activity
+        self.home = home
+        self.responder = responder
+        self.live_feed = live_feed
+        self.note_activity = note_activity
         self.started_at = clock.now()
         self.connection = db.connect(home, ignore_epoch=True)
         self._query_lock = threading.Lock()

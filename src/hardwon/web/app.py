@@ -124,7 +124,9 @@ class Viewer:
     """Owns the connection that pages read from and the signed-in browsers."""
 
     def __init__(self, home: str, live_feed: LiveFeed, note_activity: Callable[[], None]) -> None:
-        self._home, self._live_feed, self._note_activity = home, live_feed, note_activity
+        self._home = home
+        self._live_feed = live_feed
+        self._note_activity = note_activity
         self._browser_sessions = BrowserSessions(home)
         # One connection for all pages, used by one thread at a time. It writes only what a form says, at once, so a
         # purge need not invalidate it.

@@ -60,7 +60,10 @@ class HttpServer:
     def __init__(
         self, home: str, responder: HookResponder, live_feed: LiveFeed, get_seconds: Callable[[], float]
     ) -> None:
-        self._home, self._responder, self._live_feed, self._get_seconds = home, responder, live_feed, get_seconds
+        self._home = home
+        self._responder = responder
+        self._live_feed = live_feed
+        self._get_seconds = get_seconds
         self.last_activity_at = get_seconds()
         self._task: asyncio.Task[None] | None = None
         self._listener: socket.socket | None = None

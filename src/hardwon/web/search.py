@@ -95,13 +95,16 @@ def redirect_to_record(request: PageRequest) -> Redirect:
 
 def _highlight_hit(hit: Hit, words: Sequence[str]) -> dict[str, object]:
     """Return a hit as the page shows it: the title ends with a word, and the text goes on where the title ends."""
-    title, text, marks = shorten_line(hit.title, _MAX_TITLE_CHARS), hit.text, hit.marks
+    title = shorten_line(hit.title, _MAX_TITLE_CHARS)
+    text = hit.text
+    marks = hit.marks
     beginning = title.removesuffix(ELLIPSIS).rstrip()
     if text.startswith(beginning):
         text = text[len(beginning) :]
         marks = tuple((start - len(beginning), end - len(beginning)) for start, end in marks if start >= len(beginning))
     elif " ".join(text.split()) == title:
-        text, marks = "", ()
+        text = ""
+        marks = ()
     return {
         "hit": hit,
         "title": title,

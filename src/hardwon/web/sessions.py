@@ -138,7 +138,8 @@ def _describe_edit(step: Mapping[str, Any]) -> list[dict[str, Any]]:
     tool_input = parse_json_or_text(step["input"])
     if not isinstance(tool_input, dict):
         return []
-    old_text, new_text = tool_input.get("old_string", ""), tool_input.get("new_string", tool_input.get("content"))
+    old_text = tool_input.get("old_string", "")
+    new_text = tool_input.get("new_string", tool_input.get("content"))
     if not isinstance(old_text, str) or not isinstance(new_text, str):
         return []
     return describe_changes([FileChange("", old_text, new_text)])
@@ -208,7 +209,8 @@ def _read_agent_words(
 
     Empty if there is no transcript any more, or if it is too long to be read for a page.
     """
-    path, agent = session["transcript"], session["host"]
+    path = session["transcript"]
+    agent = session["host"]
     if agent not in TRANSCRIPT_AGENTS or not path or not transcript_files.is_agent_transcript_path(path, agent):
         return []
     try:

@@ -58,7 +58,9 @@ class JobRunner:
         connection: db.Connection,
         publish_message: Callable[[str, dict[str, Any]], None] = lambda kind, message: None,
     ) -> None:
-        self.home, self.connection, self._publish_message = home, connection, publish_message
+        self.home = home
+        self.connection = connection
+        self._publish_message = publish_message
         self._loop = asyncio.get_running_loop()
         self._running_jobs: dict[str, subprocess.Popen[bytes]] = {}
         self._waiting_scans: dict[tuple[str, str], None] = {}  # of transcripts in which an agent reported a lesson
@@ -190,7 +192,8 @@ class JobRunner:
         """Return whether the documents to index need a process now, before the next turn ends."""
         backlog = documents.count_backlog(self.connection)
         if backlog != self._last_backlog:
-            self._last_backlog, self._backlog_since = backlog, now
+            self._last_backlog = backlog
+            self._backlog_since = now
         if not any(backlog):
             return False
         if self._is_index_behind:
@@ -277,7 +280,8 @@ class Housekeeping:
     """
 
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
-        self.home, self._get_seconds = home, get_seconds
+        self.home = home
+        self._get_seconds = get_seconds
         self._thread: threading.Thread | None = None
         self._stop_event = threading.Event()
         self._next_purge_at = get_seconds()
@@ -348,9 +352,11 @@ class TeamSync:
     """Owns the thread and the time of the next exchange."""
 
     def __init__(self, home: str, get_seconds: Callable[[], float]) -> None:
-        self._home, self._get_seconds = home, get_seconds
+        self._home = home
+        self._get_seconds = get_seconds
         self._thread: threading.Thread | None = None
-        self._due_at, self._interval = 0.0, _INTERVAL_SECONDS
+        self._due_at = 0.0
+        self._interval = _INTERVAL_SECONDS
         self._counts_due_at = 0.0
 
     def start_if_due(self) -> None:

@@ -51,8 +51,11 @@ class WorkerSources:
     """The sources of the worker's answer to one event: its patterns, the store, and the process that asked."""
 
     def __init__(self, responder: HookResponder, index: ManifestIndex, sender_pid: int) -> None:
-        self._responder, self._index, self._sender_pid = responder, index, sender_pid
-        self._home, self._connection = responder.home, responder.connection
+        self._responder = responder
+        self._index = index
+        self._sender_pid = sender_pid
+        self._home = responder.home
+        self._connection = responder.connection
         self._started_at = thread_time()
         self.viewer_address = responder.viewer_url
 

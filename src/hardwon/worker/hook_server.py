@@ -193,7 +193,9 @@ class HookSocket:
     """Owns the socket that hooks connect to, and the time of the last message."""
 
     def __init__(self, home: str, responder: HookResponder, get_seconds: MonotonicClock) -> None:
-        self.home, self._responder, self._get_seconds = home, responder, get_seconds
+        self.home = home
+        self._responder = responder
+        self._get_seconds = get_seconds
         self.last_message_at = get_seconds()
         self._started_at = clock.now()
         self._port: int | None = None

@@ -43,7 +43,8 @@ MAX_SESSIONS = 32  # followed at the same time; the one that was quiet longest i
 _MAX_RUNNING_CALLS = 1_000
 MAX_CALL_CHARS, MAX_ERROR_CHARS = 160, 120
 # A claim says that a proposal was announced; claims are deleted after 14 days, and older proposals are not news.
-_ANNOUNCED_FOLDER, _ANNOUNCED_SECONDS = "announced-proposals", 7 * 86_400.0
+_ANNOUNCED_FOLDER = "announced-proposals"
+_ANNOUNCED_SECONDS = 7 * 86_400.0
 MAX_ANNOUNCED, MAX_SUMMARY_CHARS = 3, 110
 _REQUEST = (
     "If this will come up again here, end your reply with a #lesson block:"
@@ -152,7 +153,8 @@ def _hash_signature(signature: str) -> str:
 
 def _format_request(episode: Episode) -> str:
     """Return the two lines for the agent: what failed and what worked, and what to do about it."""
-    first, cure = episode.errors[0], episode.cure
+    first = episode.errors[0]
+    cure = episode.cure
     assert cure is not None
     # The error is that of the first attempt, which is also the call that another session would make.
     failed = first.command or first.path or episode.failing_call.content
@@ -171,7 +173,8 @@ def _quote_call(text: str) -> str:
 def announce_proposals(connection: Connection, home: str) -> str:
     """Return a line for the person about each lesson that an agent reported, once."""
     folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
-    now, token = clock.now(), os.urandom(8).hex()
+    now = clock.now()
+    token = os.urandom(8).hex()
     lines: list[str] = []
     for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
         if len(lines) < MAX_ANNOUNCED and claims.take(os.path.join(folder, candidate.id), token, now) is None:

@@ -235,7 +235,8 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
         if not isinstance(block, _Block):
             continue
         if block.type == "tool_use":
-            tool, tool_input = _as_text(block.name), block.input
+            tool = _as_text(block.name)
+            tool_input = block.input
             fields = get_call_fields(tool, tool_input if isinstance(tool_input, dict) else {})
             tool = TOOL_ALIASES.get(tool, tool)
             steps.append(Step("call", number, f"{line_id}.{index}", *context, _as_text(block.id), tool, *fields))
@@ -253,7 +254,8 @@ def _read_user_line(number: int, line_id: str, context: StepContext, wire: _Line
     steps: list[Step] = []
     for index, block in enumerate(blocks):
         if isinstance(block, _Block) and block.type == "tool_result":
-            call, outcome = _as_text(block.tool_use_id), _read_outcome(block, wire.toolUseResult)
+            call = _as_text(block.tool_use_id)
+            outcome = _read_outcome(block, wire.toolUseResult)
             steps.append(Step("result", number, f"{line_id}.{index}", *context, call, *_NO_CALL_FIELDS, *outcome))
     if len(steps) < len(blocks):  # most lines hold one result and nothing else
         steps += _read_prompt(number, line_id, context, wire, blocks)

@@ -57,14 +57,16 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 def _read_message(reader: ObjectReader, step: Step, message: JsonObject, stopped_calls: set[str]) -> Iterator[Step]:
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
-        kind, text = get_text(block, "type"), get_text(block, "text")
+        kind = get_text(block, "type")
+        text = get_text(block, "text")
         call_id = get_text(block, "id") or get_text(block, "tool_use_id")
         block_step = step._replace(id=f"{step.id}.{index}")
         if kind == "tool_use":
             tool, tool_input = normalize_call(get_text(block, "name"), block.get("input"))
             yield reader.begin_call(block_step, call_id, tool, tool_input)
         elif kind == "tool_result":
-            result, (output, failed) = reader.end_call(block_step, call_id), _read_content(block.get("content"))
+            result = reader.end_call(block_step, call_id)
+            output, failed = _read_content(block.get("content"))
             if call_id in stopped_calls:
                 yield result._replace(denied=True)
             else:

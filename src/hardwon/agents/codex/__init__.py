@@ -76,7 +76,8 @@ _TAIL_BYTES = 256 * 1024  # of a rollout, in which a call that just ended is loo
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
-    kind, agent = get_text(wire, "hook_event_name") or kind, get_text(wire, "agent_id")
+    kind = get_text(wire, "hook_event_name") or kind
+    agent = get_text(wire, "agent_id")
     if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit") or is_foreign(wire, NAME):
         return None  # a subagent's prompt is written by a program, and stored prompts count as a person's words
     rollout = get_text(wire, "transcript_path")
@@ -91,7 +92,8 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
-    name, tool_input = get_text(wire, "tool_name"), get_object(wire, "tool_input")
+    name = get_text(wire, "tool_name")
+    tool_input = get_object(wire, "tool_input")
     event = replace(event, tool_use_id=get_text(wire, "tool_use_id"))
     if TOOL_NAMES.get(name, name) == "Bash":
         line = _extract_shell_line(tool_input.get("cmd", tool_input.get("command")))

@@ -33,7 +33,8 @@ _LIMIT_FIELD = "additionalContextLimit"
 _EXTRA_FIELDS = {"SessionStart": {_LIMIT_FIELD: 9_000}}
 _SERVER_PATH = ["mcp_servers", SERVER_NAME]
 _STARTUP_SECONDS = 30  # Codex's own 10 seconds are too few on a busy machine
-_STATE_PATH, _HASH_KEY = ("hooks", "state"), "trusted_hash"
+_STATE_PATH = ("hooks", "state")
+_HASH_KEY = "trusted_hash"
 _HASHED_FIELDS = ("command", "async", "statusMessage", _LIMIT_FIELD)
 # What Codex assumes for a hook without a timeout; it is part of the hash.
 _DEFAULT_TIMEOUT = 600

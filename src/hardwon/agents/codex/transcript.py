@@ -123,9 +123,11 @@ class Reader:
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
         wire, malformed = parse_line(line)
         self.malformed += malformed
-        kind, payload = get_text(wire, "type"), get_object(wire, "payload")
+        kind = get_text(wire, "type")
+        payload = get_object(wire, "payload")
         if "payload" not in wire:  # in 2025 a line was the item itself
-            kind, payload = "response_item", wire
+            kind = "response_item"
+            payload = wire
         agent = "" if self.copied else self.agent
         at = get_text(wire, "timestamp")
         if self.copied:
@@ -166,7 +168,9 @@ class Reader:
         turn = shorten_id(get_text(payload, "turn_id"))
         self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
-            self.turn, self.unnamed, self.turn_lines = turn, 0, 0
+            self.turn = turn
+            self.unnamed = 0
+            self.turn_lines = 0
             self.open.clear()
             self.scripts.clear()
             if turn > self.thread_id:
@@ -271,7 +275,8 @@ class Reader:
         totals = repr(sorted(get_object(info, "total_token_usage").items()))[:_MAX_REMEMBERED]
         if tokens and totals != self.counted and not self.copied:
             # Codex counts what was cached among the input, and reasoning among the output.
-            tokens_in, tokens_out = get_count(tokens, "input_tokens"), get_count(tokens, "output_tokens")
+            tokens_in = get_count(tokens, "input_tokens")
+            tokens_out = get_count(tokens, "output_tokens")
             count_usage(self.usage, "", TokenUsage(tokens_in, tokens_out, get_count(tokens, "cached_input_tokens")))
         self.counted = totals
 
@@ -308,7 +313,8 @@ def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
         return parse_shell_call(action.get("command"))
     if kind == "web_search_call":
         return ToolCall("WebSearch", content=get_first_text(action, "query", "url", "pattern"))
-    name, arguments = get_text(item, "name"), item.get("arguments", item.get("input"))
+    name = get_text(item, "name")
+    arguments = item.get("arguments", item.get("input"))
     if isinstance(arguments, str):
         if kind == "custom_tool_call" and name == "exec":
             return _parse_script(arguments)
@@ -340,7 +346,8 @@ def _decode_literal(quoted: str) -> str:
 
 def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
     """Return a call made from inside a script, and how it ended."""
-    kind, status = item.get("type"), item.get("status")
+    kind = item.get("type")
+    status = item.get("status")
     failed = status == "failed"
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":

@@ -112,7 +112,8 @@ def find_transcript(session: str) -> str:
 
 
 def _read_call(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
-    kind, data = get_text(wire, "type"), get_object(wire, "data")
+    kind = get_text(wire, "type")
+    data = get_object(wire, "data")
     call_id = get_text(data, "toolCallId")
     if kind == "tool.execution_complete":
         return [(call_id, None)]

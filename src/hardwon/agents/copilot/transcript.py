@@ -38,7 +38,8 @@ _EDITOR_FOLDERS = (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
-    kind, data = get_text(wire, "type"), get_object(wire, "data")
+    kind = get_text(wire, "type")
+    data = get_object(wire, "data")
     if kind == "session.start":
         reader.session = shorten_id(get_text(data, "sessionId"))
         reader.cwd = truncate_path(get_text(get_object(data, "context"), "cwd"))
@@ -47,7 +48,8 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         tokens = TokenUsage(*(get_count(usage, key) for key in ("inputTokens", "outputTokens", "cacheReadTokens")))
         count_usage(reader.usage, get_first_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
     elif kind in ("user.message", "assistant.message", "tool.execution_start", "tool.execution_complete"):
-        agent, step_id = shorten_id(get_text(wire, "agentId")), shorten_id(get_text(wire, "id"))
+        agent = shorten_id(get_text(wire, "agentId"))
+        step_id = shorten_id(get_text(wire, "id"))
         step = Step("agent", number, step_id, get_text(wire, "timestamp"), reader.session, agent, reader.cwd)
         yield from _read_step(reader, step, kind, data)
 
@@ -76,7 +78,8 @@ Reader = partial(ObjectReader, read_object)
 
 def _read_outcome(result: Step, data: JsonObject) -> Step:
     error = get_object(data, "error")
-    text, code = get_text(get_object(data, "result"), "content") or get_text(error, "message"), get_text(error, "code")
+    text = get_text(get_object(data, "result"), "content") or get_text(error, "message")
+    code = get_text(error, "code")
     if code == "rejected":  # by a person, where "denied" is by Copilot's own rules, or because it could ask nobody
         return result._replace(text=text, refused=" ")
     exit_code = get_object(data, "shellExecution").get("exitCode")

@@ -36,12 +36,14 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
         block_step = step._replace(id=f"{line_id}.{index}")
-        kind, text = get_text(block, "type"), strip_fenced(get_text(block, "text")).strip()
+        kind = get_text(block, "type")
+        text = strip_fenced(get_text(block, "text")).strip()
         if kind == "tool_use":
             call = CONTRACT.normalize_call(get_text(block, "name"), get_object(block, "input"))
             yield reader.begin_call(block_step, get_text(block, "id"), *call)
         elif kind == "tool_result":
-            result, output = reader.end_call(block_step, get_text(block, "tool_use_id")), get_text(block, "content")
+            result = reader.end_call(block_step, get_text(block, "tool_use_id"))
+            output = get_text(block, "content")
             yield add_outcome(result, strip_exit_line(output), failed=block.get("is_error") is True)
         elif kind == "text" and text and not is_person:
             yield block_step._replace(text=text)

@@ -113,11 +113,14 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
-    name, mcp_context = get_text(wire, "tool_name"), get_object(wire, "mcp_context")
-    server, mcp_tool = get_text(mcp_context, "server_name"), get_text(mcp_context, "tool_name")
+    name = get_text(wire, "tool_name")
+    mcp_context = get_object(wire, "mcp_context")
+    server = get_text(mcp_context, "server_name")
+    mcp_tool = get_text(mcp_context, "tool_name")
     tool, tool_input = normalize_call(name, get_object(wire, "tool_input"), server, mcp_tool)
     command, path, content = call_fields = get_call_fields(tool, tool_input)
-    agent, transcript = "", event.transcript
+    agent = ""
+    transcript = event.transcript
     # A sub-agent is started by the session, whatever was written last.
     if tool != "Task":
         agent, transcript = _find_caller(transcript, event.session)

@@ -96,7 +96,8 @@ class Reader:
 
     def _read_message(self, message_id: str, message: JsonObject, find_line: LineFinder) -> Iterator[Step]:
         marks = self._get_message_marks(message_id)
-        is_person, raw_text = message.get("type") == "user", join_text_parts(message.get("content"))
+        is_person = message.get("type") == "user"
+        raw_text = join_text_parts(message.get("content"))
         if is_person and _CONTEXT_OPENING.match(raw_text):
             if workspace := _WORKSPACE.search(raw_text):
                 self.cwd = truncate_path(workspace[1].strip())

@@ -29,7 +29,8 @@ _DENIED_BY_HOOK = "Hook denied"
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
     params = get_object(wire, "params")
-    update, meta = get_object(params, "update"), get_object(params, "_meta")
+    update = get_object(params, "update")
+    meta = get_object(params, "_meta")
     kind = get_text(update, "sessionUpdate")
     step_id = shorten_id(get_text(meta, "eventId"))
     output = get_object(update, "rawOutput")

@@ -96,7 +96,8 @@ def parse_plugin_payload(agent: str, kind: str, payload: bytes) -> Event | None:
 def _add_call_fields(event: Event, wire: Wire) -> Event | None:
     """Return the event of a call; None if a person or hardwon refused it."""
     tool, tool_input = normalize_call(get_text(wire, "tool"), get_object(wire, "args"))
-    error, exit_code = get_text(wire, "error"), wire.get("exit")
+    error = get_text(wire, "error")
+    exit_code = wire.get("exit")
     is_aborted = error.startswith(_ABORTED_MESSAGES)
     # A denial of ours was stored when it was made.
     if FENCE_OPEN in error or (parse_refusal(error) and not is_aborted):

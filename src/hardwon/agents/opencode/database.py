@@ -131,7 +131,8 @@ def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
         ):
             if pending:
                 yield _build_line(connection, number, session, pending)
-            number, pending = number + 1, row
+            number = number + 1
+            pending = row
         if pending and _is_finished(pending):
             yield _build_line(connection, number, session, pending)
 

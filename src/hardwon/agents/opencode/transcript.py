@@ -76,12 +76,16 @@ def is_opening_object(wire: JsonObject) -> bool:
 
 def _read_session(wire: JsonObject, find_line: LineFinder) -> Iterator[Step]:
     info = get_object(wire, "info")
-    session_id, parent, cwd = get_text(info, "id"), get_text(info, "parentID"), get_text(info, "directory")
+    session_id = get_text(info, "id")
+    parent = get_text(info, "parentID")
+    cwd = get_text(info, "directory")
     agent = session_id if parent else ""
     for message in get_objects(wire, "messages"):
-        message_info, parts = get_object(message, "info"), get_objects(message, "parts")
+        message_info = get_object(message, "info")
+        parts = get_objects(message, "parts")
         cwd = get_text(get_object(message_info, "path"), "cwd") or cwd
-        is_person, message_id = message_info.get("role") == "user", get_text(message_info, "id")
+        is_person = message_info.get("role") == "user"
+        message_id = get_text(message_info, "id")
         # The summary of a compacted session is the model's message to itself.
         spoken_parts = [] if message_info.get("summary") is True else [part for part in parts if _is_spoken(part)]
         for index, part in enumerate(parts):
@@ -125,11 +129,13 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
         path=path,
         content=content,
     )
-    status, error = state.get("status"), get_text(state, "error")
+    status = state.get("status")
+    error = get_text(state, "error")
     if status not in ("completed", "error"):
         return
     text = error or get_text(state, "output")
-    refused, denied = parse_refusal(error), is_hardwon_denial(error)
+    refused = parse_refusal(error)
+    denied = is_hardwon_denial(error)
     has_error = status == "error" or is_failure_code(get_object(state, "metadata").get("exit"))
     yield step._replace(
         kind="result",

@@ -33,7 +33,8 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         tokens_out = get_count(usage, "candidatesTokenCount") + get_count(usage, "thoughtsTokenCount")
         tokens_in, tokens_cached = (get_count(usage, f"{name}TokenCount") for name in ("prompt", "cachedContent"))
         count_usage(reader.usage, line_id, TokenUsage(tokens_in, tokens_out, tokens_cached))
-    session, cwd = shorten_id(get_text(wire, "sessionId")), truncate_path(get_text(wire, "cwd"))
+    session = shorten_id(get_text(wire, "sessionId"))
+    cwd = truncate_path(get_text(wire, "cwd"))
     step = Step("agent", number, line_id, at=get_text(wire, "timestamp"), session=session, cwd=cwd)
     parts = get_objects(get_object(wire, "message"), "parts")
     # A thought is not what the agent said.
@@ -59,7 +60,8 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _add_outcome(result: Step, response: JsonObject, status: str) -> Step:
-    name, values = get_text(response, "name"), get_object(response, "response")
+    name = get_text(response, "name")
+    values = get_object(response, "response")
     raw_text = "\n".join(collect_strings(values.get("error")) or collect_strings(values.get("output")))
     if is_hardwon_denial(raw_text):
         return result._replace(denied=True)

@@ -39,7 +39,8 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
     if name not in _DEFAULT_MODELS:
         return None
     url = _check_url(values["llm.baseUrl"].strip())
-    model, variable = values["llm.model"].strip() or _DEFAULT_MODELS[name], key_variable(values)
+    model = values["llm.model"].strip() or _DEFAULT_MODELS[name]
+    variable = key_variable(values)
     # `claude` would read it as an option.
     if model.startswith("-"):
         raise UserError(f"llm.model is {model!r}, which is no model", "hardwon config set llm.model NAME")
@@ -58,7 +59,8 @@ def provider(values: Mapping[str, Any], environ: Mapping[str, str]) -> Provider 
 
 def key_variable(values: Mapping[str, Any]) -> str:
     """Return the name of the variable that holds the key; "" if the provider has its own login."""
-    name, configured = values["llm.provider"], values["llm.apiKeyEnv"].strip()
+    name = values["llm.provider"]
+    configured = values["llm.apiKeyEnv"].strip()
     return configured or ("" if name == "claude" else next(iter(API_KEY_VARIABLES.get(name, ())), ""))
 
 

@@ -104,7 +104,9 @@ def _attempt_call(
     )
     if booking.id is None:
         raise Capped(booking.refusing_cap, booking.is_first_refusal)
-    run_id, started_at, answer = booking.id, read_clock(), None
+    run_id = booking.id
+    started_at = read_clock()
+    answer = None
 
     def settle_run(usage: Answer, outcome: str, reason: str = "") -> None:
         runs.settle(

@@ -132,7 +132,8 @@ def ask_openai(
     }
     headers = {"authorization": f"Bearer {key}"} if key else {}
     reply = _exchange_json(f"{url or _OPENAI_URL}/chat/completions", headers, body, key, timeout, _ChatReply)
-    choice, usage = reply.choices[0], reply.usage or _ChatUsage()
+    choice = reply.choices[0]
+    usage = reply.usage or _ChatUsage()
     text = choice.message.content or ""
     tokens_in = overestimate_input(question) if usage.prompt_tokens is None else usage.prompt_tokens
     tokens_out = overestimate_tokens(text) if usage.completion_tokens is None else usage.completion_tokens
@@ -261,7 +262,8 @@ def _connect(connection: HTTPConnection) -> None:
 
 
 def _read_body(response: HTTPResponse) -> bytes:
-    chunks, size = list[bytes](), 0
+    chunks = list[bytes]()
+    size = 0
     while chunk := response.read1(_CHUNK_BYTES):
         chunks.append(chunk)
         size += len(chunk)
