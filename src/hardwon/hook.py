@@ -26,8 +26,7 @@ def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> byte
 
 try:
     host, event, home = sys.argv[1:4]
-    payload = sys.stdin.buffer.read()
-    event_id = posix.urandom(16).hex()
+    payload, event_id = sys.stdin.buffer.read(), posix.urandom(16).hex()
     off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
     off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # run by an agent in its shell
     answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, event_id, payload)

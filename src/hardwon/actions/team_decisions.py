@@ -201,7 +201,7 @@ def erase_subject(team: Team, subject: Subject) -> None:
     """Erase the text everywhere; that it once existed stays in the log."""
     team.require_role(PROPOSER)
     team.append(ERASE, subject.name, {})
-    # The record is in the log, but by the rules of the log it does not count.
+    # The log keeps the record, but ignores it if others wrote versions and this machine may only propose.
     if team.state.subjects[subject.name].status != ERASED:
         raise UserError("others wrote versions of it, so a reviewer must erase it", "ask a reviewer of the team")
     apply_state(team)

@@ -53,7 +53,10 @@ class LastCheck:
 def plan_check(
     session_times: Sequence[tuple[int, float]], now: float, last_check: LastCheck, *, has_overdue: bool = False
 ) -> LastCheck | None:
-    """Return the check to make now; None if nothing changed and the last check is recent."""
+    """Return the check to make now; None if there is nothing to check, or nothing changed since a recent check.
+
+    `session_times` are the sessions' numbers and the times of their last events.
+    """
     if not session_times and not has_overdue:
         return None
     # A negative age means that the clock was set back.
@@ -104,18 +107,20 @@ def select_due_sessions(
 
     The cap is enforced where the model is called; this only avoids planning calls beyond it.
     """
-    due = [
-        (at, session, reason)
-        for session in sessions
-        if (due_at := find_due_time(session, values))
-        and (at := due_at[0]) <= now < session.last_event_at + MAX_AGE_SECONDS
-        for reason in [due_at[1]]
-    ]
-    model_budget = values["caps.reflectionsPerDay"] - model_reflections_today if values["llm.provider"] != "none" else 0
-    ordered = sorted(due, key=lambda entry: (entry[0], entry[1].id))
+    due: list[tuple[float, int, DueReason]] = []
+    for session in sessions:
+        due_time = find_due_time(session, values)
+        if due_time is None:
+            continue
+        due_at, reason = due_time
+        if due_at <= now < session.last_event_at + MAX_AGE_SECONDS:
+            due.append((due_at, session.id, reason))
+    model_budget = 0
+    if values["llm.provider"] != "none":
+        model_budget = values["caps.reflectionsPerDay"] - model_reflections_today
     return [
-        DueSession(session.id, reason, at, number < model_budget)
-        for number, (at, session, reason) in enumerate(ordered)
+        DueSession(session_id, reason, due_at, position < model_budget)
+        for position, (due_at, session_id, reason) in enumerate(sorted(due))
     ]
 
 

@@ -159,15 +159,15 @@ def choose_page_path(connection: Connection, home: str, reflection: Reflection) 
     The page stays in the home if there is no repository, or if the repository may not or cannot be written. A draft
     that is already in a repository, where version 0.1.0 put it, becomes a page beside it.
     """
-    beside = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
+    path_beside_draft = reflection.draft.removesuffix(DRAFT_SUFFIX).removesuffix(PAGE_SUFFIX) + PAGE_SUFFIX
     if reflection.status != DRAFT or not paths.is_inside(home, reflection.draft):
-        return beside
+        return path_beside_draft
     recorded = sessions.find_by_session_id(connection, reflection.session, reflection.host)
     cwd = recorded[0]["cwd"] if recorded else ""
     folder = projects.find_sessions_folder(cwd or reflection.project)
     if folder:
         return os.path.join(folder, f"{paths.to_safe_name(reflection.session or 'session')}{PAGE_SUFFIX}")
-    return beside
+    return path_beside_draft
 
 
 def _find_replaced_handoff(connection: Connection, reflection: Reflection, path: str, text: str) -> Reflection | None:

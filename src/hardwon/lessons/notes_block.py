@@ -78,8 +78,10 @@ def remove_block(text: str) -> str:
     tail = text[span[1] :]
     if not tail:
         return _strip_newline(_strip_newline(head))
-    is_apart = head.endswith(("\n\n", "\r\n\r\n"))
-    return (_strip_newline(head) if is_apart else head) + tail.removeprefix("\r").removeprefix("\n")
+    # The block was added with an empty line before it and a newline behind it.
+    if head.endswith(("\n\n", "\r\n\r\n")):
+        head = _strip_newline(head)
+    return head + tail.removeprefix("\r").removeprefix("\n")
 
 
 def _strip_newline(text: str) -> str:

@@ -277,13 +277,8 @@ def has_same_aim(a: Step, b: Step, error: Failure | None = None) -> bool:
     return a.content == b.content or _is_similar_text(a.content, b.content)
 
 
-def is_same_call(a: Step, b: Step, unfiltered: bool) -> bool:
-    """Return whether two calls are the same; `unfiltered` ignores how their output is filtered."""
-    if (a.tool, a.path, a.content) != (b.tool, b.path, b.content):
-        return False
-    if unfiltered:
-        return _join_commands(a.command) == _join_commands(b.command)
-    return a.command.split() == b.command.split()
+def is_same_call(a: Step, b: Step) -> bool:
+    return (a.tool, a.path, a.content, a.command.split()) == (b.tool, b.path, b.content, b.command.split())
 
 
 def is_file_change(call: Step) -> bool:

@@ -288,7 +288,7 @@ def _apply_failure(thread: ThreadState, call: Step, error: Failure) -> list[Open
         if episode.errors[-1].signature == error.signature and not episode.is_refused
     ]
     for episode in related:
-        is_other_form = not corrections.is_same_call(episode.failing_call, call, unfiltered=False)
+        is_other_form = not corrections.is_same_call(episode.failing_call, call)
         if episode not in same_failures and is_other_form and episode.working_call is None:
             episode.working_call = call
     if not same_failures:
@@ -438,7 +438,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return "several commands of the call could have failed"
     if cure is None:
         return NO_FIX_KNOWN
-    if corrections.is_same_call(episode.failing_call, cure, unfiltered=False):
+    if corrections.is_same_call(episode.failing_call, cure):
         return "the same call worked later"
     if episode.is_edited and kind not in ("interface", "environment"):
         return "files were changed before it worked"
@@ -452,11 +452,14 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return 0.0
     if _get_correction(episode):
         return PERSON_SCORE
-    # A missing file or branch may exist tomorrow.
+    # A wrong option or argument stays wrong; a missing file or branch may exist tomorrow.
     is_lasting = episode.errors[0].kind == "interface" or diagnosis.is_argument
+    if not diagnosis.word or not is_lasting:
+        return UNNAMED_SCORE
     # The shell of some agents stays in the folder, and then the call needs no `cd`.
-    setup = find_setup(episode.failing_call, diagnosis, episode.cure) if episode.cure else ""
-    return NAMED_SCORE if diagnosis.word and is_lasting and not changes_folder(setup) else UNNAMED_SCORE
+    if episode.cure and changes_folder(find_setup(episode.failing_call, diagnosis, episode.cure)):
+        return UNNAMED_SCORE
+    return NAMED_SCORE
 
 
 def _quote_call(call: Step) -> str:

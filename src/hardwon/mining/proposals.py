@@ -444,7 +444,8 @@ def _choose_scope(occurrences: Occurrences, failure_kind: str) -> dict[str, str]
     Two worktrees of a repository have the same files, and once one is removed it counts as a project of its own.
     """
     folders = [project for project in occurrences.projects if os.path.isabs(project)]
-    if not folders or (len(occurrences.projects) > 1 and failure_kind != "path"):
+    is_about_file = failure_kind == "path"
+    if not folders or (len(occurrences.projects) > 1 and not is_about_file):
         return {"type": "global"}
     return {"type": "project", "path": folders[0]}
 

@@ -143,19 +143,22 @@ def is_passed_on(diagnosis: Diagnosis, cure: Step) -> bool:
 
 
 def _list_setup_triggers(
-    call: Step, diagnosis: Diagnosis, choices: list[dict[str, Any]], cure: Step
+    call: Step, diagnosis: Diagnosis, word_triggers: list[dict[str, Any]], cure: Step
 ) -> list[dict[str, Any]]:
-    """Return triggers for a call that the fix only prepares: `PYTHONPATH=. python fly.py`, `cd web && npm test`."""
+    """Return triggers for a call that the fix only prepares: `PYTHONPATH=. python fly.py`, `cd web && npm test`.
+
+    They are those of the wrong word, or else of the program and its subcommand; a call that is prepared is left alone.
+    """
     command = diagnosis.command
     setup = find_setup(call, diagnosis, cure)
     if command is None or not setup:
         return []
     bare_words = [word for word in list_literal_words(command) if not word.startswith("-")]
-    names = diagnosis.subcommand.split() or bare_words[:1]
-    if not choices and names:
-        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in names)
-        choices = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
-    return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in choices]
+    subcommand_words = diagnosis.subcommand.split() or bare_words[:1]
+    if not word_triggers and subcommand_words:
+        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(word) for word in subcommand_words)
+        word_triggers = [_build_command_triggers(f"^{escape_word(command.words[0])}{pattern}")]
+    return [{**triggers, "unless": [_build_setup_pattern(setup)]} for triggers in word_triggers]
 
 
 def _list_addition_triggers(diagnosis: Diagnosis, cure: Step) -> list[dict[str, Any]]:
@@ -215,14 +218,17 @@ def changes_folder(setup: str) -> bool:
 
 
 def _build_setup_pattern(setup: str) -> str:
-    """Return the pattern of calls that are prepared like this: the variable, or the last name of a folder or script."""
-    program, _, target = setup.partition(" ")
-    if assignment := _ASSIGNMENT.match(target if program == "export" else setup):
+    """Return the pattern of calls that are prepared like this: by a variable, a folder or a script."""
+    assignment = _ASSIGNMENT.match(setup.removeprefix("export "))
+    if assignment:  # `PORT=1` or `export PORT=1`: the variable, whatever its value
         return rf"\b{assignment[0]}"
-    name = target.strip("'\"").rstrip("/").rpartition("/")[2]
-    if not name:
+    _, _, target = setup.partition(" ")
+    last_path_part = target.strip("'\"").rstrip("/").rpartition("/")[2]
+    if not last_path_part:
         return escape_word(setup)
-    return rf"\bcd [^|;&\n]*{build_ended_pattern(name)}" if changes_folder(setup) else build_word_pattern(name)
+    if changes_folder(setup):  # `cd web/app`: any `cd` that ends with `app`
+        return rf"\bcd [^|;&\n]*{build_ended_pattern(last_path_part)}"
+    return build_word_pattern(last_path_part)  # `source venv/bin/activate`: `activate`
 
 
 def _find_empty_value(command: SimpleCommand, cure: Step) -> str:

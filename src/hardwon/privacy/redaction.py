@@ -113,7 +113,7 @@ _PATTERNS = {
         (?P<value> [^\r\n\\]++ (?: (?: \r?\n | \\{1,8} n ) (?P=indent) [^\r\n\\]++ )*+ )""",
     "template": r"""\$\{[^}]*\} | \$\([^)]*\) | \{\{.*?\}\} | \{[\w.$!:\[\]()'"\ ]*\} | ^\$\(
         | %[+\#]?[sdvqwxT@] | %\([^)]*\)s? | %[A-Za-z_]+% | \#\{[^}]*\}? | <[^>]*> | \*\*\* | \$[A-Za-z_]\w*""",
-    "place": r"(?:[a-z][a-z0-9+.-]*://|arn:|~|\.{0,2}/|[A-Za-z]:[\\/])|[\w.-]+(?:/[\w.@-]+)+$",
+    "path_or_url": r"(?:[a-z][a-z0-9+.-]*://|arn:|~|\.{0,2}/|[A-Za-z]:[\\/])|[\w.-]+(?:/[\w.@-]+)+$",
     "code": r"[!*&]*(?P<name>[A-Za-z_$][\w$]*(?:(?:\?\.|!?\.|::|->)[A-Za-z_$][\w$]*)+)(?=$|[(\[{)\],;?!])"
     r"|[!*&]*(?P<called>[A-Za-z_$][\w$:.]*)!?[(\[{]",
     "type": r"[=!*]*(?:(?i:[uif]|u?int|float|bytes|utf|base|sha|md|v|[hre]s|varchar|char|argon|pbkdf)_?[0-9]{1,3}"
@@ -276,7 +276,7 @@ def _is_template(value: str) -> bool:
 
 def _is_spoken_secret(match: re.Match[str], value: str) -> bool:
     """Judge a value in a sentence, where a word such as "expired" follows far more often than a secret."""
-    if len(value) < 6 or value[0] in "[{(<" or any(map(_has_shape, ("place", "code", "type"), [value] * 3)):
+    if len(value) < 6 or value[0] in "[{(<" or any(map(_has_shape, ("path_or_url", "code", "type"), [value] * 3)):
         return is_key_like(value) and len(value) > 11 and value[0] not in "[{(<"
     if not fold_case(match[0]).lstrip().startswith(("passw", "passp", "passc", "secret", "pwd")):
         return len(value) > 7 and is_key_like(value)
@@ -485,7 +485,10 @@ def _is_placeholder(value: str) -> bool:
         return True
     if any(part in folded_value for part in PLACEHOLDER_PARTS) and not is_key_like(value):
         return True
-    return _has_shape("place", value) and ("://" in value or not _has_digit(value) or not is_key_like(value))
+    if not _has_shape("path_or_url", value):
+        return False
+    # A key in base64 has slashes, too.
+    return "://" in value or not _has_digit(value) or not is_key_like(value)
 
 
 def _is_code(value: str) -> bool:

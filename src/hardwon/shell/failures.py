@@ -140,7 +140,7 @@ _NAMES_FAILURE = re.compile(
 )
 _ERROR_NAME = re.compile(r"\bE[A-Z]{4,}\b")
 # How a program begins such a line: with its name, or with the word itself.
-_AS_PROGRAMS_SAY = re.compile(
+_PROGRAM_MESSAGE = re.compile(
     r"^(?!\d+:)(?:[\w.()/\\@+-]+:\s?)+|^\W*(?:error|fatal|panic|usage|npm err(?:or|!))|^\w*(?:Error|Exception):", re.I
 )
 _USAGE = re.compile(r"\W*(?:error: *)?usage\b", re.I)
@@ -252,12 +252,14 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
     program_lines = [
         line
         for line in text_lines
-        if _AS_PROGRAMS_SAY.match(line[:MAX_QUOTE_LENGTH]) and _names_failure(line[:MAX_QUOTE_LENGTH])
+        if _PROGRAM_MESSAGE.match(line[:MAX_QUOTE_LENGTH]) and _names_failure(line[:MAX_QUOTE_LENGTH])
     ]
     if program_lines:  # the usage text names the program's options, and not what is wrong
         return extract_message(next((line for line in program_lines if not _USAGE.match(line)), program_lines[0]))
-    failure_lines = (line for line in reversed(text_lines) if _names_failure(line[:MAX_QUOTE_LENGTH]))
-    return extract_message(next(failure_lines, "") or (text_lines or [""])[-1])
+    for line in reversed(text_lines):
+        if _names_failure(line[:MAX_QUOTE_LENGTH]):
+            return extract_message(line)
+    return extract_message(text_lines[-1]) if text_lines else ""
 
 
 def _find_tool_message(lines: Sequence[str]) -> str:

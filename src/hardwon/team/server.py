@@ -123,7 +123,7 @@ class TeamServer:
         self._cache_lock = threading.Lock()
         self._requests = RateLimiter(per_second=10, burst=50)
         self._records = RateLimiter(per_second=100, burst=20_000)
-        self._strangers = RateLimiter(per_second=1, burst=20)  # wrong codes and tokens
+        self._failed_logins = RateLimiter(per_second=1, burst=20)  # wrong codes and tokens
 
     def report_health(self) -> dict[str, Any]:
         with self._pool.open_transaction():
@@ -131,7 +131,7 @@ class TeamServer:
 
     def found_team(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Found a team with a setup code; the founder's first record says its name and key."""
-        self._strangers.spend(caller, 0)
+        self._failed_logins.spend(caller, 0)
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != FOUND:
             raise Refused(400, "a team is founded with one record")
@@ -144,7 +144,7 @@ class TeamServer:
 
     def show_invite(self, caller: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """Give whoever shows an open invite's code the newest records about members, on which their join builds."""
-        self._strangers.spend(caller, 0)
+        self._failed_logins.spend(caller, 0)
         code = str(payload.get("code", ""))
         team, _, _ = code.partition(".")
         with self._open_team(team) as tables:
@@ -158,7 +158,7 @@ class TeamServer:
 
         The machine chooses its token and signs it, so that it can come back to a server whose backup is older.
         """
-        self._strangers.spend(caller, 0)
+        self._failed_logins.spend(caller, 0)
         records, bodies = _parse_records(payload)
         if len(records) != 1 or records[0].kind != JOIN:
             raise Refused(400, "a machine joins with one record")
@@ -202,7 +202,7 @@ class TeamServer:
 
     def _refuse_code(self, caller: str) -> Refused:
         """Count a wrong code, so that codes cannot be guessed."""
-        self._strangers.spend(caller, 1)
+        self._failed_logins.spend(caller, 1)
         return Refused(403, "this code is unknown or was used before")
 
     def create_reader_token(self, caller: str, token: str, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class TeamServer:
         """Return the machine of a token; None for one that can only read."""
         stored_token = tables.find_token(_hash_token(token))
         if stored_token is None:
-            self._strangers.spend(caller, 1)
+            self._failed_logins.spend(caller, 1)
             raise Refused(401, "this token is unknown or was revoked")
         if not stored_token.machine:
             return None

@@ -257,6 +257,7 @@ def _apply_member_record(members: _Members, record: Record, content: Mapping[str
 
 
 def _apply_founding(members: _Members, record: Record, content: Mapping[str, Any]) -> str:
+    """Apply the first record of a team; return why it is refused, or an empty text."""
     public_key = str(content.get("public_key", ""))
     if derive_team_id(public_key) != record.team or derive_machine_id(public_key) != record.writer:
         return "only the machine that the team is named after can found it"

@@ -190,6 +190,7 @@ def _find_memory(request: PageRequest) -> Memory:
 
 
 def _require_seen_memory(request: PageRequest) -> Memory:
+    """Return the memory; refuse if it is no longer as the person's page showed it."""
     memory = _find_memory(request)
     request.require_seen(_fingerprint_memory(request, memory), "memory")
     return memory

@@ -40,7 +40,8 @@ _EXPORT_NAME = re.compile(r"(?:ses_\w+|.*export.*)\.json")
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
-    find_line = build_line_finder(line)
+    """Yield the steps of a session in one document, and count its tokens."""
+    find_line = build_line_finder(line)  # counts from 1 within the document, which begins in line `number`
     yield from _read_session(wire, lambda text: number - 1 + find_line(text))
     for message in get_objects(wire, "messages"):
         _count_tokens(reader, get_object(message, "info"))
