@@ -292,8 +292,8 @@ def _format_week(firings: Sequence[Firing]) -> str:
         (verdicts[GIVEN_UP], "given up"),
         (verdicts[UNKNOWN], "unknown"),
     ]
-    held = sum(count for count, _ in parts)
-    if held == verdicts[UNKNOWN]:
+    held_count = sum(count for count, _ in parts)
+    if held_count == verdicts[UNKNOWN]:
         return ""
     described = ", ".join(f"{count} {text}" for count, text in parts if count)
-    return f"this week held {held} repeat{'s' * (held != 1)}, {described} (hardwon proof)"
+    return f"this week held {held_count} repeat{'s' * (held_count != 1)}, {described} (hardwon proof)"

@@ -291,10 +291,11 @@ def describe_grade(proof: LessonProof) -> str:
         interval = f"; so far it prevents {format_share(share)}" if share else ""
         return f"being measured: not proven yet{interval}"
     if proof.grade == COMPARED:
-        after = proof.told_counts
-        before = proof.before_counts
+        told_counts = proof.told_counts
+        earlier_counts = proof.before_counts
         return (
-            f"compared: {after.failed} of {after.judged} repeated and failed, {before.failed} of {before.judged} before"
+            f"compared: {told_counts.failed} of {told_counts.judged} repeated and failed,"
+            f" {earlier_counts.failed} of {earlier_counts.judged} before"
             " it was approved; biased, because models and work change too"
         )
     return "counted: nobody measured whether it helps" if proof.told_counts.total else "not fired yet"

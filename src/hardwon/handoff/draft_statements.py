@@ -150,7 +150,7 @@ _VAGUE = re.compile(
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
     r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
     r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
-    r"|[^.]*\b(?:pre-?existing|unrelated to|untouched)"
+    r"|[^.]*\b(?:pre-?existing|unrelated to)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,

@@ -383,11 +383,11 @@ def _find_word(text: str, lowered: str, word: str) -> Iterator[tuple[int, int]]:
 
 def _is_word_start(text: str, start: int) -> bool:
     """Return whether a word or a part of an identifier begins here: `token` in `getToken`, `HTTPToken`, `v2token`."""
-    before = text[start - 1 : start]
-    first = text[start]
-    if not _is_letter(before) or not _is_letter(first):
-        return not (before.isdigit() and first.isdigit())
-    return first.isupper() and (before.islower() or text[start + 1 : start + 2].islower())
+    previous_char = text[start - 1 : start]
+    first_char = text[start]
+    if not _is_letter(previous_char) or not _is_letter(first_char):
+        return not (previous_char.isdigit() and first_char.isdigit())
+    return first_char.isupper() and (previous_char.islower() or text[start + 1 : start + 2].islower())
 
 
 def _is_letter(char: str) -> bool:
