@@ -48,7 +48,8 @@ _OFFERED = re.compile(
 )
 _MAX_BLAMING_LINES, _FIRST_LINES, _LAST_LINES = 40, 10, 15  # in a longer output only its ends speak of the call
 PROGRAM_NAME = re.compile(r"[A-Za-z_][\w.+@-]*")
-_USAGE = re.compile(r"^\s*(?:error: )?usage:\s+(?:\$ )?(\S+)", re.I | re.M)
+# Blanks but no newlines at the start: `^\s*` would search a run of empty lines again from each of them.
+_USAGE = re.compile(r"^[^\S\n]*(?:error: )?usage:\s+(?:\$ )?(\S+)", re.I | re.M)
 # The value at fault, also if the error names its option first: `argument --level: invalid choice: 'loud'`.
 _WRONG_VALUE = re.compile(
     r"(?:\binvalid (?:choice|value|argument|parameter):? |(?=\W[^'\"`’”\n]{1,80}\W is not (?:one of|a valid)))"
