@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from hardwon import paths
 from hardwon.errors import UserError
-from hardwon.store.migrations import LATEST_VERSION, STEPS
+from hardwon.store.migrations import LATEST_VERSION, NEW_FILE_STATEMENTS, STEPS
 
 Connection = sqlite3.Connection
 StoreError = sqlite3.Error
@@ -152,14 +152,16 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
             f"{path} was written by a newer hardwon (schema {version}, this one knows {LATEST_VERSION})",
             "upgrade hardwon, or point HARDWON_HOME elsewhere",
         )
-    for step_version, statements in STEPS:
+    steps = STEPS if version else ((LATEST_VERSION, NEW_FILE_STATEMENTS), *STEPS)
+    for step_version, statements in steps:
         if version >= step_version:
             continue
         with transaction(connection):
-            if read_schema_version(connection) < step_version:  # another process may have been faster
+            if read_schema_version(connection) == version:  # else another process was faster
                 for statement in statements:
                     connection.execute(statement)
                 connection.execute(f"pragma user_version = {step_version}")
+            version = read_schema_version(connection)
 
 
 @contextmanager
