@@ -123,7 +123,11 @@ def list_tracked_files() -> list[str]:
 
 def find_imports(source: Source, modules: Iterable[str]) -> list[Import]:
     """Return all imports of the source, at any depth; `from a import b` is a.b where that is one of the modules."""
-    known_modules = frozenset(modules)
+    return _find_imports(source, frozenset(modules))
+
+
+@cache
+def _find_imports(source: Source, known_modules: frozenset[str]) -> list[Import]:
     found_imports: list[Import] = []
 
     def visit(node: ast.AST, top: bool, at_load: bool, for_types: bool, fallback: bool) -> None:
