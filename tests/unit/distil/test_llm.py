@@ -540,17 +540,22 @@ def test_an_unknown_model_costs_more_than_any_known_one() -> None:
 # The claude program
 
 PROGRAM = """#!{python} -I
-import json, os, signal, sys, time
+import json, os, sys
 with open({record!r}, "a") as out:
     json.dump({{"argv": sys.argv, "env": dict(os.environ), "stdin": sys.stdin.read(), "cwd": os.listdir("."),
                "pid": os.getpid()}}, out)
     out.write("\\n")
 scripted = json.loads({scripted!r})
-if scripted is None:
-    signal.pause()
 sys.stdout.write(scripted["out"])
 sys.stderr.write(scripted["err"])
 sys.exit(scripted["code"])
+"""
+
+
+# A shell, because it starts at once: it has recorded its number long before the timeout of a test.
+HANGING_PROGRAM = """#!/bin/sh
+echo "{{\\"pid\\": $$}}" > {record}
+read -r line < {pipe}
 """
 
 
@@ -570,14 +575,17 @@ class Program:
         self, result: dict[str, Any] | None = None, *, out: str = "", err: str = "", code: int = 0
     ) -> None:
         text = json.dumps({"type": "result", "subtype": "success", "is_error": False, **result}) if result else out
-        self._write_script({"out": text, "err": err, "code": code})
+        scripted = json.dumps({"out": text, "err": err, "code": code})
+        self._write_program(PROGRAM.format(python=sys.executable, record=self.record, scripted=scripted))
 
     def script_hang(self) -> None:
-        self._write_script(None)
+        pipe = self.folder / "never-written"
+        os.mkfifo(pipe)
+        self._write_program(HANGING_PROGRAM.format(record=self.record, pipe=pipe))
 
-    def _write_script(self, scripted_output: Any) -> None:
+    def _write_program(self, program: str) -> None:
         path = self.folder / "claude"
-        path.write_text(PROGRAM.format(python=sys.executable, record=self.record, scripted=json.dumps(scripted_output)))
+        path.write_text(program)
         path.chmod(0o755)
 
     def build_provider(self, **llm_settings: Any) -> Provider:
@@ -681,7 +689,7 @@ def test_a_hanging_claude_is_killed(program: Program) -> None:
 
     program.script_hang()
     with pytest.raises(Busy) as raised:
-        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=5.0)
+        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=1.0)
     assert raised.value.outcome == "timeout"
     with pytest.raises(ProcessLookupError):
         os.kill(program.read_runs()[0]["pid"], 0)
