@@ -57,6 +57,15 @@ def test_every_line_of_the_log_begins_with_a_time(house: House) -> None:
     assert [line for line in lines if not line[:4].isdecimal()] == []
 
 
+def is_asleep(pid: int) -> bool:
+    """Return whether a process waits for something; True where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "S"
+    except OSError:
+        return True
+
+
 def run_and_interrupt(house: House, *words: str, expected: bytes) -> int:
     """Run a command at a terminal, interrupt it once it has said this, and return its exit code."""
     our_end, their_end = pty.openpty()
@@ -71,9 +80,10 @@ def run_and_interrupt(house: House, *words: str, expected: bytes) -> int:
     output = b""
     while expected not in output:
         output += os.read(our_end, 4096)
+    # Python's readline misses a signal that arrives between its prompt and its wait, and a person presses again.
+    wait_for(lambda: is_asleep(child.pid))
     code = None
     while code is None:
-        # Python's readline misses a signal that arrives between its prompt and its wait, and a person presses again.
         child.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             code = child.wait(timeout=30)  # a second signal while it ends would kill it
