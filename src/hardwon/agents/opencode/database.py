@@ -21,8 +21,8 @@ import orjson
 from hardwon.agents.fields import get_object
 from hardwon.store import db
 
-# A scan can come back later, so it does not wait long for opencode's own writes.
-_BUSY_SECONDS = 2.0
+# Readers wait only while opencode has the whole file locked, and a scan can come back later.
+_BUSY_SECONDS = 0.5
 _DATABASE_NAME = re.compile(r"(?:opencode|kilo)(?:-[\w.-]+)?\.db")
 _SESSION_PATH = re.compile(rf"(.*/{_DATABASE_NAME.pattern})/(?:[\w-]+/subagents/)?([\w-]+)")
 # An id becomes part of a path, so it must not hold a slash.
