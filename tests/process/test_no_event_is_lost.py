@@ -208,7 +208,7 @@ def fill_disk(disk: str) -> None:
 def house_on_small_disk(small_disk: str) -> Iterator[House]:
     """A house on a small disk, its worker up."""
     house = House(os.path.join(small_disk, "hardwon"), with_processes=True)
-    house.ok("start")
+    house.start_with(tick=0.5)
     house.ask("s1", used("Bash", {"command": "before"}, ""))
     yield house
     house.leave()

@@ -83,7 +83,7 @@ def test_a_summary_is_refreshed_and_a_turn_is_not_observed_twice(house: House) -
 
 def test_what_came_in_while_no_worker_was_there_is_distilled_by_the_next(house: House) -> None:
     report_turn(house)
-    house.ok("start")
+    house.start_with(tick=0.5)
     assert list_observations(wait_until(house, lambda session_record: bool(session_record["summary"])))
 
 
