@@ -255,7 +255,7 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
             approved, path = approve_memory(decider, proposed)
             _renew_brief(decider, approved.project)
     except UserError as refusal:
-        return [PromptAnswer(f"not remembered: {refusal.say}", True)]
+        return [PromptAnswer(f"not remembered: {refusal.message}", True)]
     except OSError as error:
         return [PromptAnswer(f"NOT remembered: {error}", False)]
     quote = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
@@ -295,7 +295,7 @@ def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
                 message = "; ".join(accept_proposal(decider, full_name).lines)
         return PromptAnswer(message, True)
     except UserError as refusal:
-        return PromptAnswer(refusal.say, False)
+        return PromptAnswer(refusal.message, False)
     except OSError as error:
         return PromptAnswer(f"NOT done: {error}", False)
 
@@ -311,7 +311,7 @@ def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_propos
             with db.open(home) as connection:
                 lesson = add_lesson(open_decider(home, connection, PROMPT), record)
     except UserError as error:
-        return PromptAnswer(error.say, False)
+        return PromptAnswer(error.message, False)
     if why_proposed:
         next_step = f"in force once you run: hardwon lessons restore {lesson.slug}"
         return PromptAnswer(f"proposed, since {why_proposed}: {lesson.summary}; {next_step}", True)

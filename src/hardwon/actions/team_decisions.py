@@ -314,7 +314,7 @@ def _build_arrival(team: Team, subject: Subject, version: Version, project_paths
         if sharing.get_lesson(version.content):
             adding.parse_valid_lesson(sharing.build_lesson_record(version.content or {}, project_paths))
     except UserError as error:
-        objection = error.say
+        objection = error.message
     return Arrival(subject, version, team.find_author(version), objection)
 
 
@@ -431,7 +431,7 @@ def apply_state(team: Team) -> list[str]:
             try:
                 messages.append(accept_arrival(team, arrival, TEAM))
             except UserError as error:  # such as a lesson of one's own that says the same
-                messages.append(f"{arrival.title}: {error.say}")
+                messages.append(f"{arrival.title}: {error.message}")
                 reject_arrival(team, arrival)
     for name, decision in team_log.read_decisions(team.connection, team.config.team).items():
         subject = team.state.subjects.get(name)

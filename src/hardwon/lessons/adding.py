@@ -127,7 +127,7 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
             except UserError as error:
                 name = str(record.get("slug") or record.get("id") or f"lesson {number}")
                 import_faults = record.get("importFaults")
-                refused[name] = "; ".join([error.say, *(import_faults if isinstance(import_faults, list) else [])])
+                refused[name] = "; ".join([error.message, *(import_faults if isinstance(import_faults, list) else [])])
                 continue
             lessons_file.put_lesson(file, lesson)
             _add_to_catalog(catalog, lesson)

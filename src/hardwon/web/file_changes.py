@@ -159,7 +159,7 @@ def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[lis
                 memories.refuse_duplicate(request.connection, request.home, memory.text, memory.project, *statuses)
             changes += memory_changes
         except UserError as error:
-            notes.append(f"Not approved: {to_printable_line(memory.text, 100)} ({error.say})")
+            notes.append(f"Not approved: {to_printable_line(memory.text, 100)} ({error.message})")
     for memory in unnamed_memories:
         notes.append(f"Rejected, because you removed it from the draft: {to_printable_line(memory.text, 100)}")
     return _merge_changes(changes), notes
