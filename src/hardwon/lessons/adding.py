@@ -93,9 +93,11 @@ def remove_record(home: str, lesson_id: str) -> None:
 
 def _rewrite_lesson(home: str, file: LessonsFile, previous: Lesson, record: dict[str, Any]) -> Lesson:
     lesson = read_or_refuse(home, record, "edit")
+    # An edit does not change who wrote the lesson, whatever the new record says.
     extra = {key: value for key, value in lesson.extra.items() if key != "source"}
     if "source" in previous.extra:
         extra["source"] = previous.extra["source"]
+    # A low confidence that stays as it was is no new doubt: the lesson was approved with it.
     has_new_doubt = lesson.confidence < REVIEW_BELOW and lesson.confidence != previous.confidence
     lesson = replace(
         lesson,
