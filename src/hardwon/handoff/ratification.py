@@ -311,10 +311,6 @@ def _commit_page(result: RatificationResult, files: Sequence[str], page: Handoff
 
 def discard(connection: Connection, reflection: Reflection, now: float) -> None:
     """Discard a draft: delete its file and count its findings as dropped. Its proposed memories keep waiting."""
-    if reflection.status != DRAFT:
-        raise UserError(
-            f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
-        )
     with transaction(connection):
         _record_decision(connection, reflection, DISCARDED, now)
         for finding in reflection.findings:
