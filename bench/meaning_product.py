@@ -42,7 +42,7 @@ def _describe_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
     from hardwon.distil.observations import observe_turn
     from hardwon.distil.summaries import summarise_session
     from hardwon.handoff.draft import next_step, render_draft
-    from hardwon.handoff.reflection import reflect
+    from hardwon.handoff.reflection import ReflectionOptions, reflect
     from hardwon.lessons import manifest
     from hardwon.search import brief
     from hardwon.sessions import transcript_import
@@ -71,7 +71,8 @@ def _describe_folder(home: str, paths: list[str]) -> list[dict[str, Any]]:
             titles += [observation.title for observation in stored if observation.title]
             for field in SUMMARY_FIELDS:
                 summary_lines[field] += [line for line in getattr(summary, field).split("\n") if line]
-        result = reflect(connection, home, path, agent=agent, now=1.0, queue_folder=os.path.join(home, "queue"))
+        options = ReflectionOptions(queue_folder=os.path.join(home, "queue"))
+        result = reflect(connection, home, path, options, agent=agent, now=1.0)
         index = manifest.open_current_index(home, 1.0)
         opening = brief.preview_opening(connection, home, index, result.draft.story.cwd)
         descriptions.append(

@@ -198,7 +198,7 @@ class Workshop:
                 self._open_decider(), self._proposals[proposal.id], changes, confirm=lambda _: True
             )
         except UserError as refusal:
-            return "", " ".join(refusal.say.split())
+            return "", " ".join(refusal.message.split())
         return lesson.id, ""
 
     def _open_decider(self) -> Decider:

@@ -16,7 +16,7 @@ from statistics import median
 from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import build_draft, render_draft
 from hardwon.handoff.findings import detect_findings
-from hardwon.store.reflections import EMPTY_CONTEXT
+from hardwon.store.reflections import ReflectionContext
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -74,7 +74,7 @@ def measure_transcript(path: str) -> tuple[float, int, int]:
     """Return the seconds, the number of quotes checked, and how many are not in their source."""
     began = time.perf_counter()
     story = transcript_story.read_story(path)
-    draft = build_draft(story, detect_findings(story, EMPTY_CONTEXT))
+    draft = build_draft(story, detect_findings(story, ReflectionContext()))
     render_draft(draft)
     seconds = time.perf_counter() - began
     evidence = [item for statement in list_statements(draft) for item in statement.evidence]

@@ -8,5 +8,5 @@ class UserError(Exception):
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
-        self.say = message
+        self.message = message
         self.fix = fix

@@ -80,6 +80,12 @@ def write_pauses(home: str, pauses: list[tuple[float, str]]) -> None:
         os.unlink(path)
 
 
+def add_pause(home: str, until: float, where: str, now: float) -> None:
+    """Pause a project or everywhere, 0 for until lifted; it replaces an earlier pause of the same place."""
+    other_pauses = [entry for entry in list_active_pauses(home, now) if entry[1] != where]
+    write_pauses(home, [*other_pauses, (until, where)])
+
+
 def remove_ended_pauses(home: str, now: float) -> None:
     """Remove ended pauses. While the file exists, every hook has to read it first."""
     current = list_active_pauses(home, now)

@@ -42,12 +42,15 @@ def find_project_path(folder: str) -> str:
 
 def list_equivalent_folders(folder: str) -> list[str]:
     """Return the real path of a folder and, in a linked worktree, also its place in the main repository."""
-    if not folder:
+    if not folder:  # realpath("") would be the current folder
         return []
     real_folder = os.path.realpath(folder)
     top = os.path.realpath(find_git_root(real_folder))
     main = _find_main_worktree(top)
-    return [real_folder, main + real_folder[len(top) :]] if main else [real_folder]
+    if not main:
+        return [real_folder]
+    path_in_repository = real_folder[len(top) :]
+    return [real_folder, main + path_in_repository]
 
 
 def _find_main_worktree(top: str) -> str:

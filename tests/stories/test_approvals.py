@@ -75,7 +75,7 @@ class Home:
         """Run a command that must be refused; return why."""
         result = CliRunner().invoke(hardwon, list(words), env=env)
         assert isinstance(result.exception, UserError), result.output
-        return f"{result.exception.say}\n{result.exception.fix}"
+        return f"{result.exception.message}\n{result.exception.fix}"
 
     def add(self, record: dict[str, Any], env: dict[str, str] | None = None) -> str:
         """Add a lesson and return its slug."""

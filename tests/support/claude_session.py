@@ -9,7 +9,7 @@ from typing import Any
 
 from hardwon.handoff import transcript_story
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflections import EMPTY_CONTEXT, Finding, ReflectionContext
+from hardwon.store.reflections import Finding, ReflectionContext
 from tests.support.draft_evidence import is_quote_in_source
 
 ROOT = "/home/dev/kite"
@@ -63,9 +63,9 @@ class ClaudeSession:
         self._file.close()
         return transcript_story.read_story(self.path, "claude-code")
 
-    def detect(self, detect: Any, past: ReflectionContext = EMPTY_CONTEXT, **more: Any) -> list[Finding]:
+    def detect(self, detect: Any, past: ReflectionContext | None = None, **more: Any) -> list[Finding]:
         """Return what a detector finds, after checking every quote against its source."""
-        findings = list(detect(self.read_story(), past, **more))
+        findings = list(detect(self.read_story(), past or ReflectionContext(), **more))
         assert all(finding.evidence and 0 <= finding.score <= 1 for finding in findings)
         assert [
             evidence for finding in findings for evidence in finding.evidence if not is_quote_in_source(evidence)

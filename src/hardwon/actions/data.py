@@ -188,5 +188,5 @@ def propose_rules(connection: Connection, home: str, file: str, memory_type: str
             )
             proposed.memory_ids.append(memory.id)
         except UserError as error:
-            proposed.refused.append((rule.line_number, error.say))
+            proposed.refused.append((rule.line_number, error.message))
     return proposed

@@ -80,13 +80,13 @@ def accept_proposal(
         raise UserError(f"{name} is not a lesson, and has none of these fields", f"hardwon accept {name}")
     if kind == MEMORY:
         memory, file_path = approve_memory(decider, memories.find_memory(connection, bare_name))
-        _renew_brief(decider, memory.project)
+        brief.renew_briefs(decider.connection, decider.home, memory.project)
         return Acceptance((f"approved as memory M{memory.id}: {file_path}",))
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(connection, bare_name)
         should_commit = bool(settings.load_settings(home)["handoffCommit"])
         result = ratify_handoff(decider, handoff, should_commit=should_commit)
-        _renew_brief(decider, handoff.project)
+        brief.renew_briefs(decider.connection, decider.home, handoff.project)
         return Acceptance(tuple(ratification.describe_result(result)))
     lesson = _find_lesson(decider, bare_name)
     if lesson is not None and not changes and not manifest.is_marked_active(lesson):
@@ -107,13 +107,6 @@ def _find_lesson(decider: Decider, slug: str) -> Lesson | None:
     return next((lesson for lesson in file.lessons if lesson.slug == slug or lesson.id == lesson_id), None)
 
 
-def _renew_brief(decider: Decider, project: str) -> None:
-    """Compile the brief of a project whose memories or handoffs changed; the other projects' briefs follow later."""
-    # A memory of a person counts in every project, so every compiled brief is out of date.
-    compiled_brief.delete_all(decider.home)
-    brief.compile_or_reuse(decider.connection, decider.home, project, settings.load_settings(decider.home))
-
-
 def reject_proposal(decider: Decider, name: str) -> str:
     """Reject a proposal, or retire what is in force; return what became of it."""
     kind, bare_name = _parse_proposal_name(name)
@@ -122,14 +115,14 @@ def reject_proposal(decider: Decider, name: str) -> str:
         if memory.status not in ("candidate", "active"):
             raise UserError(f"memory M{memory.id} is {memory.status} already", f"hardwon memory show M{memory.id}")
         changed = reject_or_retire_memory(decider, memory)
-        _renew_brief(decider, memory.project)
+        brief.renew_briefs(decider.connection, decider.home, memory.project)
         return f"{changed.status}: memory M{memory.id}, {to_printable_line(memory.text, 100)}"
     if kind == HANDOFF:
         handoff = handoffs.find_handoff(decider.connection, bare_name)
         if handoff.status != DRAFT:
             raise UserError(f"handoff H{handoff.id} is {handoff.status}, not a draft", f"hardwon undo H{handoff.id}")
         ratification.discard(decider.connection, handoff, decider.now)
-        _renew_brief(decider, handoff.project)
+        brief.renew_briefs(decider.connection, decider.home, handoff.project)
         return f"discarded: handoff H{handoff.id}, {handoff.draft} is deleted"
     # A number means the proposal: one that was accepted meanwhile is not retired by a late no.
     lesson = None if bare_name.isdigit() else _find_lesson(decider, bare_name)
@@ -253,9 +246,9 @@ def _remember_memory(home: str, cwd: str, memory: TypedMemory) -> list[PromptAns
                 connection, home, memory.type, memory.text, project=project, source="person", now=decider.now
             )
             approved, path = approve_memory(decider, proposed)
-            _renew_brief(decider, approved.project)
+            brief.renew_briefs(decider.connection, decider.home, approved.project)
     except UserError as refusal:
-        return [PromptAnswer(f"not remembered: {refusal.say}", True)]
+        return [PromptAnswer(f"not remembered: {refusal.message}", True)]
     except OSError as error:
         return [PromptAnswer(f"NOT remembered: {error}", False)]
     quote = "" if memory.is_whole_prompt else f' "{to_printable_line(memory.text, 100)}"'
@@ -295,7 +288,7 @@ def _carry_out(home: str, decision: TypedDecision, name: str) -> PromptAnswer:
                 message = "; ".join(accept_proposal(decider, full_name).lines)
         return PromptAnswer(message, True)
     except UserError as refusal:
-        return PromptAnswer(refusal.say, False)
+        return PromptAnswer(refusal.message, False)
     except OSError as error:
         return PromptAnswer(f"NOT done: {error}", False)
 
@@ -311,7 +304,7 @@ def _learn_block(home: str, cwd: str, block: lesson_tags.LessonBlock, why_propos
             with db.open(home) as connection:
                 lesson = add_lesson(open_decider(home, connection, PROMPT), record)
     except UserError as error:
-        return PromptAnswer(error.say, False)
+        return PromptAnswer(error.message, False)
     if why_proposed:
         next_step = f"in force once you run: hardwon lessons restore {lesson.slug}"
         return PromptAnswer(f"proposed, since {why_proposed}: {lesson.summary}; {next_step}", True)

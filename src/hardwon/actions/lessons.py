@@ -139,7 +139,7 @@ def _refuse_faulty(record: dict[str, Any], candidate: Candidate) -> None:
             flag for fault in faults for name, flag in _FLAGS_BY_FAULT.items() if fault.startswith(name)
         )
         fix = " ".join([f"hardwon accept {candidate.number}", *flags])
-        raise UserError(adding.build_refusal(faults).say, fix if flags else "hardwon review, and [e]dit it")
+        raise UserError(adding.build_refusal(faults).message, fix if flags else "hardwon review, and [e]dit it")
 
 
 def _refuse_unsafe_block(
@@ -280,7 +280,7 @@ def _hold_back_doubtful_block(connection: Connection, record: dict[str, Any], co
         _refuse_unsafe_block(connection, lesson, confirm, hold_command="", confirm_command="")
     except UserError as error:
         earlier_faults = record.get("importFaults")
-        faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.say]
+        faults = [*(earlier_faults if isinstance(earlier_faults, list) else []), error.message]
         return {**record, "status": "candidate", "importFaults": faults}
     return record
 
@@ -389,7 +389,7 @@ def _build_manifest(decider: Decider) -> manifest.BuildResult:
     try:
         return manifest.build(decider.home, decider.now)
     except UserError as error:
-        raise UserError(f"it is written, but not in force yet: {error.say}", error.fix) from None
+        raise UserError(f"it is written, but not in force yet: {error.message}", error.fix) from None
 
 
 def measure_lesson(decider: Decider, lesson: Lesson) -> None:

@@ -205,12 +205,12 @@ def _find_unapproved_files(connection: db.Connection, scope: _Scope) -> dict[str
             return True
         return (is_text or is_period) and scope.matches(path)
 
-    raw_logs = _list_files_below(os.path.join(scope.home, LOGS_FOLDER))
+    reflection_logs = _list_files_below(os.path.join(scope.home, LOGS_FOLDER))
     claims_folder = os.path.join(scope.home, "claims")
     return {
         "spool": scope.find_matches(os.path.join(scope.home, "spool")),
         "claims": scope.find_matches(claims_folder) if is_text else [*_list_files_below(*_list_claim_folders(scope))],
-        "logs": [path for path in raw_logs if os.path.basename(path) in log_names or scope.matches(path)],
+        "logs": [path for path in reflection_logs if os.path.basename(path) in log_names or scope.matches(path)],
         "drafts": [*filter(is_doomed_draft, sorted(drafts))],
         "queues": scope.find_matches(queue_folder) if is_text else [*filter(scope.matches, sorted(queued_files))],
     }
@@ -307,10 +307,10 @@ def _purge_log_lines(scope: _Scope) -> Counter[str]:
         return begins_with_year and time_text < oldest_kept_time
 
     removed = Counter[str]()
-    raw_log_prefix = os.path.join(scope.home, LOGS_FOLDER, "")  # with a slash at its end
+    reflection_logs_prefix = os.path.join(scope.home, LOGS_FOLDER, "")  # with a slash at its end
     for path in _list_files_below(os.path.join(scope.home, os.path.dirname(paths.WORKER_LOG))):
-        if path.startswith(raw_log_prefix):
-            continue
+        if path.startswith(reflection_logs_prefix):
+            continue  # these are deleted whole, as files that match
         with open(path, encoding="utf-8", errors="replace", newline="", opener=paths.open_plain_file) as file:
             lines = file.readlines()
         remaining_lines = [line for line in lines if not should_remove(line)]
@@ -319,6 +319,7 @@ def _purge_log_lines(scope: _Scope) -> Counter[str]:
             continue
         if len(remaining_lines) < len(lines):
             paths.write_private(path, "".join(remaining_lines).encode("utf-8", "replace"))
+        # The text may continue on the next line, as in a traceback: then no single line has it, but the file does.
         if scope.pieces and scope.matches(path):
             removed["files"] += 1
             os.unlink(path)

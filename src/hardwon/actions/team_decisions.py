@@ -19,7 +19,7 @@ from hardwon.handoff import git_commit, written_handoffs
 from hardwon.lessons import adding, lessons_file
 from hardwon.lessons.lessons_file import PROJECT_LESSONS_FOLDER
 from hardwon.lessons.record import to_lesson_record
-from hardwon.lessons.replay import Replay, replay_lesson
+from hardwon.lessons.replay import MAX_REPLAYED_CALLS, Replay, replay_lesson
 from hardwon.lessons.review_queue import describe_record
 from hardwon.memories import memories, memory_files
 from hardwon.store import reflections, team_log
@@ -63,7 +63,6 @@ from hardwon.team.state import (
 from hardwon.types import Lesson, replace
 
 _ACCEPTED, _REJECTED, _MUTED = "accepted", "rejected", "muted"
-_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 _AUTOMATIC_DELIVERIES = ("note", "hold", "start")  # a block always needs a person's own yes
 BRANCH_PREFIX = "hardwon/"
 
@@ -314,7 +313,7 @@ def _build_arrival(team: Team, subject: Subject, version: Version, project_paths
         if sharing.get_lesson(version.content):
             adding.parse_valid_lesson(sharing.build_lesson_record(version.content or {}, project_paths))
     except UserError as error:
-        objection = error.say
+        objection = error.message
     return Arrival(subject, version, team.find_author(version), objection)
 
 
@@ -329,7 +328,7 @@ def replay_arrival(team: Team, arrival: Arrival) -> Arrival:
         return arrival
     record = sharing.build_lesson_record(arrival.version.content or {}, read_project_paths(team.connection))
     lesson = adding.parse_valid_lesson(record)
-    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=_MAX_REPLAYED_CALLS))
+    return replace(arrival, replay=replay_lesson(team.connection, lesson, limit=MAX_REPLAYED_CALLS))
 
 
 def describe_arrival(arrival: Arrival) -> list[tuple[str, str]]:
@@ -431,7 +430,7 @@ def apply_state(team: Team) -> list[str]:
             try:
                 messages.append(accept_arrival(team, arrival, TEAM))
             except UserError as error:  # such as a lesson of one's own that says the same
-                messages.append(f"{arrival.title}: {error.say}")
+                messages.append(f"{arrival.title}: {error.message}")
                 reject_arrival(team, arrival)
     for name, decision in team_log.read_decisions(team.connection, team.config.team).items():
         subject = team.state.subjects.get(name)

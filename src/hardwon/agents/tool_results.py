@@ -1,4 +1,4 @@
-"""Extract the text of a tool's result from the different shapes that agents report.
+"""Extract the text of a tool's result, and the line that describes its input, from the shapes that agents report.
 
 Agents hand a result over as a string, as a list of content blocks, or as an object with a field for each part. It is
 stored, indexed and shown as the text that a person would have seen: no braces, no escaped line ends, no images.
@@ -33,6 +33,18 @@ _STORED_RESULT_FIELDS = (
     {"filenames", "numFiles"},
     {"llmContent", "returnDisplay"},
     {"task"},
+)
+_DESCRIBING_KEYS = (
+    "command",
+    "file_path",
+    "notebook_path",
+    "path",
+    "pattern",
+    "url",
+    "query",
+    "description",
+    "prompt",
+    "content",  # the last: imported calls without a command or a path have only this
 )
 
 
@@ -131,3 +143,14 @@ def _render_fields(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:
     else:
         rendered = json.dumps(value) if isinstance(value, bool) else str(value)
         yield f"{name}: {rendered}" if name else rendered
+
+
+def find_describing_text(tool_input: object) -> str:
+    """Return the command or path of a call, all of its input if it has neither."""
+    if not isinstance(tool_input, dict):
+        return str(tool_input or "")
+    for key in _DESCRIBING_KEYS:
+        value = tool_input.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return json.dumps(tool_input, ensure_ascii=False) if tool_input else ""

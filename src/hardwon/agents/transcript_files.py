@@ -66,6 +66,7 @@ def open_transcript(path: str, last_position: ReadPosition | None = None) -> Ite
     with open(path, "rb", buffering=_BUFFER_BYTES, opener=open_plain_file) as file:
         stat = os.fstat(file.fileno())
         is_document = is_single_document(path)
+        # A document is written anew as a whole, so there is no place in it to continue from.
         position = ReadPosition(inode=stat.st_ino) if is_document else _resume_position(file, last_position)
         yield OpenTranscript(stat, position, read_portions(file, position, is_single_document=is_document))
 

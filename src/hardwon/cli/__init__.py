@@ -235,7 +235,7 @@ def main() -> None:
     try:
         hardwon(prog_name="hardwon")
     except UserError as error:
-        _print_error(error.say, error.fix)
+        _print_error(error.message, error.fix)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         _print_error(f"{prefix}{error.strerror or error}", "hardwon doctor")

@@ -178,7 +178,7 @@ def _uninstall_everything(home: str, *, delete_data: bool, yes: bool) -> None:
         try:
             _remove_hooks(name, home, path, yes=True)
         except UserError as error:
-            refusals.append(f"{error.say}; {error.fix}")
+            refusals.append(f"{error.message}; {error.fix}")
     # The hooks are out first, since a hook starts the worker again.
     lifecycle.stop_worker(home)
     lifecycle.wait_for_jobs(home)  # a job of a killed worker would write files again

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _MAX_EVIDENCE = 6
 _MAX_QUOTE_LINES = 4  # so that a proposal fits on one screen
-_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds for each proposal
 PERSON_READER = "person"
 MAX_LINE_CHARS = 110
 
@@ -66,6 +65,7 @@ def show_record(record: Mapping[str, Any], *, err: bool = False) -> None:
 def show_proposal(home: str, connection: Connection, candidate: Candidate, judgement: Judgement | None) -> None:
     """Print one screen: the mistake, the fix, the two calls, what the trigger would have hit, scope and delivery."""
     from hardwon.actions.lessons import build_accepted_record, replay_record
+    from hardwon.lessons.replay import MAX_REPLAYED_CALLS
 
     record = candidate.record
     echo_indented(f"L{candidate.number} ", to_printable_line(record["summary"]), max_lines=3, bold=True)
@@ -76,7 +76,7 @@ def show_proposal(home: str, connection: Connection, candidate: Candidate, judge
     _show_call("   - ", failed, "red")
     _show_call("   + ", worked, "green")
     click.echo()
-    _show_replay(candidate, replay_record(connection, record, limit=_MAX_REPLAYED_CALLS))
+    _show_replay(candidate, replay_record(connection, record, limit=MAX_REPLAYED_CALLS))
     echo_field("trigger", describe_trigger(record) or "(none found: edit it)", max_lines=_MAX_QUOTE_LINES)
     if record.get("injection"):
         echo_field("told as", record["injection"], max_lines=_MAX_QUOTE_LINES)

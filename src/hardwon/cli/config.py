@@ -107,13 +107,10 @@ def _format_value(value: object) -> str:
 def pause(here: bool, duration: str | None) -> None:
     """Pause hardwon: nothing is recorded, noted, held or blocked until it is lifted."""
     require_person("pausing")
-    home = paths.get_home()
     now = clock.now()
     until = now + _parse_duration(duration) if duration else 0.0
     scope = find_project_here() if here else pauses.EVERYWHERE
-    # A new pause replaces an earlier one of the same scope.
-    other_pauses = [entry for entry in pauses.list_active_pauses(home, now) if entry[1] != scope]
-    pauses.write_pauses(home, [*other_pauses, (until, scope)])
+    pauses.add_pause(paths.get_home(), until, scope, now)
     where = f"in {scope}" if here else "everywhere"
     click.echo(f"paused {where} {f'for {duration}' if duration else 'until you lift it: hardwon unpause'}")
 

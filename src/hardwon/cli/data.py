@@ -76,8 +76,9 @@ def export(ctx: click.Context, project: str | None, since: str, out: str) -> Non
             for line in lines:
                 sys.stdout.buffer.write(line.encode("utf-8", "replace"))
             return
-        count = exports.write_lines(os.path.abspath(os.path.expanduser(out)), lines)
-    click.echo(f"exported  {format_count(count - 1, 'record')} to {out}")
+        line_count = exports.write_lines(os.path.abspath(os.path.expanduser(out)), lines)
+    record_count = line_count - 1  # the first line is the header
+    click.echo(f"exported  {format_count(record_count, 'record')} to {out}")
 
 
 def _find_project(connection: db.Connection, name: str) -> str:

@@ -104,7 +104,7 @@ def _check_team(home: str) -> Iterator[Check]:
             forked_writers = read_forks(connection, config.team)
             state = Team(home, connection, config).state
     except UserError as error:
-        yield Check("team", False, error.say, error.fix)
+        yield Check("team", False, error.message, error.fix)
         return
     for writer in sorted(forked_writers):
         machine = state.machines.get(writer)
@@ -120,7 +120,7 @@ def _check_lessons(home: str) -> Iterator[Check]:
         build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:
-        yield Check("lessons", False, f"{error.say}; the last good manifest stays in force", error.fix)
+        yield Check("lessons", False, f"{error.message}; the last good manifest stays in force", error.fix)
         return
     except OSError as error:
         fix = "make room or allow writing there, then: hardwon doctor"

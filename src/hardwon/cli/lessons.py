@@ -395,7 +395,7 @@ def check(as_json: bool) -> None:
         unknown_keys = settings.find_unknown_keys(settings.read_config(home))
         faults.extend(f"config.json: {name} is not a setting" for name in unknown_keys)
     except UserError as error:
-        faults.append(f"{error.say}\n  fix: {error.fix}\n  the last good manifest stays in force")
+        faults.append(f"{error.message}\n  fix: {error.fix}\n  the last good manifest stays in force")
         count = _count_in_force(home)
     if as_json:
         echo_json({"inForce": count, "leftOut": left_out, "faults": faults})

@@ -205,9 +205,11 @@ def _approve_memory(decider: Decider, record: Memory) -> None:
     from hardwon.actions.memories import approve_memory
 
     approved, path = approve_memory(decider, record)
-    echo_text(f"approved as memory M{approved.id}: {path}")
+    approved_name = f"M{approved.id}"
+    echo_text(f"approved as memory {approved_name}: {path}")
+    # It is in force all the same: that it repeats or contradicts another memory is for the person to decide.
     for name, fault, fix in memories.find_memory_faults(decider.connection, decider.home, approved.project):
-        if name == f"M{approved.id}":
+        if name == approved_name:
             echo_text(f"  but {fault}: {fix}")
 
 

@@ -173,7 +173,7 @@ class _Review:
             try:
                 is_decided = key.run(self, candidate)
             except UserError as error:
-                for line in error.say.split("\n"):
+                for line in error.message.split("\n"):
                     echo_indented("   ", line.strip())
                 echo_indented("   fix: ", error.fix)
                 continue

@@ -201,7 +201,7 @@ def _accept_reported(home: str, connection: db.Connection, *, yes: bool, silent:
                 lesson = accept_candidate(decider, candidate, {})
                 show_in_force(lesson, with_text=False, err=silent)
             except UserError as error:
-                click.echo(f"not accepted: {to_printable_line(error.say)}; it stays in review", err=silent)
+                click.echo(f"not accepted: {to_printable_line(error.message)}; it stays in review", err=silent)
 
 
 @scan.command("candidates")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from textwrap import wrap
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from hardwon import clock, paths, projects
+from hardwon.agents.tool_results import find_describing_text
 from hardwon.cli import CommandGroup
 from hardwon.cli.completions import complete_sessions
 from hardwon.cli.context import json_option, open_store, require_consent, require_person, yes_option
@@ -27,7 +27,6 @@ _SUMMARY_WIDTH = 14
 _COLUMNS = ("id", "when", "project", "prompts", "events", "status")
 _TIME_FIELDS = ("started_at", "last_at", "ended_at")
 _PLURALS = {"prompt": "prompts", "event": "events", "delivery": "deliveries", "observation": "observations"}
-_INPUT_FIELDS = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description")
 
 
 @click.group(cls=CommandGroup)
@@ -120,22 +119,12 @@ def _format_step(step: dict[str, Any]) -> str:
     elif step["kind"] == "tool":
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
         lead = f"  {step['tool']}{outcome}: "
-        text = _describe_input(step["input"])
+        text = find_describing_text(step["input"])
     else:
         lead = f"  {step['kind']} "
         text = step["response"]
     agent = f" [{step['agent']}]" if step.get("agent") else ""
     return f"{when}{agent}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
-
-
-def _describe_input(tool_input: Any) -> str:
-    """Return a call's command or path, else its whole input."""
-    if not isinstance(tool_input, dict):
-        return str(tool_input or "")
-    for name in _INPUT_FIELDS:
-        if isinstance(tool_input.get(name), str) and tool_input[name]:
-            return str(tool_input[name])
-    return json.dumps(tool_input) if tool_input else ""
 
 
 def _print_summary(summary: Summary) -> None:

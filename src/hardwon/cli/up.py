@@ -59,10 +59,10 @@ def up(ctx: click.Context, yes: bool) -> None:
         try:
             _set_up_agent(ctx, name, yes)
         except UserError as error:  # one agent's broken settings must not stop the others
-            click.echo(f"agent     {load_settings(name).title}: {error.say}; {error.fix}")
+            click.echo(f"agent     {load_settings(name).title}: {error.message}; {error.fix}")
     if not any(shutil.which(load_settings(name).program) for name in AGENT_NAMES):
         click.echo("agent     no supported agent on the PATH; once there is one: hardwon up")
-    _offer_path()
+    _offer_path_fix()
     _offer_completion()
     _start_import(home, should_start=yes or is_interactive())
     click.echo(f"worker    running, process {worker_status.pid}")
@@ -147,7 +147,7 @@ def _ask_about(decider: Decider, candidate: Candidate) -> bool:
             reject_candidate(decider, candidate)
             click.echo("          rejected; it is not proposed again")
     except UserError as error:
-        click.echo(f"          not accepted: {to_printable_line(error.say)}; it stays in review")
+        click.echo(f"          not accepted: {to_printable_line(error.message)}; it stays in review")
     return answer != "q"
 
 
@@ -169,7 +169,7 @@ def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
         click.echo(f"agent     {agent_settings.title}: found, not connected: hardwon install {name}")
 
 
-def _offer_path() -> None:
+def _offer_path_fix() -> None:
     """Say how to call hardwon by name, and at a terminal do it."""
     fix = find_path_fix()
     if not fix:

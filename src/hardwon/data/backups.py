@@ -185,7 +185,7 @@ def _find_fault(backup: Backup) -> str:
         if content := _read_file(os.path.join(backup.path, paths.LESSONS)):
             lessons_file.parse_content(paths.LESSONS, content)
     except UserError as error:
-        return f"its {error.say}"
+        return f"its {error.message}"
     return _find_schema_fault(os.path.join(backup.path, paths.DATABASE), backup.schema or 0)
 
 

@@ -269,20 +269,13 @@ def refine_summary(
 def _describe_session(turns: Sequence[Turn], observations: Sequence[Observation]) -> str:
     """Describe a session in one prompt; a long one is cut in the middle."""
     requests = [f"asked:\n{trim_text(clean_text(turn.prompt), _MAX_CONTEXT_CHARS)}\n" for turn in turns if turn.prompt]
-    notes = [
-        "\n".join(
-            (
-                f"noted: {observation.type}: {observation.title}",
-                *(f"- {fact}" for fact in observation.facts[:6]),
-                trim_text(observation.narrative, 400),
-            )
-        )
-        for observation in observations
-    ]
-    final_message = trim_text(
-        clean_text(next((turn.final_message for turn in reversed(turns) if turn.final_message), "")),
-        _MAX_FINAL_MESSAGE_CHARS,
-    )
+    notes = []
+    for observation in observations:
+        notes.append(f"noted: {observation.type}: {observation.title}")
+        notes += [f"- {fact}" for fact in observation.facts[:6]]
+        notes.append(trim_text(observation.narrative, 400))
+    last_message = next((turn.final_message for turn in reversed(turns) if turn.final_message), "")
+    final_message = trim_text(clean_text(last_message), _MAX_FINAL_MESSAGE_CHARS)
     return "\n".join(
         (
             trim_text("\n".join(requests), _MAX_SUMMARISED_CHARS // 3),

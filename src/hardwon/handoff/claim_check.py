@@ -85,10 +85,10 @@ class CheckRun:
         """Return whether this run includes all that the other one checked."""
         if not self.kinds & other.kinds:
             return False
-        roots = [path.rstrip("/.") for path in self.paths]
-        return not roots or (
-            bool(other.paths) and all(any(path.startswith(root) for root in roots) for path in other.paths)
-        )
+        if not self.paths:  # it checked everything
+            return True
+        roots = tuple(path.rstrip("/.") for path in self.paths)
+        return bool(other.paths) and all(path.startswith(roots) for path in other.paths)
 
 
 @dataclass(frozen=True, slots=True)

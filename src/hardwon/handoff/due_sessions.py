@@ -103,7 +103,9 @@ def _read_decisions(connection: Connection) -> DecisionsBySession:
         earlier = decisions.get(reflection.session, _NO_DECISIONS)
         ratified_at = (reflection.decided_at or reflection.at) if reflection.status == reflections.RATIFIED else 0.0
         decisions[reflection.session] = _PastDecisions(
-            max(earlier.read_at, reflection.at), max(earlier.handed_off_at, ratified_at), earlier.reflection_count + 1
+            read_at=max(earlier.read_at, reflection.at),
+            handed_off_at=max(earlier.handed_off_at, ratified_at),
+            reflection_count=earlier.reflection_count + 1,
         )
     return decisions
 

@@ -443,7 +443,8 @@ def detect_missed_memories(story: Story, past: ReflectionContext) -> Iterable[Fi
         if _has_memory_edit([exchange]):
             continue  # the agent wrote it into its own memory
         caught = find_lasting_statements(exchange.prompt.text) if exchange.prompt else []
-        word_sets = [words for words in (*known_word_sets, *(tokenize(entry.quote) for entry in caught)) if words]
+        caught_word_sets = [tokenize(entry.quote) for entry in caught]
+        word_sets = [words for words in (*known_word_sets, *caught_word_sets) if words]
         for line in get_spoken_sentences(exchange.prompt):
             if not exchange.prompt or not has_match(_ASKS_TO_KEEP, line) or line.endswith("?"):
                 continue

@@ -117,12 +117,15 @@ class _Claims:
     def check_evidence(self, claim: Mapping[str, Any]) -> tuple[Evidence, ...]:
         """Return the quotes of a claim as evidence; empty if any quote is not in its line."""
         raw_quotes = claim.get("evidence")
-        quotes = [item for item in raw_quotes if isinstance(item, dict)] if isinstance(raw_quotes, list) else []
-        sources = [source for item in quotes[:MAX_QUOTES] for source in [self._locate_quote(item)]]
-        is_complete = bool(sources) and len(sources) == len(quotes[:MAX_QUOTES]) and all(sources)
+        if not isinstance(raw_quotes, list):
+            raw_quotes = []
+        quotes = [item for item in raw_quotes if isinstance(item, dict)][:MAX_QUOTES]
+        sources = [self._locate_quote(quote) for quote in quotes]
+        located_sources = tuple(source for source in sources if source)
+        is_complete = bool(sources) and len(located_sources) == len(sources)
         self.verified_count += is_complete
         self.rejected_count += not is_complete
-        return tuple(item for item in sources if item) if is_complete else ()
+        return located_sources if is_complete else ()
 
     def _locate_quote(self, claim: Mapping[str, Any]) -> Evidence | None:
         quote = _read_text(claim, "quote", MAX_QUOTE_CHARS)

@@ -266,7 +266,7 @@ def _approve_memories(
                 )
             approved.append(memories.approve(connection, home, candidate, now))
         except (UserError, OSError) as error:
-            reason = error.say if isinstance(error, UserError) else error.strerror
+            reason = error.message if isinstance(error, UserError) else error.strerror
             problems.append(f"not approved: {to_printable_line(memory.text, 60)} ({reason})")
     for memory in removed:
         memories.reject_or_retire(connection, memory, now)
@@ -304,17 +304,13 @@ def _commit_page(result: RatificationResult, files: Sequence[str], page: Handoff
     try:
         commit = git_commit.commit_files(files, message)
     except UserError as error:
-        return replace(result, problems=(*result.problems, f"not committed: {error.say}"))
+        return replace(result, problems=(*result.problems, f"not committed: {error.message}"))
     ignored = tuple(f"not committed: git is told to ignore {name}" for name in commit.ignored)
     return replace(result, commit=commit, problems=(*result.problems, *ignored))
 
 
 def discard(connection: Connection, reflection: Reflection, now: float) -> None:
     """Discard a draft: delete its file and count its findings as dropped. Its proposed memories keep waiting."""
-    if reflection.status != DRAFT:
-        raise UserError(
-            f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
-        )
     with transaction(connection):
         _record_decision(connection, reflection, DISCARDED, now)
         for finding in reflection.findings:

@@ -52,6 +52,18 @@ ProposeMemory = Callable[[SuggestedMemory, Story], object]
 
 
 @frozen
+class ReflectionOptions:
+    """What a reflection may read, whom it may ask, and where its memories go."""
+
+    ask: AskModel | None = None  # None: drafted without a model
+    max_turns: int = model_draft.MAX_TURNS  # of the session, sent to the model
+    is_denied: Callable[[str], bool] = lambda cwd: False  # whether nothing of sessions in a folder may be sent
+    sensitive_words: Sequence[str] = ()  # sessions with one of them are not drafted
+    propose: ProposeMemory | None = None  # called with each new memory
+    queue_folder: str = ""  # the user's own if empty
+
+
+@frozen
 class ReflectionResult:
     """The stored record and the draft; `fallback_reason` says why no model was used."""
 
@@ -64,60 +76,33 @@ def reflect(
     connection: Connection,
     home: str,
     transcript: str,
+    options: ReflectionOptions,
     *,
     agent: str = "",
     now: float,
-    ask: AskModel | None = None,
-    propose: ProposeMemory | None = None,
-    max_turns: int = model_draft.MAX_TURNS,
-    queue_folder: str = "",
-    is_denied: Callable[[str], bool] = lambda cwd: False,
-    sensitive_words: Sequence[str] = (),
 ) -> ReflectionResult:
-    """Draft a handoff from a transcript; UserError if it is empty or another process is reflecting on it.
-
-    `propose` is called with each new memory. If `is_denied` holds for the session's folder, nothing is sent to a model.
-    """
+    """Draft a handoff from a transcript; UserError if it is empty or another process is reflecting on it."""
     # If a purge runs while the draft is made, writing fails, so that deleted text does not come back.
     epoch = read_epoch(connection)
     story = transcript_story.read_story(transcript, agent)
     if not story.steps:
         raise UserError(f"{transcript} holds nothing that may be told of", "a session that is private is left alone")
-    if has_sensitive_word((step.text for step in story.steps if step.kind == "person"), sensitive_words):
+    if has_sensitive_word((step.text for step in story.steps if step.kind == "person"), options.sensitive_words):
         message = f"session {story.session} is marked as sensitive, so nothing is drafted from it"
         raise UserError(message, "hardwon config get sensitiveWords shows the words that mark a session")
     with lock_session(home, story.session) as is_locked:
         if not is_locked:
             raise UserError(f"session {story.session} is being reflected on already", "wait a moment, then try again")
-        ask = None if is_denied(story.cwd) else ask
-        return _write_reflection(
-            connection,
-            home,
-            story,
-            now,
-            ask,
-            propose,
-            max_turns,
-            queue_folder or memory_queue.get_queue_folder(),
-            epoch,
-        )
+        return _write_reflection(connection, home, story, options, now=now, epoch=epoch)
 
 
 def _write_reflection(
-    connection: Connection,
-    home: str,
-    story: Story,
-    now: float,
-    ask: AskModel | None,
-    propose: ProposeMemory | None,
-    max_turns: int,
-    queue_folder: str,
-    epoch: int,
+    connection: Connection, home: str, story: Story, options: ReflectionOptions, *, now: float, epoch: int
 ) -> ReflectionResult:
     context = reflections.read_context(connection, story.project, now, agent=story.agent, session=story.session)
     past = replace(context, documented_code=read_documented_code(story.project))
     findings = weigh_findings(detect_findings(story, past), reflections.count_item_decisions(connection))
-    queued = memory_queue.read_queue(queue_folder, story.session)
+    queued = memory_queue.read_queue(options.queue_folder or memory_queue.get_queue_folder(), story.session)
     # Proposals of other sessions' drafts are listed there; those of this session belong on its new page too.
     listed = list_memories(connection, "active", "rejected", "candidate", project=story.project)
     known_texts = [entry.text for entry in listed if entry.status != "candidate" or entry.session != story.session]
@@ -125,9 +110,9 @@ def _write_reflection(
     draft = build_draft(story, findings, memories)
     fallback_reason = ""
     log = dict[str, Any]()
-    if ask:
+    if options.ask and not options.is_denied(story.cwd):
         try:
-            draft = model_draft.refine_draft(draft, past, ask, log, max_turns=max_turns)
+            draft = model_draft.refine_draft(draft, past, options.ask, log, max_turns=options.max_turns)
         except Failed as error:
             fallback_reason = f"by plain code: {error.reason}"
     key = clock.create_ulid(now)
@@ -155,19 +140,20 @@ def _write_reflection(
             log=log_path,
         )
         record = reflections.insert(connection, record)
-    if propose:
+    if options.propose:
         for entry in draft.memories:
-            propose(entry, story)
+            options.propose(entry, story)
     memory_queue.remove_statements(queued)
     return ReflectionResult(record, draft, fallback_reason)
 
 
 def weigh_findings(findings: Sequence[Finding], decisions: Mapping[str, tuple[int, int]]) -> list[Finding]:
     """Scale scores by how often people kept findings of the same item; return the best first."""
-    scored = [
-        replace(finding, score=min(finding.score * compute_weight(*decisions.get(finding.item, (0, 0))), 1.0))
-        for finding in findings
-    ]
+    scored = []
+    for finding in findings:
+        kept_count, dropped_count = decisions.get(finding.item, (0, 0))
+        weighted_score = finding.score * compute_weight(kept_count, dropped_count)
+        scored.append(replace(finding, score=min(weighted_score, 1.0)))
     return sorted(scored, key=lambda finding: -finding.score)
 
 
@@ -182,18 +168,20 @@ def compute_weight(kept_count: int, dropped_count: int) -> float:
 def list_menu_items(connection: Connection) -> list[dict[str, Any]]:
     """Return the menu with the counts of kept and dropped findings, highest weight first."""
     decisions = reflections.count_item_decisions(connection)
-    rows = [
-        {
-            "item": item.name,
-            "group": item.group,
-            "help": item.help,
-            "kept": kept_count,
-            "dropped": dropped_count,
-            "weight": round(compute_weight(kept_count, dropped_count), 2),
-        }
-        for item in MENU
-        for kept_count, dropped_count in [decisions.get(item.name, (0, 0))]
-    ]
+    rows: list[dict[str, Any]] = []
+    for item in MENU:
+        kept_count, dropped_count = decisions.get(item.name, (0, 0))
+        weight = round(compute_weight(kept_count, dropped_count), 2)
+        rows.append(
+            {
+                "item": item.name,
+                "group": item.group,
+                "help": item.help,
+                "kept": kept_count,
+                "dropped": dropped_count,
+                "weight": weight,
+            }
+        )
     return sorted(rows, key=lambda row: -row["weight"])
 
 

@@ -313,23 +313,28 @@ def pair_calls(story: Story) -> dict[str, tuple[Step, Step | None]]:
 def build_turns(story: Story) -> tuple[Turn, ...]:
     """Convert the story to turns, so that code for stored turns works on it."""
     pairs = pair_calls(story)
-    return tuple(
-        Turn(
+    turns = []
+    for number, exchange in enumerate(split_exchanges(story), 1):
+        first_step = exchange.prompt or exchange.steps[0]
+        calls = []
+        for step in exchange.steps:
+            if step.kind == "call":
+                _, result = pairs[_get_call_key(step)]
+                calls.append(_build_call(step, result))
+        turn = Turn(
             session_row_id=0,
             number=number,
-            at=parse_timestamp(exchange.prompt.at if exchange.prompt else exchange.steps[0].at),
+            at=parse_timestamp(first_step.at),
             agent=story.agent,
             name=story.session,
             project=story.project,
             cwd=story.cwd,
             prompt=exchange.prompt.text if exchange.prompt else "",
             final_message=get_final_message(exchange),
-            calls=tuple(
-                _build_call(step, pairs[_get_call_key(step)][1]) for step in exchange.steps if step.kind == "call"
-            ),
+            calls=tuple(calls),
         )
-        for number, exchange in enumerate(split_exchanges(story), 1)
-    )
+        turns.append(turn)
+    return tuple(turns)
 
 
 def get_final_message(exchange: Exchange) -> str:

@@ -93,9 +93,11 @@ def remove_record(home: str, lesson_id: str) -> None:
 
 def _rewrite_lesson(home: str, file: LessonsFile, previous: Lesson, record: dict[str, Any]) -> Lesson:
     lesson = read_or_refuse(home, record, "edit")
+    # An edit does not change who wrote the lesson, whatever the new record says.
     extra = {key: value for key, value in lesson.extra.items() if key != "source"}
     if "source" in previous.extra:
         extra["source"] = previous.extra["source"]
+    # A low confidence that stays as it was is no new doubt: the lesson was approved with it.
     has_new_doubt = lesson.confidence < REVIEW_BELOW and lesson.confidence != previous.confidence
     lesson = replace(
         lesson,
@@ -127,7 +129,7 @@ def add_imported_records(home: str, imported_records: Iterable[dict[str, Any]]) 
             except UserError as error:
                 name = str(record.get("slug") or record.get("id") or f"lesson {number}")
                 import_faults = record.get("importFaults")
-                refused[name] = "; ".join([error.say, *(import_faults if isinstance(import_faults, list) else [])])
+                refused[name] = "; ".join([error.message, *(import_faults if isinstance(import_faults, list) else [])])
                 continue
             lessons_file.put_lesson(file, lesson)
             _add_to_catalog(catalog, lesson)

@@ -85,7 +85,7 @@ def _check_advice(home: str) -> Iterator[Check]:
         if os.path.exists(os.path.join(home, paths.DATABASE)):  # a check must not create a database
             facts = _gather_facts(home, index, search)
     except UserError as error:
-        yield Check("history", False, error.say, error.fix.removeprefix("hardwon doctor; "))
+        yield Check("history", False, error.message, error.fix.removeprefix("hardwon doctor; "))
     except db.StoreError as error:
         yield Check("history", False, f"{paths.DATABASE} cannot be read: {error}", "moving it away starts a new one")
     own_ids = {lesson.id for lesson in read(get_lessons_path(home)).lessons}

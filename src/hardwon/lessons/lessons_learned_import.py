@@ -61,7 +61,8 @@ def _convert_record(entry: object, label: str) -> dict[str, Any]:
     if entry.get("delivery") in DELIVERY_MODES:
         return dict(entry)  # already a record of ours
     triggers = entry.get("triggers")
-    fields = entry | {name: value for name, value in (triggers if isinstance(triggers, dict) else {}).items() if value}
+    nested_triggers = triggers if isinstance(triggers, dict) else {}
+    fields = entry | {name: value for name, value in nested_triggers.items() if value}
     fields = {name: value for name, value in fields.items() if value not in (None, "", [])}
     record = {_NEW_NAMES[name]: value for name, value in fields.items() if name in _NEW_NAMES}
     record |= {name: value for name, value in fields.items() if name not in (*_NEW_NAMES, *_CONVERTED_KEYS)}

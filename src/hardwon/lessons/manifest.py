@@ -154,7 +154,7 @@ def gather_lessons(home: str) -> tuple[list[Lesson], list[str], list[WaitingChan
                 continue
             project_file = lessons_file.parse_content(path, content)
         except UserError as error:
-            faults.append(error.say)
+            faults.append(error.message)
             continue
         faults += project_file.faults
         for lesson in project_file.lessons:
@@ -181,7 +181,7 @@ def _read_trusted_hashes(home: str) -> tuple[dict[str, str], list[str]]:
     try:
         return lessons_file.read_trusted_hashes(home), []
     except UserError as error:
-        return {}, [error.say]
+        return {}, [error.message]
 
 
 def choose_active_lessons(

@@ -4,6 +4,10 @@ A call should not pay for unrelated lessons. So the file has a small head with t
 four-byte pieces of the patterns' literals to lesson numbers, and a body from which only the lessons in question are
 read. Lessons are numbered in the order they are tried: blocks first, then by priority, so that guards are tried even if
 time runs out for the others.
+
+The file is the format's name, the size of the head in eight bytes, the head, and the lessons one after the other. In
+the head, `numbers[ends[i]:ends[i + 1]]` are the lessons of `pieces[i]`, and lesson i is the bytes from `offsets[i]` to
+`offsets[i + 1]` of the body.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import marshal
 import os
 import sys
 from bisect import bisect_left
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from hardwon.text.characters import fold_case
 from hardwon.types import Glob, ManifestEntry, Pattern
@@ -113,17 +117,21 @@ class ManifestIndex:
 
 def build(
     entries: Sequence[ManifestEntry],
-    demands: Sequence[RequiredLiterals | None],
+    literals_by_entry: Sequence[RequiredLiterals | None],
     *,
     settings: Mapping[str, Any],
     source_stats: Sequence[Any],
     waiting_count: int = 0,
     secret: str = "",
 ) -> bytes:
-    """Build the bytes of an index; `demands` are the literals required to match each entry."""
+    """Build the bytes of an index.
+
+    `literals_by_entry` has the literals required to match each entry, None if it can match without any.
+    """
     bodies = [marshal.dumps(_pack_entry(entry)) for entry in entries]
-    pieces, always = _build_piece_tables(entries, demands)
-    sorted_pieces = sorted(pieces)
+    lessons_by_piece, always_tried = _build_piece_tables(entries, literals_by_entry)
+    sorted_pieces = sorted(lessons_by_piece)
+    lesson_lists = [lessons_by_piece[piece] for piece in sorted_pieces]
     head = marshal.dumps(
         {
             "settings": dict(settings),
@@ -131,10 +139,10 @@ def build(
             "waiting": waiting_count,
             "secret": secret,
             "starts": [entry.number for entry in entries if entry.delivery == "start"],
-            "always": always,
+            "always": always_tried,
             "pieces": _pack_numbers(sorted_pieces),
-            "ends": _pack_numbers(accumulate((len(pieces[piece]) for piece in sorted_pieces), initial=0)),
-            "numbers": _pack_numbers(number for piece in sorted_pieces for number in pieces[piece]),
+            "ends": _pack_numbers(accumulate(map(len, lesson_lists), initial=0)),
+            "numbers": _pack_numbers(chain.from_iterable(lesson_lists)),
             "offsets": _pack_numbers(accumulate(map(len, bodies), initial=0)),
         }
     )
@@ -151,31 +159,32 @@ def _unpack_numbers(content: bytes) -> memoryview[int]:
 
 
 def _build_piece_tables(
-    entries: Sequence[ManifestEntry], demands: Sequence[RequiredLiterals | None]
+    entries: Sequence[ManifestEntry], literals_by_entry: Sequence[RequiredLiterals | None]
 ) -> tuple[dict[int, list[int]], dict[str, list[int]]]:
+    """Return the numbers of the lessons that each piece leads to, and by tool of those that are always tried."""
     piece_counts: dict[int, int] = {}  # how many lessons have each piece
-    for demand in demands:
+    for alternatives in literals_by_entry:
         lesson_pieces: set[int] = set()
-        for literal_sets in demand or ():
+        for literal_sets in alternatives or ():
             for literals in literal_sets:
                 lesson_pieces |= _list_literal_pieces(literals)
         for piece in lesson_pieces:
             piece_counts[piece] = piece_counts.get(piece, 0) + 1
-    pieces: dict[int, list[int]] = {}
-    always: dict[str, list[int]] = {}
-    for entry, demand in zip(entries, demands, strict=True):
+    lessons_by_piece: dict[int, list[int]] = {}
+    always_tried: dict[str, list[int]] = {}
+    for entry, alternatives in zip(entries, literals_by_entry, strict=True):
         if entry.delivery == "start":
             continue
-        if demand is None:
+        if alternatives is None:
             for tool in entry.tools:
-                always.setdefault(tool, []).append(entry.number)
+                always_tried.setdefault(tool, []).append(entry.number)
             continue
         leading_pieces: set[int] = set()
-        for literal_sets in demand:
+        for literal_sets in alternatives:
             leading_pieces.update(_choose_leading_pieces(literal_sets, piece_counts))
         for piece in leading_pieces:
-            pieces.setdefault(piece, []).append(entry.number)
-    return pieces, always
+            lessons_by_piece.setdefault(piece, []).append(entry.number)
+    return lessons_by_piece, always_tried
 
 
 def _choose_leading_pieces(literal_sets: Sequence[Iterable[str]], piece_counts: Mapping[int, int]) -> list[int]:

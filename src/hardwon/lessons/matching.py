@@ -416,7 +416,11 @@ def _compile_path(segments: list[str]) -> str:
         # A trailing `/**` matches what is inside the folder, not the folder.
         segments = [*segments, _GLOB_NAME]
     *leading, last = _split_at(segments, "**")
-    return _join_with_gaps(["".join(f"{name}/" for name in part) for part in leading] + ["/".join(last)], _GLOB_FOLDER)
+    parts = []
+    for folders in leading:
+        parts.append("".join(f"{folder}/" for folder in folders))
+    parts.append("/".join(last))
+    return _join_with_gaps(parts, _GLOB_FOLDER)
 
 
 def _join_with_gaps(parts: Sequence[str], gap: str) -> str:

@@ -17,6 +17,7 @@ from hardwon.text.characters import fold_case
 from hardwon.types import Event, Lesson, ManifestEntry, frozen
 
 _MAX_SAMPLES = 3
+MAX_REPLAYED_CALLS = 20_000  # the newest, where a person waits for the result; more would take seconds
 MIN_FIRINGS = 20  # with fewer firings, a block must be confirmed
 
 

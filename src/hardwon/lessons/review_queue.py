@@ -273,9 +273,11 @@ def diff_calls(failed: str, worked: str) -> tuple[Segments, Segments]:
     old_segments: Segments = []
     new_segments: Segments = []
     if not new_words:
+        # With nothing to compare to, marking every word as different would say nothing.
         if old_words:
             old_segments.append((failed[:_MAX_DIFF_CHARS], False))
         return old_segments, new_segments
+    # Words are kept with the spaces behind them, for joining, and compared without.
     matcher = SequenceMatcher(None, [word.strip() for word in old_words], [word.strip() for word in new_words])
     for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
         is_changed = kind != "equal"

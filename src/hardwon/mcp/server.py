@@ -169,7 +169,7 @@ class MCPServer:
         except msgspec.ValidationError as error:
             return _describe_invalid(name, str(error)), True
         except UserError as error:
-            return (f"{error.say} ({error.fix})" if error.fix else error.say), True
+            return (f"{error.message} ({error.fix})" if error.fix else error.message), True
         except db.StoreError as error:
             return f"the database: {error} (try again in a moment, then: hardwon doctor)", True
         except OSError as error:

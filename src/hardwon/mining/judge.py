@@ -282,7 +282,7 @@ def _parse_answer(
     try:
         judgements = parse_judgements(answer)
     except UserError as error:
-        return replace(blank, void=f"the answer cannot be read: {error.say}")
+        return replace(blank, void=f"the answer cannot be read: {error.message}")
     matching = [judgement for judgement in judgements if judgement.candidate == blank.candidate]
     if len(matching) != 1:
         return replace(blank, void=f"the answer judges candidate {blank.candidate} {len(matching)} times")

@@ -97,7 +97,14 @@ def compile_or_reuse(
 
 def refresh_brief(connection: db.Connection, home: str, project: str) -> None:
     """Compile a project's brief again after a change, so that hooks without a worker see it at once."""
-    compile_brief(connection, home, project, settings.resolve_settings(settings.read_config(home)))
+    compile_brief(connection, home, project, settings.load_settings(home))
+
+
+def renew_briefs(connection: db.Connection, home: str, project: str) -> None:
+    """Compile a project's brief after a decision about memories or handoffs; other projects' briefs follow later."""
+    # A memory of a person counts in every project, so every compiled brief is out of date.
+    compiled_brief.delete_all(home)
+    compile_or_reuse(connection, home, project, settings.load_settings(home))
 
 
 def preview_opening(connection: db.Connection, home: str, index: ManifestIndex, folder: str) -> SessionBrief:

@@ -77,9 +77,11 @@ def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
 
 def format_records(records: Sequence[Mapping[str, Any]], offset: int = 0) -> str:
     """Return records with all their words."""
-    return format_texts(
-        [(record["id"], record["error"] if "error" in record else _format_record(record)) for record in records], offset
-    )
+    texts = []
+    for record in records:
+        text = record["error"] if "error" in record else _format_record(record)
+        texts.append((record["id"], text))
+    return format_texts(texts, offset)
 
 
 def format_texts(labelled_texts: Sequence[tuple[str, str]], offset: int = 0) -> str:

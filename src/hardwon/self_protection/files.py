@@ -78,15 +78,15 @@ class ProtectedPaths:
         self.home = home.rstrip("/")
         self._homes = (self.home, os.path.realpath(home))
         own_files = [os.path.join(home, name) for name in (paths.LESSONS, paths.CONFIG, paths.SOCKET)]
-        self._linked_paths = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
+        self._link_targets = [os.path.realpath(path) for path in own_files if os.path.islink(path)]
         self._follows_left = _MAX_FOLLOWED_CHARS
         self._reads_left = _MAX_SETTINGS_READS
         self._configured_folders = [os.environ.get(name, "").rstrip("/") for name in _FOLDER_VARIABLES]
 
     def is_in_home(self, path: str) -> bool:
-        """Return whether a path is the home or below it, as written or after following links."""
+        """Return whether a path is the home, below it or a file that it links to, as written or with links resolved."""
         for spelling in self._iter_spellings(path):
-            if spelling in self._linked_paths or any(_is_at_or_below(spelling, home) for home in self._homes):
+            if spelling in self._link_targets or any(_is_at_or_below(spelling, home) for home in self._homes):
                 return True
         return False
 

@@ -28,7 +28,7 @@ _TOOL_KINDS = ("PostToolUse", "PostToolUseFailure")
 def commit_event(
     connection: db.Connection, event: Event | None, deliveries: Iterable[Delivery] = (), *, is_live: bool = False
 ) -> None:
-    """Store a filtered event and its deliveries in one transaction."""
+    """Store a filtered event, or None if nothing of it may be kept, and its deliveries in one transaction."""
     # Read before the transaction: a slow disk must not keep other writers waiting.
     project_and_remote = find_project_and_remote(event.cwd) if event else ("", "")
     with db.transaction(connection):

@@ -490,7 +490,12 @@ def count_documents(connection: Connection, scope: Scope, limit: int) -> int:
 def build_match_query(*groups: Sequence[str], by_prefix: bool = False) -> str:
     """Return a query for documents with at least one word of each group; with `by_prefix`, words are prefixes."""
     suffix = " *" if by_prefix else ""
-    return " AND ".join("(" + " OR ".join(f'"{word}"{suffix}' for word in group) + ")" for group in groups if group)
+    conditions = []
+    for group in groups:
+        if group:
+            alternatives = " OR ".join(f'"{word}"{suffix}' for word in group)
+            conditions.append(f"({alternatives})")
+    return " AND ".join(conditions)
 
 
 def find_matches(connection: Connection, match: str, scope: Scope, limit: int) -> list[int]:
@@ -592,4 +597,7 @@ def find_neighbours(connection: Connection, ids: Sequence[int]) -> dict[int, tup
         """,
         (json.dumps([document_id for document_id in ids if not unpack_is_call(document_id)]),),
     )
-    return {document_id: tuple(prompts if kind == "P" else prompts[:1]) for document_id, kind, *prompts in rows}
+    neighbours: dict[int, tuple[int | None, ...]] = {}
+    for document_id, kind, *prompts in rows:
+        neighbours[document_id] = tuple(prompts if kind == "P" else prompts[:1])
+    return neighbours

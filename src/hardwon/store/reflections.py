@@ -92,9 +92,6 @@ class ReflectionContext:
     documented_code: tuple[str, ...] = ()
 
 
-EMPTY_CONTEXT = ReflectionContext()
-
-
 @frozen
 class WrittenFile:
     """A file that was written, and its earlier content; None if there was none."""

@@ -194,6 +194,7 @@ def _delete_sessions(connection: Connection, cutoff: float, should_continue: Cal
     the session is resumed anyway, numbers start at 1 again, so its observations must lose theirs.
     """
     deleted_counts: Counter[str] = Counter()
+    # Each of these conditions has one parameter, the cutoff.
     has_no_event = "not exists (select 1 from events where events.session = sessions.id)"
     is_over = f"{_SESSION_KEPT_SINCE} < ? and id not in {_TO_DISTIL} and {has_no_event}"
     is_empty = " and ".join([is_over, *_build_no_rows_conditions(connection)])
@@ -205,6 +206,7 @@ def _delete_sessions(connection: Connection, cutoff: float, should_continue: Cal
         if not should_continue():
             break
         with transaction(connection):
+            # The conditions are repeated here, because a hook may have reported on the session since it was selected.
             deleted_prompts = connection.execute(
                 f"delete from prompts where session = (select id from sessions where id = ? and {is_over})",
                 (session_id, cutoff),

@@ -195,9 +195,10 @@ def join_team(
 def _present_join(replica: Replica, config: TeamConfig, client: TeamClient) -> None:
     """Show the server this machine's join record, and prove with its key that the token is its own."""
     key = config.load_key()
-    message = replica.select_after({key.machine: 0})
-    first = Message(message.records[:1], message.bodies)
-    client.call("/v1/join", {"token": config.token, "signature": sign_token(key, config.token), **_to_wire(first)})
+    own_records = replica.select_after({key.machine: 0})
+    # A machine's first record is its join, and the server takes it alone.
+    join = Message(own_records.records[:1], own_records.bodies)
+    client.call("/v1/join", {"token": config.token, "signature": sign_token(key, config.token), **_to_wire(join)})
 
 
 def exchange_records(connection: Connection, config: TeamConfig, client: TeamClient | None = None) -> SyncReport:

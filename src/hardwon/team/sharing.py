@@ -177,7 +177,7 @@ def find_file_faults(project: str) -> Iterator[str]:
             yield f"{name}: not JSON: {error}"
             continue
         except UserError as error:
-            yield error.say
+            yield error.message
             continue
         if not isinstance(record, dict):
             yield f"{name}: a lesson is an object"
@@ -199,7 +199,7 @@ def _find_repository_faults(record: dict[str, Any], file_name: str) -> Iterator[
     try:
         _check_content(record)
     except UserError as error:
-        yield error.say
+        yield error.message
     counts = record.get(_REPLAY_KEY)
     # A note stops no call, so its author's counts do not matter.
     if lesson.delivery not in ("hold", "block"):

@@ -284,4 +284,5 @@ def _split_lines(text: str) -> list[str]:
 def _split_list(text: str, extra_chars: str = "") -> list[str]:
     """Split values at commas and newlines; only at newlines if there is a brace, as in the glob `*.{js,ts}`."""
     pieces = text.split("\n") if "{" in text else text.replace(",", "\n").split("\n")
-    return [piece for piece in (raw_piece.strip(f" \t`'\"{extra_chars}") for raw_piece in pieces) if piece]
+    stripped_pieces = [piece.strip(f" \t`'\"{extra_chars}") for piece in pieces]
+    return [piece for piece in stripped_pieces if piece]

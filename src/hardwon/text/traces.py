@@ -42,9 +42,10 @@ def _unescape_text(text: str) -> str:
 
 
 def split_into_pieces(text: str) -> tuple[str, ...]:
-    """Return the pieces to search; any text that contains one has most of the original. None for a very short text.
+    """Return the pieces to search for a text; () if it is too short to search.
 
-    Longer lines are also pieces by themselves, because tools store texts line by line.
+    A stored text that contains one of the pieces has most of the original, or one of its longer lines: those are
+    pieces by themselves, because tools store texts line by line.
     """
     normalized = normalize_for_search(text).strip()
     if sum(map(str.isalnum, normalized)) < MIN_SEARCH_LENGTH:

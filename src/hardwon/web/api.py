@@ -215,7 +215,7 @@ async def _build_error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return _build_json_response({"error": error.detail.lower(), "fix": document}, error.status_code, error.headers)
     if isinstance(error, UserError):
-        return _build_json_response({"error": error.say, "fix": error.fix}, 400)
+        return _build_json_response({"error": error.message, "fix": error.fix}, 400)
     if isinstance(error, msgspec.ValidationError):
         return _build_json_response({"error": str(error), "fix": document}, 400)
     if isinstance(error, db.StoreError):

@@ -117,7 +117,7 @@ FORM_ACTIONS: tuple[tuple[str, PageHandler], ...] = (
 _LOCKED = PageContent("locked.html", {"title": "hardwon", "used": False}, 401)
 _LINK_USED = PageContent("locked.html", {"title": "hardwon", "used": True}, 401)
 _OPENED = PageContent("opened.html", {"title": "hardwon"})
-_NOT_FOUND = PageContent("message.html", {"title": "Not found", "say": "This page does not exist.", "fix": ""}, 404)
+_NOT_FOUND = PageContent("message.html", {"title": "Not found", "message": "This page does not exist.", "fix": ""}, 404)
 
 
 class Viewer:
@@ -291,7 +291,7 @@ def _run_safely(read_content: Callable[[], PageContent | Redirect]) -> PageConte
 
 
 def _build_error_page(error: UserError, status: int = 400) -> PageContent:
-    return PageContent("message.html", {"title": "Not done", "say": error.say, "fix": error.fix}, status)
+    return PageContent("message.html", {"title": "Not done", "message": error.message, "fix": error.fix}, status)
 
 
 async def _read_form(request: Request) -> dict[str, str]:

@@ -14,10 +14,8 @@ from typing import Any
 
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs, ratification
-from hardwon.lessons import compiled_brief
 from hardwon.memories import memories, memory_files
 from hardwon.privacy.cleaning import clean_text
-from hardwon.search import brief
 from hardwon.store.reflections import RATIFIED, Reflection
 from hardwon.text.characters import make_printable, to_printable_line
 from hardwon.types import Memory, replace
@@ -159,7 +157,7 @@ def plan_ratification(request: PageRequest, reflection: Reflection) -> tuple[lis
                 memories.refuse_duplicate(request.connection, request.home, memory.text, memory.project, *statuses)
             changes += memory_changes
         except UserError as error:
-            notes.append(f"Not approved: {to_printable_line(memory.text, 100)} ({error.say})")
+            notes.append(f"Not approved: {to_printable_line(memory.text, 100)} ({error.message})")
     for memory in unnamed_memories:
         notes.append(f"Rejected, because you removed it from the draft: {to_printable_line(memory.text, 100)}")
     return _merge_changes(changes), notes
@@ -177,9 +175,3 @@ def _merge_changes(changes: Sequence[FileChange]) -> list[FileChange]:
             added = (change.new_text or "").removeprefix(change.old_text or "").lstrip("\n")
             merged[change.path] = FileChange(change.path, earlier.old_text, f"{earlier.new_text}{added}")
     return list(merged.values())
-
-
-def refresh_brief(request: PageRequest, project: str) -> None:
-    """Compile the brief anew, so that a session that starts without the worker has the decision too."""
-    compiled_brief.delete_all(request.home)
-    brief.refresh_brief(request.connection, request.home, project)

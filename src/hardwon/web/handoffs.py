@@ -27,10 +27,11 @@ from hardwon.handoff.handoffs import (
     read_page_text,
 )
 from hardwon.privacy.cleaning import clean_text
+from hardwon.search import brief
 from hardwon.store import views
 from hardwon.store.reflections import DRAFT, RATIFIED, STATUSES, Reflection, get, list_reflections
 from hardwon.text.characters import make_printable, to_printable_line
-from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification, refresh_brief
+from hardwon.web.file_changes import FileChange, build_confirmation, is_agreed, plan_ratification
 from hardwon.web.inbox import find_next_path, find_place
 from hardwon.web.page_request import PageContent, PageNotFound, PageRequest, Redirect
 
@@ -110,7 +111,7 @@ def ratify(request: PageRequest) -> PageContent | Redirect:
     if not is_agreed(request, reflection, changes):
         return _build_ratify_confirmation(request, reflection)
     result = ratify_handoff(request.open_decider(), reflection, should_commit=_should_commit(request))
-    refresh_brief(request, reflection.project)
+    brief.renew_briefs(request.connection, request.home, reflection.project)
     return Redirect(f"/handoffs/{reflection.id}", "\n".join(ratification.describe_result(result)))
 
 
@@ -173,7 +174,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
     page = read_page(reflection)
     if page and page.is_edited:
         ratify_handoff(request.open_decider(), reflection)
-    refresh_brief(request, reflection.project)
+    brief.renew_briefs(request.connection, request.home, reflection.project)
     is_ratified = reflection.status == RATIFIED
     return Redirect(location, "Changed and in use." if is_ratified else "Changed. The draft still needs review.")
 

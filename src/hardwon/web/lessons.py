@@ -26,6 +26,7 @@ from hardwon.errors import UserError
 from hardwon.lessons import adding, lessons_file, manifest, review_queue, validation
 from hardwon.lessons.delivery_outcomes import find_delivery_outcome
 from hardwon.lessons.record import to_lesson_record
+from hardwon.lessons.replay import MAX_REPLAYED_CALLS
 from hardwon.store import efficacy, views
 from hardwon.store.candidates import Candidate, list_latest_judgements
 from hardwon.types import DELIVERY_MODES, SHELL_TOOL, STATUSES, Lesson
@@ -46,7 +47,6 @@ from hardwon.web.render import describe_input, sanitize_value
 _MAX_LISTED, _DELIVERIES_PER_PAGE = 500, 25
 _PLOT_DAYS = 90
 _MAX_EVIDENCE = 8
-_MAX_REPLAYED_CALLS = 20_000  # the newest; more would take seconds
 
 
 # The fields of the lesson form, named as in the record; edit.html has their labels.
@@ -360,8 +360,8 @@ def _build_candidate_page(
         "fields": review_queue.describe_record(candidate.record),
         "judgement": judgement,
         "rewording": review_queue.extract_rewording(candidate, judgement),
-        "replay": replay_record(request.connection, candidate.record, limit=_MAX_REPLAYED_CALLS),
-        "replayed_calls": _MAX_REPLAYED_CALLS,
+        "replay": replay_record(request.connection, candidate.record, limit=MAX_REPLAYED_CALLS),
+        "replayed_calls": MAX_REPLAYED_CALLS,
         "similar": review_queue.find_similar_lesson(request.home, candidate),
         "faults": adding.find_record_faults(build_accepted_record(candidate)),
         "evidence": evidence[:_MAX_EVIDENCE],

@@ -10,6 +10,7 @@ from hardwon.actions.memories import adopt_memory_file, approve_memory, reject_o
 from hardwon.errors import UserError
 from hardwon.memories import memories
 from hardwon.memories.memory_files import MemoryPage
+from hardwon.search import brief
 from hardwon.store import views
 from hardwon.store.memories import get_memory, list_memories
 from hardwon.text.characters import to_printable_line
@@ -21,7 +22,6 @@ from hardwon.web.file_changes import (
     is_agreed,
     plan_approval,
     plan_rewording,
-    refresh_brief,
 )
 from hardwon.web.inbox import find_next_path, find_place
 from hardwon.web.page_request import (
@@ -135,7 +135,7 @@ def save_changes(request: PageRequest) -> PageContent | Redirect:
         reword_memory(request.open_decider(), memory, text)
     except UserError as error:
         return _build_editor(request, memory, error)
-    refresh_brief(request, memory.project)
+    brief.renew_briefs(request.connection, request.home, memory.project)
     return Redirect(location, "Changed and in use." if changes else "Changed. It still needs your approval.")
 
 
@@ -144,7 +144,7 @@ def approve(request: PageRequest) -> Redirect:
     memory = _require_seen_memory(request)
     location = _find_next_location(request, memory)  # before it leaves the queue
     _, path = approve_memory(request.open_decider(), memory)
-    refresh_brief(request, memory.project)
+    brief.renew_briefs(request.connection, request.home, memory.project)
     return Redirect(location, f"Approved as memory M{memory.id}: {path}")
 
 
@@ -153,7 +153,7 @@ def reject_or_retire(request: PageRequest) -> Redirect:
     memory = _require_seen_memory(request)
     location = _find_next_location(request, memory)
     changed_memory = reject_or_retire_memory(request.open_decider(), memory)
-    refresh_brief(request, memory.project)
+    brief.renew_briefs(request.connection, request.home, memory.project)
     file_note = " Its file stays where it is." if memory.file else ""
     return Redirect(location, f"{changed_memory.status.capitalize()}: memory M{memory.id}.{file_note}")
 
@@ -169,7 +169,7 @@ def approve_file(request: PageRequest) -> Redirect:
     page = _find_file(request)
     request.require_seen(fingerprint_values(page), "file")
     memory = adopt_memory_file(request.open_decider(), page)
-    refresh_brief(request, page.project)
+    brief.renew_briefs(request.connection, request.home, page.project)
     return Redirect(f"/memory/{memory.id}", f"Approved as memory M{memory.id}, as its file says it.")
 
 

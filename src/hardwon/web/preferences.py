@@ -106,8 +106,8 @@ def pause(request: PageRequest) -> Redirect:
     path = request.form.get("where", "")
     if path not in {project["path"] for project in views.list_projects(request.connection)}:
         path = pauses.EVERYWHERE
-    other_pauses = [entry for entry in pauses.list_active_pauses(request.home, request.now) if entry[1] != path]
-    pauses.write_pauses(request.home, [*other_pauses, (request.now + seconds if seconds else 0.0, path)])
+    until = request.now + seconds if seconds else 0.0
+    pauses.add_pause(request.home, until, path, request.now)
     return Redirect("/settings", "Paused everywhere." if path == pauses.EVERYWHERE else f"Paused in {path}.")
 
 

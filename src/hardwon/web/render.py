@@ -19,6 +19,7 @@ import jinja2
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
+from hardwon.agents.tool_results import find_describing_text
 from hardwon.lessons.start_replies import BRIEF_SLUG, REQUEST_SLUG
 from hardwon.search.records import parse_id
 from hardwon.text.characters import format_count, make_printable, to_printable_line
@@ -26,18 +27,6 @@ from hardwon.text.characters import format_count, make_printable, to_printable_l
 _MAX_TEXT_CHARS = 20_000  # of one text on a page
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_DESCRIBING_KEYS = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "path",
-    "pattern",
-    "url",
-    "query",
-    "description",
-    "prompt",
-    "content",  # the last: imported calls without a command or a path have only this
-)
 _FIRST_FIELD = re.compile(r'\{"(?:command|file_path|notebook_path|path)": *"((?:[^"\\]|\\.)*)')
 _EVENT_NAMES = {
     "SessionStart": "session starts",
@@ -100,23 +89,18 @@ def _format_recent_time(at: float, now: float) -> Markup | str:
 
 def describe_input(tool_input: Any, folder: str = "") -> str:
     """Return the command or path of a stored call, all of its input if it has neither; paths relative to a folder."""
-    text = _find_describing_text(tool_input)
+    text = _describe_stored_input(tool_input)
     return text.removeprefix(f"{folder.rstrip('/')}/") if folder else text
 
 
-def _find_describing_text(tool_input: Any) -> str:
+def _describe_stored_input(tool_input: Any) -> str:
     if isinstance(tool_input, str):
         try:
             tool_input = json.loads(tool_input) if tool_input else ""
         except ValueError:  # it was stored cut
             first_field = _FIRST_FIELD.match(tool_input)
             return first_field[1].replace("\\n", "\n").replace('\\"', '"') if first_field else str(tool_input)
-    if not isinstance(tool_input, dict):
-        return str(tool_input or "")
-    for key in _DESCRIBING_KEYS:
-        if isinstance(tool_input.get(key), str) and tool_input[key]:
-            return str(tool_input[key])
-    return json.dumps(tool_input, ensure_ascii=False) if tool_input else ""
+    return find_describing_text(tool_input)
 
 
 def _parse_list(text: str) -> list[str]:

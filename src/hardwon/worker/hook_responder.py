@@ -331,7 +331,10 @@ class HookResponder:
     def _write_event(
         self, event: Event, filtered_event: Event | None, deliveries: tuple[Delivery, ...], *, is_live: bool
     ) -> None:
-        """Write an event to the database, else to the spool; OSError if neither has room."""
+        """Write an event to the database, else to the spool; OSError if neither has room.
+
+        `filtered_event` is what may be kept of it; None if nothing may, and only the deliveries are written.
+        """
         try:
             # The commit comes before the answer: a hook that gets one does not spool the event itself.
             ingest.commit_event(self.connection, filtered_event, deliveries, is_live=is_live)

@@ -48,7 +48,7 @@ def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = _
         # Hooks wait for this connection, so it gives up early and spools; it writes at once what it receives.
         connection = db.connect(home, busy_milliseconds=200, ignore_epoch=True)
     except UserError as error:
-        log.error("no worker: %s; %s", error.say, error.fix)
+        log.error("no worker: %s; %s", error.message, error.fix)
         return 1
     _run_start_tasks(home, connection)
     asyncio.run(_serve(home, connection, seconds, tick))

@@ -286,18 +286,14 @@ def reflect_on_session(
                 now=clock.now(),
             )
 
-    return reflection.reflect(
-        connection,
-        home,
-        transcript,
-        agent=host,
-        now=clock.now(),
+    options = reflection.ReflectionOptions(
         ask=ask if model_provider else None,
-        propose=propose,
         max_turns=values["reflectTurns"],
         is_denied=partial(_is_recording_denied, home, values, clock.now()),
         sensitive_words=values["sensitiveWords"],
+        propose=propose,
     )
+    return reflection.reflect(connection, home, transcript, options, agent=host, now=clock.now())
 
 
 def reflect_on_due_sessions(

@@ -159,7 +159,9 @@ def _format_request(episode: Episode) -> str:
     # The error is that of the first attempt, which is also the call that another session would make.
     failed = first.command or first.path or episode.failing_call.content
     worked = cure.command or cure.path or cure.content
-    failed, worked = ("".join(text for text, _ in segments) for segments in diff_calls(failed, worked))
+    failed_segments, worked_segments = diff_calls(failed, worked)
+    failed = "".join(text for text, _ in failed_segments)
+    worked = "".join(text for text, _ in worked_segments)
     tool = "" if first.command else f"{first.tool} "
     error = shorten_text(first.quote, MAX_ERROR_CHARS)
     cause = f" ({error})" if error else ""

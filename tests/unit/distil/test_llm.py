@@ -514,7 +514,7 @@ def test_an_invalid_key_is_not_shown(serve: Serve) -> None:
 def test_an_address_that_would_leak_the_key_is_refused(url: str) -> None:
     with pytest.raises(UserError) as refused:
         llm.provider(resolve_llm_settings(provider="openai", baseUrl=url), {})
-    assert "secret" not in refused.value.say
+    assert "secret" not in refused.value.message
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hardwon.handoff import transcript_story
 from hardwon.handoff.draft import MAX_FINDINGS, Draft, build_draft, find_stated_memories, render_draft
 from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflections import EMPTY_CONTEXT
+from hardwon.store.reflections import ReflectionContext
 from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.session_steps import CORPUS
 
@@ -45,7 +45,7 @@ def _is_work(story: Story) -> bool:
 @lru_cache(maxsize=SESSIONS)
 def build_sampled_draft(number: int) -> Draft:
     story = read_sampled_stories()[number]
-    return build_draft(story, detect_findings(story, EMPTY_CONTEXT), [*find_stated_memories(story)])
+    return build_draft(story, detect_findings(story, ReflectionContext()), [*find_stated_memories(story)])
 
 
 @pytest.mark.parametrize("number", range(SESSIONS))

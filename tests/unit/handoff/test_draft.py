@@ -18,7 +18,7 @@ from hardwon.handoff.draft import (
     select_findings,
 )
 from hardwon.handoff.findings import detect_findings
-from hardwon.store.reflections import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
+from hardwon.store.reflections import Evidence, Finding, ReflectionContext, SuggestedMemory
 from hardwon.text.similarity import SAME_THRESHOLD, compute_jaccard, tokenize
 from tests.support.draft_evidence import is_quote_in_source, list_statements
 from tests.support.made_up_transcripts import Transcript, build_launch_session
@@ -39,14 +39,14 @@ def test_work_the_agent_left_open_is_listed_once(tmp_path: Path) -> None:
     transcript = build_launch_session()
     transcript.agent("Next steps:\n\n- The cache is not yet implemented.")
     story = transcript_story.read_story(transcript.write(tmp_path))
-    draft = build_draft(story, detect_findings(story, EMPTY_CONTEXT))
+    draft = build_draft(story, detect_findings(story, ReflectionContext()))
     assert len([end for end in draft.open_ends if "cache is not yet implemented" in end.text]) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_a_draft_matches_its_golden_page(name: str) -> None:
     story = transcript_story.read_story(str(GOLDEN / f"{name}.jsonl"))
-    page = render_draft(build_draft(story, detect_findings(story, EMPTY_CONTEXT), [*find_stated_memories(story)]))
+    page = render_draft(build_draft(story, detect_findings(story, ReflectionContext()), [*find_stated_memories(story)]))
     page = page.replace(story.path, "TRANSCRIPT")
     expected = GOLDEN / f"{name}.md"
     if WRITE:
@@ -57,7 +57,7 @@ def test_a_draft_matches_its_golden_page(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.jsonl")))
 def test_every_statement_leads_to_a_line_that_shows_it(name: str) -> None:
     story = transcript_story.read_story(str(GOLDEN / f"{name}.jsonl"))
-    draft = build_draft(story, detect_findings(story, EMPTY_CONTEXT))
+    draft = build_draft(story, detect_findings(story, ReflectionContext()))
     statements = list_statements(draft)
     assert statements
     assert [

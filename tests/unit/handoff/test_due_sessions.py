@@ -91,6 +91,7 @@ def test_an_idle_session_is_due_after_a_while_and_only_once(transcript_home: Tra
         transcript_home.connection,
         transcript_home.home,
         due_transcript.transcript,
+        reflection.ReflectionOptions(),
         agent=due_transcript.agent,
         now=ENDED + 20 * MINUTE,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.shell import failures
-from hardwon.store.reflections import EMPTY_CONTEXT, PastHandoff, ReflectionContext, SessionStats
+from hardwon.store.reflections import PastHandoff, ReflectionContext, SessionStats
 from hardwon.types import replace
 from tests.support.parsed_sessions import KITE, STARTED_AT, build_story, has_quoted_evidence
 from tests.support.step_builder import NO_ANCHOR, TYPES, UNKNOWN, StepBuilder
@@ -195,4 +195,4 @@ def test_an_empty_context_gives_no_findings() -> None:
         findings.detect_undocumented_habits,
         findings.detect_stale_resume,
     ):
-        assert not list(detect(story, EMPTY_CONTEXT))
+        assert not list(detect(story, ReflectionContext()))

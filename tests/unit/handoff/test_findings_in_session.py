@@ -9,7 +9,7 @@ import pytest
 from hardwon.errors import UserError
 from hardwon.handoff import findings, transcript_story
 from hardwon.privacy.private_tags import TAG_NAMES
-from hardwon.store.reflections import EMPTY_CONTEXT, FINDING_TARGETS, Evidence
+from hardwon.store.reflections import FINDING_TARGETS, Evidence, ReflectionContext
 from tests.support.claude_session import ROOT, ClaudeSession
 from tests.support.draft_evidence import is_quote_in_source
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_no_transcript_is_rejected(tmp_path: pathlib.Path) -> Non
 def test_menu_names_are_unique_and_an_empty_session_has_no_findings(session: ClaudeSession) -> None:
     names, story = [item.name for item in findings.MENU], session.read_story()
     assert len(names) == len(set(names))
-    assert [item for item in findings.MENU if item.detect and list(item.detect(story, EMPTY_CONTEXT))] == []
+    assert [item for item in findings.MENU if item.detect and list(item.detect(story, ReflectionContext()))] == []
 
 
 def test_items_without_a_detector_are_for_models_only() -> None:
@@ -213,7 +213,7 @@ def test_findings_are_sorted_by_score_and_name_a_target(session: ClaudeSession) 
     session.edit("kite/string.py")
     session.agent("Done.")
     session.person("and paint it red")
-    detected = findings.detect_findings(session.read_story(), EMPTY_CONTEXT)
+    detected = findings.detect_findings(session.read_story(), ReflectionContext())
     assert [finding.score for finding in detected] == sorted((finding.score for finding in detected), reverse=True)
     assert {finding.item for finding in detected} >= {"implicit decisions", "not done"}
     assert all(

@@ -8,7 +8,7 @@ import pytest
 
 from hardwon.handoff import findings
 from hardwon.handoff.repository_context import read_documented_code
-from hardwon.store.reflections import EMPTY_CONTEXT, ReflectionContext
+from hardwon.store.reflections import ReflectionContext
 from tests.support.parsed_sessions import KITE, build_story, has_quoted_evidence
 from tests.support.step_builder import StepBuilder
 
@@ -29,7 +29,7 @@ def build_doubting_session(*replies: str, has_read_memory: bool = True) -> StepB
 @pytest.mark.parametrize("reply", ["No, we moved the deploys off Jenkins.", "jenkins is outdated, use the new deploys"])
 def test_a_memory_that_a_person_contradicts_is_doubted(reply: str) -> None:
     story = build_doubting_session(reply)
-    (finding,) = findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT)
+    (finding,) = findings.detect_doubted_memories(build_story(story), ReflectionContext())
     assert (MEMORY in finding.text, reply in finding.text) == (True, True)
     assert (finding.target, has_quoted_evidence(story, finding)) == ("memory", True)
 
@@ -37,18 +37,18 @@ def test_a_memory_that_a_person_contradicts_is_doubted(reply: str) -> None:
 def test_a_memory_that_the_session_opened_with_counts_as_read() -> None:
     story = build_story(build_doubting_session("No, we moved the deploys off Jenkins.", has_read_memory=False))
     assert len(list(findings.detect_doubted_memories(story, ReflectionContext(memories=(("project", MEMORY),))))) == 1
-    assert not list(findings.detect_doubted_memories(story, EMPTY_CONTEXT))
+    assert not list(findings.detect_doubted_memories(story, ReflectionContext()))
 
 
 @pytest.mark.parametrize("reply", ["thanks, the Jenkins deploys look fine", "no, make the button blue", "go on"])
 def test_unrelated_replies_and_corrections_do_not_doubt_a_memory(reply: str) -> None:
-    assert not list(findings.detect_doubted_memories(build_story(build_doubting_session(reply)), EMPTY_CONTEXT))
+    assert not list(findings.detect_doubted_memories(build_story(build_doubting_session(reply)), ReflectionContext()))
 
 
 def test_a_memory_that_was_corrected_at_once_is_not_doubted() -> None:
     story = build_doubting_session("No, we moved the deploys off Jenkins.")
     story.edit(f"{KITE}/.claude/memory/project_deploy.md", "Deploys go through Actions.")
-    assert not list(findings.detect_doubted_memories(build_story(story), EMPTY_CONTEXT))
+    assert not list(findings.detect_doubted_memories(build_story(story), ReflectionContext()))
 
 
 def test_the_code_that_the_conventions_of_a_repository_quote_is_known(own_home: str) -> None:

@@ -105,14 +105,16 @@ class ClockHarness:
             queue_folder=os.path.join(self.home, "queue"),
         )
         for due_session in due:
+            options = reflection.ReflectionOptions(
+                ask=exit_process if cut_off else None, queue_folder=os.path.join(self.home, "queue")
+            )
             reflection.reflect(
                 self.connection,
                 self.home,
                 due_session.transcript,
+                options,
                 agent=due_session.agent,
                 now=MIDNIGHT + now,
-                ask=exit_process if cut_off else None,
-                queue_folder=os.path.join(self.home, "queue"),
             )
             self.fired.append((int(due_session.session[1:]), due_session.due.reason, now))
 

@@ -67,9 +67,8 @@ class Workspace:
         self, transcript: Transcript | None = None, now: float = NOW, **options: Any
     ) -> reflection.ReflectionResult:
         path = (transcript or self.build_session()).write(self.folder)
-        return reflection.reflect(
-            self.connection, self.home, path, now=now, propose=self._propose, queue_folder=self.queue, **options
-        )
+        reflection_options = reflection.ReflectionOptions(propose=self._propose, queue_folder=self.queue, **options)
+        return reflection.reflect(self.connection, self.home, path, reflection_options, now=now)
 
     def _propose(self, memory: SuggestedMemory, _: Story) -> None:
         self.proposed.append(memory)

@@ -11,7 +11,7 @@ from hardwon.handoff import findings, reflection, transcript_story
 from hardwon.handoff.draft import Draft, build_draft, drop_known_memories, render_draft, select_findings
 from hardwon.handoff.findings import detect_findings
 from hardwon.handoff.transcript_story import Story
-from hardwon.store.reflections import EMPTY_CONTEXT, Evidence, Finding, SuggestedMemory
+from hardwon.store.reflections import Evidence, Finding, ReflectionContext, SuggestedMemory
 from tests.support.made_up_transcripts import Transcript, build_launch_session
 
 
@@ -21,7 +21,7 @@ def read_transcript(transcript: Transcript, folder: Path) -> Story:
 
 def build_transcript_draft(transcript: Transcript, folder: Path) -> Draft:
     story = read_transcript(transcript, folder)
-    return build_draft(story, detect_findings(story, EMPTY_CONTEXT))
+    return build_draft(story, detect_findings(story, ReflectionContext()))
 
 
 @pytest.mark.parametrize("short_reply", ["8", "let's do 1", "commit/push", "option B", "yes, that entry please"])
@@ -112,7 +112,7 @@ def test_postponed_work_that_was_then_done_is_not_reported(tmp_path: Path) -> No
     transcript.agent("1. Part it now. 2. Later.")
     transcript.person("let's do 1")
     transcript.agent("It is parted.")
-    assert list(findings.detect_postponed_work(read_transcript(transcript, tmp_path), EMPTY_CONTEXT)) == []
+    assert list(findings.detect_postponed_work(read_transcript(transcript, tmp_path), ReflectionContext())) == []
 
 
 def test_a_memory_contained_in_another_is_proposed_once() -> None:

@@ -424,7 +424,7 @@ def test_judgements_are_read_from_every_form_of_answer(text: str) -> None:
 def test_a_wrong_answer_is_named_by_item_and_field(text: str, expected_error: str) -> None:
     with pytest.raises(UserError) as raised:
         judge.parse_judgements(text)
-    assert expected_error in raised.value.say and raised.value.fix
+    assert expected_error in raised.value.message and raised.value.fix
 
 
 VALUES: Any = some.recursive(

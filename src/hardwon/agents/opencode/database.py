@@ -77,14 +77,15 @@ def list_sessions(database: str) -> list[DatabaseSession]:
 
 
 def get_session(path: str) -> DatabaseSession:
-    """Return a session as it is now."""
+    """Return a session as it is now; OSError if it is gone, or if the path names only a database."""
     database, session_id = split_session_path(path) or (path, "")
     with _open_snapshot(database) as connection:
         row = connection.execute(f"select {_CHANGED_TIME} from session where id = ?", (session_id,)).fetchone()
+        if row is None and session_id:
+            raise OSError(errno.ENOENT, "there is no such session any more")
         if row is None:
-            raise OSError(
-                errno.ENOENT, "there is no such session any more" if session_id else "it was busy; scan again"
-            )
+            # A scan is given the database itself when its sessions could not be listed; it can be opened now.
+            raise OSError(errno.ENOENT, "it was busy; scan again")
         return DatabaseSession(path, os.stat(database).st_ino, row[0])
 
 

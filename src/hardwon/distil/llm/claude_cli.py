@@ -92,7 +92,7 @@ def ask(
             _build_command(program, question.system, model), question.prompt, child_environ, empty_folder, timeout
         )
     secrets = [child_environ[name] for name in _KEY_VARIABLES if name in child_environ]
-    return _build_answer(out, err, exit_code, question, model, secrets)
+    return _build_answer(question, out, err, exit_code=exit_code, asked_model=model, secrets=secrets)
 
 
 def _build_command(program: str, system: str, model: str) -> list[str]:
@@ -142,7 +142,11 @@ def _run_program(
     return process.returncode, out, err
 
 
-def _build_answer(out: bytes, err: bytes, exit_code: int, question: Question, model: str, secrets: list[str]) -> Answer:
+def _build_answer(
+    question: Question, out: bytes, err: bytes, *, exit_code: int, asked_model: str, secrets: list[str]
+) -> Answer:
+    """Build the answer from what the program printed; Failed if that is an error, or no answer."""
+
     def clean(text: str) -> str:
         for secret in secrets:
             text = text.replace(secret, "[redacted:key]")
@@ -155,7 +159,8 @@ def _build_answer(out: bytes, err: bytes, exit_code: int, question: Question, mo
     text = result.result if isinstance(result.result, str) else ""
     if len(text) > MAX_ANSWER_CHARS:
         raise Broken(f"the answer has more than {MAX_ANSWER_CHARS:,} characters", outcome="malformed")
-    model = next(iter(result.modelUsage), model)
+    # Asked for `haiku`, the program reports the model that this name stands for.
+    model = next(iter(result.modelUsage), asked_model)
     answer = result.usage.build_answer(text, question, model, result.total_cost_usd)
     if result.stop_reason == "refusal":
         raise Refused("the model refused", usage=answer)
