@@ -140,6 +140,8 @@ def test_a_persons_correction_is_recognised(words: str, expected: bool) -> None:
         ("Bash", 'make test; echo "exit code: $?"', "2 failed\nexit code: 1"),
         ("Bash", "cat -A src/kite.py | head", "error: unexpected argument '-A' found"),
         ("Bash", "git diff HEAD~1 kite.py | grep wind", "fatal: ambiguous argument 'kite.py': unknown revision"),
+        ("Bash", "gust --filter tail fly", 'No projects matched the filters in "/srv/kite"'),
+        ("Bash", "gust-cli FLYY", "(error) ERR unknown command 'FLYY', with args beginning with:"),
         ("mcp__kite__fly", "", "Error: no wind today"),
     ],
 )
@@ -160,6 +162,7 @@ def test_a_result_that_reports_a_failure_is_one_even_if_the_agent_does_not_say_s
         ("Bash", "npm run dev", "\n".join(["ready", "line"] + ["connect ECONNREFUSED 127.0.0.1:1"] + ["line"] * 9)),
         ("Bash", "git log --format=%s", "fatal: fix the crash"),
         ("Bash", "gh run view 3 --log", "Error: what a run on another machine said"),
+        ("Bash", "cat notes.txt", "No projects matched the filters"),
         ("Read", "", "Error: what a file says"),
         ("Grep", "", "Error: what a file says"),
         ("Task", "", "Error: handling is in src/errors.py"),
