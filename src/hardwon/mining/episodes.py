@@ -7,6 +7,7 @@ fixed it, and what distinguishes the call from successful ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -453,7 +454,8 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
     if _get_correction(episode):
         return PERSON_SCORE
     setup = find_setup(episode.failing_call, diagnosis, episode.cure) if episode.cure else ""
-    if (variable := find_variable(setup)) and variable in episode.errors[0].text:
+    variable = find_variable(setup)
+    if variable and re.search(rf"\b{variable}\b", episode.errors[0].quote):
         return NAMED_SCORE  # the error names the variable that the fix sets
     # A wrong option or argument stays wrong; a missing file or branch may exist tomorrow.
     is_lasting = episode.errors[0].kind == "interface" or diagnosis.is_argument

@@ -68,6 +68,7 @@ _UNNAMED_OPTION = re.compile(
 )
 # The valid ones follow, and the wrong one is not named.
 _UNNAMED_CHOICE = re.compile(r"\binvalid choice, valid choices|\bvalid (?:commands|choices|values) are:", re.I)
+_NOTHING_MATCHED = re.compile(r"\bno \w+(?: \w+)? match(?:ed|es)?\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)(?![\w-])|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _LETTER = re.compile(r"-[A-Za-z]")
 _NEEDS_NO_VALUE = re.compile(r"^--no-|=")
@@ -415,6 +416,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
 
 def _find_selected_value(words: Sequence[str], line: str) -> str:
     """Return the value of an option that the error names like a noun: "No projects matched the filters"."""
+    if not _NOTHING_MATCHED.search(line):
+        return ""
     nouns = {fold_name(noun).removesuffix("s") for noun in _LINE_WORD.findall(line)}
     for word, next_word in pairwise([*words, ""]):
         option, _, value = word.partition("=")

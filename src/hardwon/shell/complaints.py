@@ -16,7 +16,7 @@ from hardwon.text.characters import fold_case
 _BLAME = re.compile(
     r"\b(?:un(?:known|recogni[sz]ed|expected|supported|defined|registered|available)|in(?:valid|correct)|illegal|ambiguous"
     r"|malformed|bad|missing)\b"
-    r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|called|found|match(?:ed|es)?)\b|task|option)"
+    r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|called|found|match(?:ed|es)?)\b|task|option|match for)"
     r"|\bnone of\b|\bhas no\b"
     r"|(?:\bnot|\bcannot|n't) (?:be )?(?:an?|found|find|defined|recogni[sz]ed|registered|supported?|valid|allowed"
     r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|load|take|understand|part of)\b"
@@ -62,6 +62,11 @@ _AFTER_NOUN = re.compile(
     rf"(?:{QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=-- )|(?<=named ))(?P<last>\S+))",
     re.I,
 )
+_THINGS = r"(?:package|module|library|plugin|extension|profile|role|crate|gem)"
+# Without quotes: `Package Sails not found in current path`, `couldn't find profile north`.
+_NOT_FOUND_NAME = re.compile(
+    rf"\b{_THINGS} (?P<before>\S+) (?:was |is )?not (?:found|installed)|\bfind {_THINGS} (?P<after>\S+)$", re.I
+)
 
 
 def find_blame_marks(text: str) -> list[str]:
@@ -85,7 +90,7 @@ def is_noun(word: str) -> bool:
 @lru_cache(maxsize=64)  # a line is compared with each command of a call
 def list_named_words(line: str) -> tuple[list[str], list[str]]:
     """Return the words that a line names: those after a noun such as "option", and all others."""
-    names = _list_tokens(_NAMED, line)
+    names = _list_tokens(_NAMED, line) + [match["before"] or match["after"] for match in _NOT_FOUND_NAME.finditer(line)]
     clauses = line.split(": ")
     if len(names) > 1 and len(clauses) > 1:  # one clause says where it failed, another what is unknown
         blamed = [

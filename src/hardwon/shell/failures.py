@@ -184,7 +184,8 @@ _MISUSE = re.compile(
 # A complaint with the kind of word that it is about counts wherever the word stands in the line.
 _COMPLAINT = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|unexpected|invalid|illegal|bad|no such) (?:[\w-]+ ){0,2}"
-    r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice)s?\b|\bis not a \S+ command"
+    r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice|package|task|target|script|profile)s?\b"
+    r"|\bis not a \S+ command|\bno match for argument\b"
     r"|\bno module named",
     re.I,
 )
@@ -421,7 +422,8 @@ def _has_complaint(command: str, text: str) -> bool:
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
         speakers = ("error: ", *(f"{program}: " for program in programs))
-    names = [word.partition("=")[0] for part in working for word in part.words[1:]]
+    words = [word for part in working for word in part.words[1:]]
+    names = [name for word in words for name in (word.partition("=")[0], word.partition("=")[2]) if name]
     call_words = {fold_name(name) for name in names if _CALL_WORD.fullmatch(name)}
     return any(
         lines[number].startswith(speakers) and call_words & _list_blamed_names(lines, number) for number in complaints

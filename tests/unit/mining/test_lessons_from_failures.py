@@ -453,6 +453,8 @@ def test_a_variable_that_the_error_names_and_the_fix_sets_is_certain() -> None:
     working = "KITE_URL=http://localhost gust deploy"
     assert build_episode(("gust deploy", "Error: KITE_URL is not set"), (working, "")).score == NAMED_SCORE
     assert build_episode(("gust deploy", "Error: connection refused"), (working, "")).score == UNNAMED_SCORE
+    working = "CI=1 gust deploy"
+    assert build_episode(("gust deploy", "Error: SPECIFIC wind required"), (working, "")).score == UNNAMED_SCORE
 
 
 def test_a_long_error_is_cut_to_the_clauses_that_say_what_is_wrong() -> None:
