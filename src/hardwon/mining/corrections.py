@@ -199,6 +199,12 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
         return is_same_program and diagnosis.word not in command.full_text and overlap >= _MIN_QUERY_OVERLAP
     if len(aim_words) > 1 and aim_words <= words:
         return True
+    # The right name may be one level up: `kite migration up` for `kite db migrate up`.
+    subcommands = set(diagnosis.subcommand.split())
+    new_words = words - aim_words - {command.program}
+    is_same_otherwise = is_same_program and diagnosis.word not in subcommands and aim_words - subcommands <= words
+    if is_same_otherwise and any(_is_respelled(diagnosis.word, word) for word in new_words):
+        return True
     for name in diagnosis.subcommand.split():
         is_kept = name in words and name != diagnosis.word
         right_names = [right for right in command.words[1:3] if right.isidentifier() or name == diagnosis.word]

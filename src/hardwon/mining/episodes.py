@@ -7,6 +7,7 @@ fixed it, and what distinguishes the call from successful ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from hardwon.mining.failed_commands import (
     list_tags,
 )
 from hardwon.mining.suggestions import suggest_problem, suggest_solution
-from hardwon.mining.triggers import build_triggers, changes_folder, find_setup
+from hardwon.mining.triggers import build_triggers, changes_folder, find_setup, find_variable
 from hardwon.shell import failures, working_commands
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
 from hardwon.types import SHELL_TOOL, frozen
@@ -452,12 +453,16 @@ def _score_episode(episode: OpenEpisode, diagnosis: Diagnosis, rejection: str) -
         return 0.0
     if _get_correction(episode):
         return PERSON_SCORE
+    setup = find_setup(episode.failing_call, diagnosis, episode.cure) if episode.cure else ""
+    variable = find_variable(setup)
+    if variable and re.search(rf"\b{variable}\b", episode.errors[0].quote):
+        return NAMED_SCORE  # the error names the variable that the fix sets
     # A wrong option or argument stays wrong; a missing file or branch may exist tomorrow.
     is_lasting = episode.errors[0].kind == "interface" or diagnosis.is_argument
     if not diagnosis.word or not is_lasting:
         return UNNAMED_SCORE
     # The shell of some agents stays in the folder, and then the call needs no `cd`.
-    if episode.cure and changes_folder(find_setup(episode.failing_call, diagnosis, episode.cure)):
+    if changes_folder(setup):
         return UNNAMED_SCORE
     return NAMED_SCORE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from itertools import pairwise, takewhile
 
@@ -59,19 +59,25 @@ _WRONG_VALUE = re.compile(
 _ABSENT_PARAMETER = re.compile(
     r"\b(?:missing|required)(?: required)? (?:parameter|argument|property|field|key)s?:? ['\"`]?(\w+)"
     r"|['\"`](\w+)['\"`] is (?:a )?required|(\w+):? +(?:Field required|Required\b)"
+    r"|(\w+) +Missing required (?:\w+ ){0,2}argument\b"  # pydantic has the name in a line of its own
 )
+_EXTRA_PARAMETER = re.compile(r"(\w+) +(?:Unexpected keyword argument|Extra inputs are not permitted)")
 _WRONG_TYPE = re.compile(r"\b(?:not of type|expected type|must be of type|input should be a)\b", re.I)
 _UNNAMED_OPTION = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|in(?:valid|correct)|illegal) (?:[\w-]+ ){0,2}(?:option|flag|switch)s?\b",
     re.I,
 )
+# The valid ones follow, and the wrong one is not named.
+_UNNAMED_CHOICE = re.compile(r"\binvalid choice, valid choices|\bvalid (?:commands|choices|values) are:", re.I)
+_NOTHING_MATCHED = re.compile(r"\bno \w+(?: \w+)? match(?:ed|es)?\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)(?![\w-])|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
 _LETTER = re.compile(r"-[A-Za-z]")
+_NEEDS_NO_VALUE = re.compile(r"^--no-|=")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
 _PATH_WORD = re.compile(r"/|\.\w{1,5}$")
 _WILDCARD = re.compile(r"[*?\[]")
-SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:-][a-z0-9]+)*")
+SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:_-][a-z0-9]+)*")
 # They start the program that follows, and have no options in between that could have a value.
 _STARTING_WORDS = frozenset(
     (
@@ -81,6 +87,7 @@ _STARTING_WORDS = frozenset(
     )
 )
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
+_STARTER_WORDS = frozenset(("run", "exec", "x", "dlx"))
 _FILE_WORDS = (
     "bash sh zsh python python3 node deno ruby perl php pytest jest tsc tsx eslint prettier mypy curl wget jq yq tar"
     " zip unzip ssh scp rsync cp mv rm mkdir rmdir touch chmod chown ln ps kill pkill which command test make"
@@ -156,7 +163,7 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
         return Diagnosis()
     if find_missing_program(line) == command.program:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
-    word = find_named_word(command, line)
+    word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
     is_about_option = bool(option) or word.startswith("-")
     started = find_started_command(command, _list_speakers(line, text)) if is_about_option else None
@@ -166,6 +173,9 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     words = list_literal_words(command)
     if option and subcommand and option in words and words.index(option) < words.index(subcommand.split()[0]):
         subcommand = ""  # the option belongs to the program: `kubectl --context prod get pods`
+    runner, _, started_name = subcommand.partition(" ")
+    if option and started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
+        subcommand = runner  # whatever it runs: `gust run build --filter=web`
     return Diagnosis(command.program, subcommand, word, command=command, option=option)
 
 
@@ -192,7 +202,8 @@ def find_blaming_line(command: str, text: str) -> str:
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
         lines = lines[:_FIRST_LINES] + lines[-_LAST_LINES:]
-    names = {fold_name(word.partition("=")[0]) for word in _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])}
+    words = _COMMAND_WORD.findall(command[:MAX_INSPECTED_CHARS])
+    names = {fold_name(name) for word in words for name in (word.partition("=")[0], word.rpartition("=")[2]) if name}
     for index, raw_line in enumerate(lines):
         start = raw_line[:MAX_QUOTE_LENGTH]
         if " " not in start or not is_blame(start):  # a word alone is a value that a script printed: `undefined`
@@ -314,7 +325,9 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
         return ""
     words = list_literal_words(command)
     bare_words = [item for item in words if not item.startswith("-")]
-    has_only_values = bool(bare_words) and words[0].startswith("-") and word != bare_words[0]
+    begins_with_option = bool(bare_words) and words[0].startswith("-")
+    value_count = sum(before.startswith("-") and not item.startswith("-") for before, item in pairwise(words))
+    has_only_values = begins_with_option and (word != bare_words[0] or value_count == len(bare_words) > 1)
     nouns = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
     for previous, item in pairwise(["", *words]):
         option, _, value = item.partition("=")
@@ -339,12 +352,20 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = 
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
         return ""
     words = list_literal_words(command)
+    if not words:
+        return ""
     is_value = [False, *(word == wrong_option and word.startswith("-") for word in words)]
     bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
+    # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
+    may_be_value = [False, *(word.startswith("-") and not _NEEDS_NO_VALUE.search(word) for word in words)]
+    if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
+        pairs = zip(words, may_be_value, strict=False)
+        bare_words = [word for word, skip in pairs if word in bare_words and not skip]
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
-    if bare_words[0] in _RUNNER_WORDS and len(bare_words) > 1 and SUBCOMMAND.fullmatch(bare_words[1]):
-        return " ".join(bare_words[:2])
+    runner, name = [*bare_words, ""][:2]
+    if runner in _RUNNER_WORDS and SUBCOMMAND.fullmatch(name) and (runner, name) in pairwise(words):
+        return f"{runner} {name}"
     leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
     for count in range(len(leading_words), 1, -1):
         name = " ".join([command.program, *leading_words[:count]])
@@ -386,10 +407,35 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             is_name = len(name) >= _MIN_NAME_CHARS and name not in EVERYDAY_SUBCOMMANDS and not is_noun(name)
             if is_name and name in words:
                 return name
+        if value := _find_selected_value(words, line):
+            return value
         options = [word for word in words if word.startswith("-")]
         if len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
             return options[0].partition("=")[0]
     return ""
+
+
+def _find_selected_value(words: Sequence[str], line: str) -> str:
+    """Return the value of an option that the error names like a noun: "No projects matched the filters"."""
+    if not _NOTHING_MATCHED.search(line):
+        return ""
+    nouns = {fold_name(noun).removesuffix("s") for noun in _LINE_WORD.findall(line)}
+    for word, next_word in pairwise([*words, ""]):
+        option, _, value = word.partition("=")
+        is_named = option.startswith("--") and len(option) > _MIN_NAME_CHARS and fold_name(option) in nouns
+        if is_named and (value or not next_word.startswith("-")):
+            return value or next_word
+    return ""
+
+
+def find_unlisted_word(command: SimpleCommand, line: str, text: str) -> str:
+    """Return the subcommand that is close to one in the list of valid ones which follows the error."""
+    if not _UNNAMED_CHOICE.search(line):
+        return ""
+    choices = set(_LINE_WORD.findall(text[:MAX_INSPECTED_CHARS]))
+    names = list(takewhile(SUBCOMMAND.fullmatch, list_literal_words(command)))[:_MAX_SUBCOMMANDS]
+    unlisted = [name for name in names if name not in choices and get_close_matches(name, choices, 1)]
+    return unlisted[-1] if unlisted else ""
 
 
 def _find_word(words: Sequence[str], token: str) -> str:
@@ -425,6 +471,9 @@ def list_literal_words(command: SimpleCommand) -> list[str]:
 
 def _find_argument(call: Step, line: str) -> str:
     """Return the argument name that a tool other than the shell does not know."""
+    extra_name = _EXTRA_PARAMETER.search(line)
+    if extra_name and extra_name[1] in list_parameters(call):
+        return extra_name[1]
     after_nouns, other_words = list_named_words(line)
     tokens = [*after_nouns, *other_words]
     if _WRONG_TYPE.search(line):  # a value of that text is right elsewhere

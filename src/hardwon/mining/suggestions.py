@@ -19,6 +19,7 @@ from hardwon.mining.failed_commands import (
     list_started_commands,
 )
 from hardwon.mining.triggers import find_setup, is_passed_on
+from hardwon.shell.complaints import is_blame
 from hardwon.shell.failures import MAX_QUOTE_LENGTH
 from hardwon.shell.parsing import SETUP_PROGRAMS, SimpleCommand
 from hardwon.shell.working_commands import list_simple_commands, list_working_commands
@@ -40,7 +41,7 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
     described = describe_failed_call(call, diagnosis)
     if refusal:
         return f"{described} was refused: {shorten_text(refusal)}"
-    cause = _SHELL_NAME.sub("", quote)
+    cause = _SHELL_NAME.sub("", quote).replace('\\"', '"')
     if len(described) + len(cause) > _MAX_SUMMARY_CHARS:
         cause = _select_clauses(cause, diagnosis.word)
     return f"{described} fails: {shorten_text(cause)}" if cause else f"{described} fails"
@@ -52,7 +53,12 @@ def _select_clauses(cause: str, word: str) -> str:
         return cause
     clauses = cause.split(": ")
     named_in = [index for index, clause in enumerate(clauses) if re.search(build_word_pattern(word), clause)]
-    return ": ".join(clauses[named_in[-1] :]) if named_in else cause
+    if not named_in:
+        return cause
+    start = named_in[-1]
+    while start and not is_blame(": ".join(clauses[start:])):  # the word alone says nothing: `Unknown key: "max"`
+        start -= 1
+    return ": ".join(clauses[start:])
 
 
 def suggest_solution(

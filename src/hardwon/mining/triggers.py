@@ -217,11 +217,16 @@ def changes_folder(setup: str) -> bool:
     return setup.startswith(FOLDER_PROGRAMS)
 
 
+def find_variable(setup: str) -> str:
+    """Return the variable that a setup assigns: `PORT` of `PORT=1` or `export PORT=1`; else ""."""
+    assignment = _ASSIGNMENT.match(setup.removeprefix("export "))
+    return assignment[0].removesuffix("=") if assignment else ""
+
+
 def _build_setup_pattern(setup: str) -> str:
     """Return the pattern of calls that are prepared like this: by a variable, a folder or a script."""
-    assignment = _ASSIGNMENT.match(setup.removeprefix("export "))
-    if assignment:  # `PORT=1` or `export PORT=1`: the variable, whatever its value
-        return rf"\b{assignment[0]}"
+    if variable := find_variable(setup):  # whatever its value
+        return rf"\b{variable}="
     _, _, target = setup.partition(" ")
     last_path_part = target.strip("'\"").rstrip("/").rpartition("/")[2]
     if not last_path_part:

@@ -16,11 +16,12 @@ from hardwon.text.characters import fold_case
 _BLAME = re.compile(
     r"\b(?:un(?:known|recogni[sz]ed|expected|supported|defined|registered|available)|in(?:valid|correct)|illegal|ambiguous"
     r"|malformed|bad|missing)\b"
-    r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|found)\b|task|option)|\bnone of\b|\bhas no\b"
+    r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|called|found|match(?:ed|es)?)\b|task|option|match for)"
+    r"|\bnone of\b|\bhas no\b"
     r"|(?:\bnot|\bcannot|n't) (?:be )?(?:an?|found|find|defined|recogni[sz]ed|registered|supported?|valid|allowed"
     r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|load|take|understand|part of)\b"
     r"|\b(?:failed|unable) to (?:spawn|find|locate|resolve|load)|\breplaced (?:by|with)\b|\bdid you mean\b"
-    r"|\bnot running\b"
+    r"|\bnot running\b|\bmultiple \w+(?: \w+)? (?:are|were|match)"
 )
 # Every such line has one of these, which are found faster than the pattern; without the letters that may be capitals.
 _BLAME_MARKS = (
@@ -29,6 +30,8 @@ _BLAME_MARKS = (
     *(
         "o option",
         " named",
+        " called",
+        " match",
         " found",
         "one of",
         "as no",
@@ -38,6 +41,7 @@ _BLAME_MARKS = (
         "nable to",
         "eplaced",
         "id you mean",
+        "ultiple",
     ),
 )
 # A complaint about the code under work, also if it calls a name unknown.
@@ -54,9 +58,14 @@ QUOTED = r"['\"`‘“](?P<quoted>[^\s'\"`’”](?:[^'\"`’”\n]{0,78}[^\s'\"
 _NAMED = re.compile(rf"{QUOTED}|(?P<option>(?<![^\s'\"`(:,=\[])--?[A-Za-z][\w-]*)|: (?P<last>\S+)(?: not found)?$")
 # The word after one of these is at fault, whatever else the error quotes.
 _AFTER_NOUN = re.compile(
-    rf"\b(?:{_NOUNS}|named):? +(?:-- +)?\(?"
+    rf"\b(?:{_NOUNS}|named|called):? +(?:-- +)?\(?"
     rf"(?:{QUOTED}|(?P<option>--?[A-Za-z][\w-]*)|(?:(?<=: )|(?<=-- )|(?<=named ))(?P<last>\S+))",
     re.I,
+)
+_THINGS = r"(?:package|module|library|plugin|extension|profile|role|crate|gem)"
+# Without quotes: `Package Sails not found in current path`, `couldn't find profile north`.
+_NOT_FOUND_NAME = re.compile(
+    rf"\b{_THINGS} (?P<before>\S+) (?:was |is )?not (?:found|installed)|\bfind {_THINGS} (?P<after>\S+)$", re.I
 )
 
 
@@ -81,7 +90,7 @@ def is_noun(word: str) -> bool:
 @lru_cache(maxsize=64)  # a line is compared with each command of a call
 def list_named_words(line: str) -> tuple[list[str], list[str]]:
     """Return the words that a line names: those after a noun such as "option", and all others."""
-    names = _list_tokens(_NAMED, line)
+    names = _list_tokens(_NAMED, line) + [match["before"] or match["after"] for match in _NOT_FOUND_NAME.finditer(line)]
     clauses = line.split(": ")
     if len(names) > 1 and len(clauses) > 1:  # one clause says where it failed, another what is unknown
         blamed = [
@@ -95,7 +104,7 @@ def _list_tokens(pattern: re.Pattern[str], line: str) -> list[str]:
     """Return the names that a pattern finds in a line; options without their values."""
     tokens: list[str] = []
     for match in pattern.finditer(line):
-        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,()").rstrip(".,")
+        token = (match["quoted"] or match["option"] or match["last"] or "").strip(" '\"`‘’“”,()\\").rstrip(".,")
         tokens.append(token.partition("=")[0] if token.startswith("-") and "*" not in token else token)
     return list(filter(None, tokens))
 

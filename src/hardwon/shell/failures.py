@@ -35,7 +35,7 @@ MAX_QUOTE_LENGTH = 300
 
 _INTERFACE_NOUNS = (
     r"(?:option|flag|argument|(?:sub)?command|parameter|field|property|attribute|method|script|key|version|syntax|format"
-    r"|column)s?\b"
+    r"|column|choice|verb)s?\b"
 )
 # Searched in the line that names the failure, in lower case, because `re.I` takes three times as long. The first that
 # matches gives the kind.
@@ -112,7 +112,7 @@ _PHRASES: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             r"could not resolve host|unreachable|econnrefused",
             r"timed out|timeout|rate limit",
             r"already in use|eaddrinuse|database is locked",
-            r"environment variable",
+            r"environment variable|\b[a-z]+(?:_[a-z0-9]+)+ (?:is |was )?(?:not set|unset)\b",
             r"not installed|externally-managed",
             r"no space left|out of memory|read-only file system",
         ),
@@ -155,6 +155,12 @@ _PASSING_FAILURE = re.compile(
     r"|service unavailable|gateway time-?out|could not resolve host|network is unreachable|tls handshake timeout)\b"
 )
 _COLOUR = re.compile(r"(?:\x1b?\[[\d;]*[mK])+")
+# What a logger writes around the message: `2026-05-02T10:11:12Z FATAL `, `FATA[0000] `, `level=fatal msg="…"`.
+_LOG_PREFIX = re.compile(
+    r"^(?:\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*\s+(?:\[?(?:FATAL|ERROR|WARN|INFO)\]?:?\s+)?"
+    r"|(?:FATA|ERRO|WARN)\[\d+\] )(?=\S)"
+)
+_LOG_MESSAGE = re.compile(r'\blevel=\w+ msg="((?:[^"\\]|\\.)+)"')
 
 # A shell's error with a line number is about the call itself, whatever its programs print.
 _SHELL_COMPLAINT = re.compile(r"(?:\(eval\)|(?:[\w./]*/)?(?:ba|z|da)?sh)(?::\w+)?:(?: line)? ?\d+: \S")
@@ -170,7 +176,7 @@ _BEGINS_AS_ERROR = re.compile(
 )
 # Complaints of a program about its arguments; no file or log begins like that.
 _MISUSE = re.compile(
-    r"(?:(?:error|fatal): |[\w.-]+: (?:error: )?)?"
+    r"(?:(?:error|fatal): |\(error\) (?:[A-Z]+ )?|[\w.-]+: (?:error: )?)?"
     r"(?:(?:unexpected|unrecogni[sz]ed|unknown|invalid|ambiguous|unsupported|illegal) (?:\w+ )?"
     r"(?:argument|option|subcommand|command|flag|switch|field)s?\b|'[^']{1,80}' is not a \w+ command)",
     re.I,
@@ -178,10 +184,13 @@ _MISUSE = re.compile(
 # A complaint with the kind of word that it is about counts wherever the word stands in the line.
 _COMPLAINT = re.compile(
     r"\b(?:unknown|unrecogni[sz]ed|unexpected|invalid|illegal|bad|no such) (?:[\w-]+ ){0,2}"
-    r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice)s?\b|\bis not a \S+ command"
+    r"(?:option|flag|argument|switch|(?:sub)?command|parameter|predicate|choice|package|task|target|script|profile)s?\b"
+    r"|\bis not a \S+ command|\bno match for argument\b"
     r"|\bno module named",
     re.I,
 )
+# A program that found nothing to do says so and succeeds: `No projects matched the filters`.
+_NOTHING_SELECTED = re.compile(r"No (?:project|package|workspace|target|task|script)s? match(?:ed|es)? \w", re.I)
 _CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
@@ -268,6 +277,7 @@ def _find_tool_message(lines: Sequence[str]) -> str:
     if not message.endswith(("[", "{", ":")) and "validation error" not in message:
         return message
     details = " ".join(lines[1:_FIRST_LINES])
+    details = details.partition(" [type=")[0]  # pydantic goes on with all that it was given
     if sentence := _VALIDATOR_MESSAGE.search(details):
         parameter = _VALIDATOR_PATH.search(details)
         details = f"{parameter[1]}: {sentence[1]}" if parameter else sentence[1]
@@ -285,8 +295,13 @@ def list_lines(text: str) -> Iterator[str]:
 
 def extract_message(line: str) -> str:
     """Return the sentence in a line: without colours, and of a JSON object its message."""
-    if line.startswith(("{", "[")) and (message := _JSON_MESSAGE.search(line)):
+    message = _JSON_MESSAGE.search(line) if line.startswith(("{", "[")) else None
+    if "level=" in line:
+        message = message or _LOG_MESSAGE.search(line)
+    if message:
         line = message[1]
+    elif line[:1].isdigit() or line.startswith(("[", "FATA", "ERRO", "WARN")):
+        line = _LOG_PREFIX.sub("", line)
     sentence = max(_COLOUR.split(line), key=len).strip()
     # Of a coloured mark such as `[ERROR] ` the end is left.
     return sentence.removeprefix("] ")[:MAX_QUOTE_LENGTH].rstrip()
@@ -356,6 +371,7 @@ def is_unreported_failure(tool: str, command: str, text: str) -> bool:
     if "[" in first:  # most lines have no colours, and finding that out with the pattern takes longer
         first = _COLOUR.sub("", first).strip()
     is_error = bool(_BEGINS_AS_ERROR.match(first) or (command and _MISUSE.match(first)))
+    is_error = is_error or bool(command and _NOTHING_SELECTED.match(first))
     if not command:
         return is_error
     end = text[-_MAX_END_CHARS:]
@@ -406,7 +422,8 @@ def _has_complaint(command: str, text: str) -> bool:
     speakers: tuple[str, ...] = ("",)
     if programs & (REPORTING_PROGRAMS | READ_ONLY_PROGRAMS):
         speakers = ("error: ", *(f"{program}: " for program in programs))
-    names = [word.partition("=")[0] for part in working for word in part.words[1:]]
+    words = [word for part in working for word in part.words[1:]]
+    names = [name for word in words for name in (word.partition("=")[0], word.partition("=")[2]) if name]
     call_words = {fold_name(name) for name in names if _CALL_WORD.fullmatch(name)}
     return any(
         lines[number].startswith(speakers) and call_words & _list_blamed_names(lines, number) for number in complaints

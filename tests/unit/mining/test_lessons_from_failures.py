@@ -449,6 +449,20 @@ def test_a_lesson_about_a_folder_waits_for_a_second_session_as_shells_may_stay_t
     assert episode.score == UNNAMED_SCORE
 
 
+def test_a_variable_that_the_error_names_and_the_fix_sets_is_certain() -> None:
+    working = "KITE_URL=http://localhost gust deploy"
+    assert build_episode(("gust deploy", "Error: KITE_URL is not set"), (working, "")).score == NAMED_SCORE
+    assert build_episode(("gust deploy", "Error: connection refused"), (working, "")).score == UNNAMED_SCORE
+    working = "CI=1 gust deploy"
+    assert build_episode(("gust deploy", "Error: SPECIFIC wind required"), (working, "")).score == UNNAMED_SCORE
+
+
+def test_a_long_error_is_cut_to_the_clauses_that_say_what_is_wrong() -> None:
+    where = "gust failed while it read the arguments of the command that was given to it by the north station"
+    episode = build_episode(("gust fly --wnd", f"{where}: unknown flag: --wnd"), ("gust fly --wind", ""))
+    assert episode.problem == "`gust fly --wnd` fails: unknown flag: --wnd"
+
+
 def test_going_back_to_the_project_is_no_lesson() -> None:
     missing = "fatal: pathspec 'src/kite.go' did not match any files"
     assert build_episode(("git add src/kite.go", missing), ("cd /home/dev/kite && git add src/kite.go", "")).rejection
