@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 
 from hardwon.agents.fields import PARAMETERS_MARK
 from hardwon.agents.transcript_steps import Step
-from hardwon.shell.complaints import QUOTED, fold_name, is_blame, is_noun, list_named_words
+from hardwon.shell.complaints import QUOTED, find_blame_marks, fold_name, is_blame, is_noun, list_named_words
 from hardwon.shell.failures import (
     MAX_INSPECTED_CHARS,
     MAX_QUOTE_LENGTH,
@@ -197,7 +197,11 @@ def _get_first_group(match: re.Match[str]) -> str:
 
 def find_blaming_line(command: str, text: str) -> str:
     """Return the line of an output that calls a word of the command unknown; "" if there is none."""
-    lines = list(list_lines(cut_middle(text)))
+    ends = cut_middle(text)
+    marks = find_blame_marks(ends)
+    if not marks:
+        return ""
+    lines = list(list_lines(ends))
     if any(line.startswith("Traceback (most recent") for line in lines):
         return ""  # the program started and failed in its code
     if len(lines) > _MAX_BLAMING_LINES:
@@ -206,7 +210,8 @@ def find_blaming_line(command: str, text: str) -> str:
     names = {fold_name(name) for word in words for name in (word.partition("=")[0], word.rpartition("=")[2]) if name}
     for index, raw_line in enumerate(lines):
         start = raw_line[:MAX_QUOTE_LENGTH]
-        if " " not in start or not is_blame(start):  # a word alone is a value that a script printed: `undefined`
+        # A word alone is a value that a script printed: `undefined`.
+        if not any(map(start.__contains__, marks)) or " " not in start or not is_blame(start):
             continue
         nearby_text = fold_name(" ".join([start, *lines[index + 1 : index + 2]]))
         if not any(name in nearby_text for name in names):  # most lines are about something else

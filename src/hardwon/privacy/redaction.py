@@ -57,20 +57,18 @@ _LITERALS: dict[str, dict[str, list[int]]] = {"folded": {}, "unbroken": {}, "exa
 for _number, _row in enumerate(_ORDERED_RULES):
     for _literal in _row.literals:
         _LITERALS[_LITERAL_SCOPES[_number]].setdefault(_literal, []).append(_number)
-# By each literal the longer ones that contain it, such as `password` for `pass`: they are searched only where it is. In
-# the other scopes few literals share a part, and every hook would wait until they are compared.
-_LONGER_LITERALS: dict[str, dict[str, list[str]]] = {
-    "folded": {},
-    "unbroken": {literal: [] for literal in _LITERALS["unbroken"]},
-    "exact": {literal: [] for literal in _LITERALS["exact"]},
-}
+# By a text that they have in common, such as `pass` or `gh`, the literals that are searched only where it is.
+_GROUPED_LITERALS: dict[str, dict[str, list[str]]] = {"folded": {}, "unbroken": {}, "exact": {}}
 for _literal in sorted(_LITERALS["folded"], key=len):
-    for _shorter, _longer in _LONGER_LITERALS["folded"].items():
-        if _shorter in _literal:
-            _longer.append(_literal)
-            break
-    else:
-        _LONGER_LITERALS["folded"][_literal] = []
+    _common = next(filter(_literal.__contains__, _GROUPED_LITERALS["folded"]), _literal)
+    _GROUPED_LITERALS["folded"].setdefault(_common, []).append(_literal)
+for _scope in ("unbroken", "exact"):  # few of these contain another one, but many begin alike
+    _by_start: dict[str, list[str]] = {}
+    for _literal in _LITERALS[_scope]:
+        _by_start.setdefault(_literal[:2], []).append(_literal)
+    _GROUPED_LITERALS[_scope] = {
+        _start if len(_group) > 1 else _group[0]: _group for _start, _group in _by_start.items()
+    }
 
 # How strongly a name promises a secret.
 _STRONG, _WEAK = 2, 1
@@ -184,9 +182,9 @@ def _find_rules(text: str, folded_text: str, unbroken_runs: Collection[str]) -> 
     haystacks = {"folded": folded_text, "exact": text, "unbroken": "\n".join(unbroken_runs)}
     literals: dict[int, list[str]] = {}
     for scope, haystack in haystacks.items():
-        longer_literals = _LONGER_LITERALS[scope]
-        for shorter in filter(haystack.__contains__, longer_literals):
-            for literal in (shorter, *filter(haystack.__contains__, longer_literals[shorter])):
+        groups = _GROUPED_LITERALS[scope]
+        for common in filter(haystack.__contains__, groups):
+            for literal in filter(haystack.__contains__, groups[common]):
                 for number in _LITERALS[scope][literal]:
                     literals.setdefault(number, []).append(literal)
     return [(_ORDERED_RULES[number], sorted(literals[number])) for number in sorted(literals)]
