@@ -221,7 +221,7 @@ SLOW = {
 @pytest.mark.parametrize("reply", SLOW.values(), ids=SLOW)
 def test_a_slow_answer_times_out(serve: Serve, api: str, reply: Reply) -> None:
     with pytest.raises(Busy) as raised:
-        build_api_provider(serve(reply), api, timeout=0.3).ask(QUESTION)
+        build_api_provider(serve(reply), api, timeout=0.1).ask(QUESTION)
     assert (raised.value.outcome, raised.value.can_retry_now) == ("timeout", False)
 
 
@@ -689,7 +689,7 @@ def test_a_hanging_claude_is_killed(program: Program) -> None:
 
     program.script_hang()
     with pytest.raises(Busy) as raised:
-        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=1.0)
+        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=0.4)
     assert raised.value.outcome == "timeout"
     with pytest.raises(ProcessLookupError):
         os.kill(program.read_runs()[0]["pid"], 0)
