@@ -37,6 +37,7 @@ from hardwon.errors import UserError
 from hardwon.store import db
 from tests.support.model_runs import list_latest_runs
 from tests.support.model_servers import COMPLETIONS, MESSAGES, ModelServer, Reply, Script
+from tests.support.new_store import connect_to_new_store
 
 KEY = "sk-made-up-" + "Zx9Qv7Lm3Kp1Rt5Yw8"
 QUESTION = Question("You observe.", "what was done", "observation", 300)
@@ -62,7 +63,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def connection(own_home: str) -> Iterator[db.Connection]:
-    open_connection = db.connect(os.path.join(own_home, ".hardwon"))
+    open_connection = connect_to_new_store(os.path.join(own_home, ".hardwon"))
     yield open_connection
     open_connection.close()
 
