@@ -129,6 +129,8 @@ def find_imports(source: Source, modules: Iterable[str]) -> list[Import]:
 @cache
 def _find_imports(source: Source, known_modules: frozenset[str]) -> list[Import]:
     found_imports: list[Import] = []
+    # Only a call can import inside an expression, and most nodes of a tree are expressions.
+    may_import_by_call = "__import__" in source.text or "import_module" in source.text
 
     def visit(node: ast.AST, top: bool, at_load: bool, for_types: bool, fallback: bool) -> None:
         for target in list_import_targets(node, source, known_modules):
@@ -136,6 +138,8 @@ def _find_imports(source: Source, known_modules: frozenset[str]) -> list[Import]
             found_imports.append(Import(target, line, at_load, for_types, fallback, not top))
         child_at_load = at_load and not isinstance(node, Function | ast.Lambda)
         for field, child in iter_children(node):
+            if isinstance(child, ast.expr) and not may_import_by_call:
+                continue
             child_for_types = for_types or (field == "body" and is_type_checking(node))
             child_fallback = fallback or (isinstance(child, ast.ExceptHandler) and catches_import_error(child))
             visit(child, isinstance(node, ast.Module), child_at_load, child_for_types, child_fallback)

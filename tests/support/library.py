@@ -9,6 +9,7 @@ from typing import Any
 from hardwon.search import indexing, vectors
 from hardwon.search.search import SearchResult, search_records
 from hardwon.store import db, reports
+from tests.support.new_store import connect_to_new_store
 
 NOW = 1_795_000_000.0
 DAY = 86_400.0
@@ -20,7 +21,7 @@ class Library:
 
     def __init__(self, home: str) -> None:
         self.home = home
-        self.connection = db.connect(home)
+        self.connection = connect_to_new_store(home)
         self._count = 0
 
     def prompt(self, text: str, *, project: str = KITE, session: str = "s1", at: float = 0.0) -> str:

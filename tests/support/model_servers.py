@@ -71,7 +71,7 @@ class ModelServer:
         self.closed = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _build_handler(self))
         self._http.daemon_threads = True
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        threading.Thread(target=self._http.serve_forever, args=(0.005,), daemon=True).start()
 
     @property
     def url(self) -> str:

@@ -90,7 +90,7 @@ def test_without_a_valid_answer_the_tool_runs_and_the_prompt_passes(tmp_path: Pa
 
 
 def test_an_ended_command_whose_output_stays_open_does_no_harm(tmp_path: Path) -> None:
-    detached_command = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(3)' &"
+    detached_command = f"{sys.executable} -c 'import os, time; os.setsid(); time.sleep(1.5)' &"
     outcome, _ = run_plugin(tmp_path, detached_command, CALL_STEP)
     assert [result["thrown"] for result in outcome["results"]] == [""]
 

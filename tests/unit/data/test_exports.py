@@ -12,6 +12,7 @@ from hardwon.data import exports, imports
 from hardwon.data.imports import ImportResult
 from hardwon.store import db
 from hardwon.store.migrations import LATEST_VERSION
+from tests.support.new_store import connect_to_new_store
 
 PROJECT = {"what": "project", "path": "/home/dev/kite", "name": "kite", "remote": "", "at": 1.0}
 SESSION: dict[str, Any] = {
@@ -162,7 +163,7 @@ def home(own_home: str) -> str:
 
 
 def import_lines(home: str, records: list[dict[str, Any]]) -> ImportResult:
-    connection = db.connect(home)
+    connection = connect_to_new_store(home)
     try:
         return imports.import_records(connection, enumerate(records, 2), [], is_approved=True)
     finally:

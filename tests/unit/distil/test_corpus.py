@@ -13,9 +13,10 @@ from hardwon.agents.transcript_steps import identify_agent
 from hardwon.distil.observations import MAX_TITLE_CHARS, observe_turn
 from hardwon.distil.summaries import summarise_session
 from hardwon.sessions import transcript_import
-from hardwon.store import db, sessions, turns
+from hardwon.store import sessions, turns
 from hardwon.text.characters import estimate_tokens
 from hardwon.types import Observation, Summary, Turn
+from tests.support.new_store import connect_to_new_store
 from tests.support.session_steps import CORPUS
 
 
@@ -84,7 +85,7 @@ def distilled_session(
     if not os.path.exists(path):
         pytest.skip("the corpus of real transcripts is not beside this checkout (../shared/corpus)")
     home = str(tmp_path_factory.mktemp("home"))
-    connection = db.connect(home)
+    connection = connect_to_new_store(home)
     with open(path, "rb") as file:
         agent = identify_agent(path, file.read(65536))
     transcript_import.import_transcript(home, connection, agent, path, settings.resolve_settings({}))

@@ -37,6 +37,7 @@ from hardwon.errors import UserError
 from hardwon.store import db
 from tests.support.model_runs import list_latest_runs
 from tests.support.model_servers import COMPLETIONS, MESSAGES, ModelServer, Reply, Script
+from tests.support.new_store import connect_to_new_store
 
 KEY = "sk-made-up-" + "Zx9Qv7Lm3Kp1Rt5Yw8"
 QUESTION = Question("You observe.", "what was done", "observation", 300)
@@ -62,7 +63,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def connection(own_home: str) -> Iterator[db.Connection]:
-    open_connection = db.connect(os.path.join(own_home, ".hardwon"))
+    open_connection = connect_to_new_store(os.path.join(own_home, ".hardwon"))
     yield open_connection
     open_connection.close()
 
@@ -221,7 +222,7 @@ SLOW = {
 @pytest.mark.parametrize("reply", SLOW.values(), ids=SLOW)
 def test_a_slow_answer_times_out(serve: Serve, api: str, reply: Reply) -> None:
     with pytest.raises(Busy) as raised:
-        build_api_provider(serve(reply), api, timeout=0.3).ask(QUESTION)
+        build_api_provider(serve(reply), api, timeout=0.1).ask(QUESTION)
     assert (raised.value.outcome, raised.value.can_retry_now) == ("timeout", False)
 
 
@@ -689,7 +690,7 @@ def test_a_hanging_claude_is_killed(program: Program) -> None:
 
     program.script_hang()
     with pytest.raises(Busy) as raised:
-        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=1.0)
+        claude_cli.ask(QUESTION, model="haiku", read_environment=lambda: program.environment, timeout=0.4)
     assert raised.value.outcome == "timeout"
     with pytest.raises(ProcessLookupError):
         os.kill(program.read_runs()[0]["pid"], 0)

@@ -22,6 +22,7 @@ from hardwon.text.light_json import dumps
 from hardwon.types import Call, Observation, Summary, Turn, replace
 from tests.support.model_runs import list_latest_runs
 from tests.support.model_servers import ModelServer, Reply, Request, Script
+from tests.support.new_store import connect_to_new_store
 
 CAPS = {"runsPerDay": 1_000, "tokensPerDay": 10**9, "dollarsPerDay": 1_000.0, "reflectionsPerDay": 20}
 MODEL = "gpt-6-luna"
@@ -46,7 +47,7 @@ StartServer = Callable[[Script], tuple[ModelServer, Any]]
 
 @pytest.fixture
 def connection(own_home: str) -> Iterator[db.Connection]:
-    open_connection = db.connect(os.path.join(own_home, ".hardwon"))
+    open_connection = connect_to_new_store(os.path.join(own_home, ".hardwon"))
     yield open_connection
     open_connection.close()
 

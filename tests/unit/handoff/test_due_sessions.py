@@ -14,9 +14,9 @@ from hardwon.handoff import reflection, transcript_story
 from hardwon.handoff.due_sessions import DueTranscript, find_sessions_due_for_reflection
 from hardwon.privacy import event_filter
 from hardwon.sessions import transcript_import
-from hardwon.store import db
 from hardwon.types import Event
 from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
+from tests.support.new_store import connect_to_new_store
 
 ENDED = 1_772_614_900.0  # soon after the last line of the launch session
 MINUTE = 60.0
@@ -34,7 +34,7 @@ class TranscriptHome:
     def __init__(self, top: Path) -> None:
         self.home, self.folder = str(top / ".hardwon"), top / ".claude" / "projects" / "-home-dev-kite"
         self.folder.mkdir(parents=True)
-        self.connection = db.connect(self.home)
+        self.connection = connect_to_new_store(self.home)
         self.environment = {"CLAUDE_CONFIG_DIR": str(top / ".claude")}
 
     def write(self, transcript: Transcript) -> str:

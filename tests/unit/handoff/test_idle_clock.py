@@ -13,11 +13,12 @@ from hardwon.handoff import reflection
 from hardwon.handoff.due_sessions import find_sessions_due_for_reflection
 from hardwon.handoff.idle_sessions import MINUTE, RECHECK_SECONDS, LastCheck, plan_check
 from hardwon.sessions import ingest
-from hardwon.store import db, jobs, reflections
+from hardwon.store import jobs, reflections
 from hardwon.types import Event
 from hardwon.worker import job_process
 from hardwon.worker.job_process import drop_superseded_drafts
 from tests.support.made_up_transcripts import Transcript
+from tests.support.new_store import connect_to_new_store
 from tests.unit.handoff.test_idle_sessions import DAY, time_of_day
 
 MIDNIGHT = 1_772_582_400.0  # 4 March 2026
@@ -31,7 +32,7 @@ class ClockHarness:
     def __init__(self, top: Path) -> None:
         self.home, self.folder = str(top / ".hardwon"), top / "transcripts"
         self.folder.mkdir()
-        self.connection = db.connect(self.home)
+        self.connection = connect_to_new_store(self.home)
         self.fired: list[tuple[int, str, float]] = []
         self._events = 0
         self.restart_worker()

@@ -21,10 +21,11 @@ from hardwon.handoff.draft import next_step
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories import memories
 from hardwon.projects import find_project_path
-from hardwon.store import db, reflections
+from hardwon.store import reflections
 from hardwon.store.reflections import SuggestedMemory
 from hardwon.types import Turn
 from tests.support.made_up_transcripts import SESSION, Transcript, build_launch_session
+from tests.support.new_store import connect_to_new_store
 
 NOW = 1_772_620_000.0
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class Workspace:
     def __init__(self, top: Path) -> None:
         self.home, self.repository, self.folder = str(top / "home"), top / "kite", top / "transcripts"
         self.folder.mkdir()
-        self.connection = db.connect(self.home)
+        self.connection = connect_to_new_store(self.home)
         self.queue = str(top / "queue")
         self.proposed: list[SuggestedMemory] = []
 

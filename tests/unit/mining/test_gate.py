@@ -14,10 +14,11 @@ from hardwon.mining import gate
 from hardwon.mining.episodes import find_episodes
 from hardwon.mining.gate import ReplayFigures, choose_delivery, replay_records
 from hardwon.mining.proposals import mine_episode, refresh_candidates
-from hardwon.store import candidates, db
+from hardwon.store import candidates
 from hardwon.store.candidates import Candidate
 from hardwon.store.transcripts import Portion, ScannedCall, store_portions
 from hardwon.types import ReadPosition
+from tests.support.new_store import connect_to_new_store
 from tests.support.step_builder import UNKNOWN, StepBuilder
 
 PROJECT = "/home/dev/kite"
@@ -27,7 +28,7 @@ class Archive:
     """A store of recorded calls and episodes, filled session by session."""
 
     def __init__(self, home: str) -> None:
-        self.connection = db.connect(home)
+        self.connection = connect_to_new_store(home)
         self._sessions = 0
 
     def add_session(self, *calls: tuple[str, str]) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hardwon.store import db, jobs, observations, turns
 from hardwon.store.jobs import FIRST_WAIT_SECONDS, HISTORY, LEASE_SECONDS, LIVE, MAX_TRIES
 from hardwon.types import Job
+from tests.support.new_store import connect_to_new_store
 
 NOW = 1_790_000_000.0
 
@@ -42,7 +43,7 @@ def home(own_home: str) -> str:
 
 @pytest.fixture
 def store(home: str) -> db.Connection:
-    return db.connect(home)
+    return connect_to_new_store(home)
 
 
 def insert_sessions(store: db.Connection, count: int) -> list[int]:

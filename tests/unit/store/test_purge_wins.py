@@ -20,6 +20,7 @@ from hardwon.store import db, deletions, memories, purge
 from hardwon.store.purge import PurgeTarget
 from hardwon.text.brief_layout import BriefLine
 from hardwon.types import Event, Memory
+from tests.support.new_store import connect_to_new_store
 
 TEXT = "quokka zanzibar pelican"
 PROJECT = "/home/dev/kite"
@@ -33,7 +34,7 @@ def home(own_home: str) -> str:
 @pytest.fixture
 def reader(home: str) -> Iterator[db.Connection]:
     """Open a connection that read before the purge."""
-    with closing(db.connect(home)) as connection:
+    with closing(connect_to_new_store(home)) as connection:
         yield connection
 
 

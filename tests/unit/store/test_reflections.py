@@ -13,6 +13,7 @@ from hardwon.store import db, memories, purge, reflections, retention
 from hardwon.store.purge import PurgeTarget
 from hardwon.store.reflections import DRAFT, MOOT, RATIFIED, Evidence, Finding, Reflection, WrittenFile
 from hardwon.types import Memory, replace
+from tests.support.new_store import connect_to_new_store
 
 KITE = "/home/dev/kite"
 DAY = 86_400.0
@@ -26,7 +27,7 @@ def home(own_home: str) -> str:
 
 @pytest.fixture
 def store(home: str) -> db.Connection:
-    return db.connect(home)
+    return connect_to_new_store(home)
 
 
 def build_reflection(session: str = "s1", at: float = 100.0, **changes: Any) -> Reflection:

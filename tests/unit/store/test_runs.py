@@ -15,6 +15,7 @@ from hardwon.data import exports, imports
 from hardwon.store import db, retention, runs
 from hardwon.store.runs import Booking
 from tests.support.model_runs import list_latest_runs
+from tests.support.new_store import connect_to_new_store
 
 NOON = datetime(2026, 11, 16, 12, 0).timestamp()
 DAY = 86_400.0
@@ -48,7 +49,7 @@ def home(own_home: str) -> str:
 
 @pytest.fixture
 def store(home: str) -> db.Connection:
-    return db.connect(home)
+    return connect_to_new_store(home)
 
 
 def book_run(store: db.Connection, now: float = NOON, caps: dict[str, float] = CAPS, **changes: Any) -> Booking:

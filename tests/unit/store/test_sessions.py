@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hardwon.projects import find_project_path, read_remote_url
 from hardwon.store import db, sessions
 from hardwon.store.reports import Report, find_or_create_project, store_last_words, store_report
+from tests.support.new_store import connect_to_new_store
 
 NOON = 1_790_000_000.0
 
@@ -76,7 +77,7 @@ SESSION = (
 @contextmanager
 def open_store() -> Iterator[db.Connection]:
     with tempfile.TemporaryDirectory() as home:
-        connection = db.connect(home)
+        connection = connect_to_new_store(home)
         try:
             yield connection
         finally:

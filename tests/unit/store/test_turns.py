@@ -11,6 +11,7 @@ from hardwon.data import imports
 from hardwon.store import db, jobs, observations, reports, retention, sessions, turns
 from hardwon.store.reports import Report
 from hardwon.types import Observation, Summary, Turn, replace
+from tests.support.new_store import connect_to_new_store
 
 NOON = 1_790_000_000.0
 DAY = 86_400.0
@@ -18,7 +19,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def store(own_home: str) -> db.Connection:
-    return db.connect(os.path.join(own_home, ".hardwon"))
+    return connect_to_new_store(os.path.join(own_home, ".hardwon"))
 
 
 def store_report(store: db.Connection, kind: str, minute: float, **fields: Any) -> None:

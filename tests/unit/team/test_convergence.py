@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from hardwon.store import db
 from hardwon.team import record as team_record
 from hardwon.team.record import MEMBERS, MachineKey, Record, create_key, derive_team_id
 from hardwon.team.replica import Message, Replica
 from hardwon.team.state import ADMIN, ERASED, PROPOSER, READER, REVIEWER, hash_code
+from tests.support.new_store import connect_to_new_store
 from tests.support.team_manifest import compute_manifest_hash
 
 SUBJECTS = ("lesson:use-pnpm", "lesson:stage-by-name", "memory:deploy-friday")
@@ -28,7 +28,7 @@ class Peer:
 
     def __init__(self, folder: Path, team: str, key: MachineKey) -> None:
         self.key = key
-        self.connection = db.connect(str(folder))
+        self.connection = connect_to_new_store(str(folder))
         self.replica = Replica(self.connection, team)
 
     def write_record(self, kind: str, subject: str, content: dict[str, Any]) -> Record:
