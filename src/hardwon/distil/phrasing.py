@@ -144,6 +144,13 @@ _GENERIC_STEM_TEXT = (
 )
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
 _REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )rm\s+([^;&|\n]*)")
+# Gives the commits of a branch other hashes, or drops them.
+_REWRITES_HISTORY = re.compile(
+    r"\bgit\b[^|;&\n]*\b(?:rebase\b(?! --(?:abort|quit))|pull\b[^|;&\n]* --rebase|filter-(?:branch|repo)"
+    r"|reset\b[^|;&\n]* (?:HEAD[~^]|[0-9a-f]{7,40}\b|origin/))"
+)
+_REWRITES_NOTHING = re.compile(r"\bup[ -]to[ -]date\b")
+_FORCED_PUSH = re.compile(r"^ *\+ ([0-9a-f]{7,40})\.\.\.[0-9a-f]{7,40} ", re.M)  # + old...new branch -> branch
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
 _TABLE_ARROW = re.compile(r" → | -> ")
 _NAME = re.compile(
@@ -205,20 +212,27 @@ def select_project_paths(paths: Iterable[str]) -> list[str]:
 
 
 def list_commits(actions: Iterable[ToolAction]) -> list[tuple[ToolAction, tool_actions.Commit]]:
-    """Return the commits that git reported, each subject once, without those that were amended."""
+    """Return the commits that git reported, each subject once, without those that were amended or rewritten."""
     commits = list[tuple[ToolAction, tool_actions.Commit]]()
+    rewritten = list[tuple[ToolAction, tool_actions.Commit]]()
     for action in actions:
+        command = get_text(action.call.input, "command") if isinstance(action.call.input, dict) else ""
+        if "git log" in command:
+            # The log that agents read after rewriting shows the commits that outlived it.
+            commits += [entry for entry in rewritten if entry[1].short_hash in action.text]
+            rewritten = [entry for entry in rewritten if entry[1].short_hash not in action.text]
+        if _REWRITES_HISTORY.search(command) and not action.failed and not _REWRITES_NOTHING.search(action.text):
+            rewritten += commits
+            commits = []
+        replaced_hashes = _FORCED_PUSH.findall(action.text)
+        commits = [entry for entry in commits if not entry[1].short_hash.startswith(tuple(replaced_hashes))]
         if action.kind != "saved":
             continue  # a push that failed after it leaves the commit
         reported = tool_actions.parse_commits(action.text)
-        if reported and commits and _is_amending(action) and commits[-1][1].branch == reported[0].branch:
+        if reported and commits and "--amend" in command and commits[-1][1].branch == reported[0].branch:
             commits.pop()
         commits += [(action, commit) for commit in reported]
     return list({commit.subject: (action, commit) for action, commit in commits}.values())
-
-
-def _is_amending(action: ToolAction) -> bool:
-    return isinstance(action.call.input, dict) and "--amend" in get_text(action.call.input, "command")
 
 
 def pick_first_sentence(text: str, max_chars: int) -> str:

@@ -43,6 +43,7 @@ _CHATTER = re.compile(
     r"|(?:yes|ok|okay|sure|yeah|yep)[, ]+(?:please|go ahead|do it|continue|proceed)(?: \w+){0,2})\W*$",
     re.I,
 )
+_REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
 MAX_STEP_CHARS = 300
@@ -295,7 +296,11 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
     results: list[tuple[int, str]] = []
     for turn, actions in zip(turns, actions_by_turn, strict=True):
         work = _count_work(actions)
-        sentences = phrasing.find_results(turn.final_message) if work or turn is turns[-1] else []
+        is_review = bool(_REVIEWS.search(turn.prompt[:_MAX_LINE_CHARS])) and not any(
+            action.kind in ("changed", "saved") for action in actions
+        )
+        is_report = (work or turn is turns[-1]) and not is_review
+        sentences = phrasing.find_results(turn.final_message) if is_report else []
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]

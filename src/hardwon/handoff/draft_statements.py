@@ -73,6 +73,14 @@ _KEEPS_GOING = re.compile(
     re.I,
 )
 _STARTS_BACK = re.compile(r"\W*(?:it|this|that|these|those|they|which)\b", re.I)  # a remark on what was said before
+# The person wants something other than what was just done.
+_RECONSIDERS = re.compile(
+    r"^\W*(?:(?:hm+|ok(?:ay)?|so|but|well)\b\W*)*(?:(?:on second thoughts?|thinking (?:about it )?again|actually)\b"
+    r"|(?:let'?s |can (?:we|you) |please )*(?:put|change|switch|roll|bring) (?:it|that|this|them) back\b"
+    r"|(?:let'?s |can (?:we|you) |please )*(?:revert|undo) (?:it|that|this|them|the|your)\b"
+    r"|(?:let'?s |can we )*(?:do|try|use) (?:this|that|\S+) instead\b)",
+    re.I,
+)
 _POINTS_BACK = re.compile(r"\b(?:it|this|that|these|those|them)\b", re.I)
 # Request words that name nothing; the remaining words say what the request is about.
 _GENERIC_TEXT = """
@@ -164,6 +172,7 @@ _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry
 _PUSHES = re.compile(r"\bgit\b[^|;&\n]*\bpush\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))")
 _FENCE = re.compile(r"```\w*")
 _SINGLE_TEST = re.compile(r"::\w|\s(?:-k|-t|-run|--grep|--filter|--testNamePattern)[ =]")
+_NO_ISSUES = re.compile(r"0 (?:issues?|problems?|errors?|warnings?)|Success: no issues|All checks passed")
 _REPORTS_FAULT = re.compile(
     r"\b(?:fail|error|bug|broke|crash|issue|problem|wrong|fix|why|regress|flak)|n't work|\bnot work", re.I
 )
@@ -278,7 +287,13 @@ def _split_topics(exchanges: Sequence[Exchange], actions_by_turn: Sequence[Seque
             # Its answer is about the pasted text, not about the request before.
             topics.append(Topic("", exchange.prompt, number, number, weight, is_changed))
             continue
-        if topics and not is_command and names_nothing:
+        # "ok, do it" after the answer to a question starts work that the question did not ask for.
+        starts_work = (
+            is_changed and bool(topics) and bool(_ASKS.match(topics[-1].request)) and not topics[-1].has_changes
+        )
+        if starts_work and not is_command and names_nothing:
+            topics.append(Topic("", exchange.prompt, number, number, weight + 1, is_changed))
+        elif topics and not is_command and names_nothing:
             previous = topics[-1]
             topics[-1] = replace(
                 previous,
@@ -437,8 +452,11 @@ def _asks_for_work(request: str) -> bool:
 
 
 def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
-    """Return whether the next prompt says that the outcome of a topic did not help and goes on with the work."""
+    """Return whether a later review, or the next prompt, overtakes the outcome of a topic."""
     following = topic.last + 1
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
+        return True  # the findings of a review hold until the next one
     if following == len(facts.exchanges) or not has_changes(facts.actions_by_turn[following]):
         return False
     hashes = {
@@ -447,7 +465,14 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
         for _, commit in phrasing.list_commits(turn_actions)
     }
     has_commit = any(commit.short_hash in hashes for _, commit in phrasing.list_commits(facts.actions))
-    return not has_commit and phrasing.is_refuted(facts.turns[topic.last].final_message, facts.turns[following].prompt)
+    next_prompt = facts.turns[following].prompt
+    is_taken_back = bool(_RECONSIDERS.search(next_prompt[:_SENTENCE_START_CHARS]))
+    is_refuted = phrasing.is_refuted(facts.turns[topic.last].final_message, next_prompt)
+    return not has_commit and (is_taken_back or is_refuted)
+
+
+def _is_pure_review(topic: Topic) -> bool:
+    return bool(_REVIEWS.search(topic.request)) and not topic.has_changes
 
 
 def is_worth_telling(topic: Topic) -> bool:
@@ -477,7 +502,7 @@ def quote_text(text: str, max_chars: int) -> str:
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
-    exchanges = _list_own_exchanges(facts, topic)
+    exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}  # not amended later
     commits = [
@@ -498,18 +523,6 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         if closing := _find_closing_statement(facts, number, topic.request):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
     return _describe_changes(facts, actions)
-
-
-def _list_own_exchanges(facts: SessionFacts, topic: Topic) -> range:
-    """Return the exchanges whose outcome is the topic's.
-
-    "ok, do it" after the answer to a question starts work that the question did not ask for.
-    """
-    if not _ASKS.match(topic.request):
-        return range(topic.first, topic.last + 1)
-    working = [number for number in range(topic.first, topic.last + 1) if has_changes(facts.actions_by_turn[number])]
-    end = working[0] if working and working[0] > topic.first else topic.last + 1
-    return range(topic.first, end)
 
 
 def has_changes(actions: Iterable[ToolAction]) -> bool:
@@ -556,8 +569,14 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     ]
     last_edit = max((index for index, action in enumerate(facts.actions) if action.kind == "changed"), default=-1)
     final_checks = [action for action in facts.actions[last_edit + 1 :] if action.kind == "check" and action.tally]
-    # One test that passes says little about the project.
-    passed_checks = [action for action in final_checks if not action.failed and not _SINGLE_TEST.search(action.label)]
+    # One test that passes says little about the project, and so does a linter that finds nothing.
+    passed_checks = [
+        action
+        for action in final_checks
+        if not action.failed and not _SINGLE_TEST.search(action.label) and not _NO_ISSUES.match(_get_tally(action))
+    ]
+    if last_edit < 0 and not commits:
+        passed_checks = []  # of somebody else's work
     return statements + [_describe_passed_check(facts, action) for action in passed_checks[-1:]]
 
 
@@ -742,8 +761,12 @@ def _quote_agent(facts: SessionFacts, line: str, exchanges: Sequence[Exchange]) 
     return None
 
 
+def _get_tally(action: ToolAction) -> str:
+    return action.tally.text if action.tally else ""
+
+
 def _describe_passed_check(facts: SessionFacts, action: ToolAction) -> Statement:
-    tally_text = action.tally.text if action.tally else ""
+    tally_text = _get_tally(action)
     return Statement(f"`{shorten_line(action.label, 80)}` passes: {tally_text}", cite_action(facts, action, tally_text))
 
 
@@ -923,11 +946,17 @@ def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
         statement
         for number in numbers
         for step in find_next_steps(_unwrap_json(facts.turns[number].final_message))
-        if not is_unfinished(facts) or step.is_firm or step.is_offer  # later requests supersede the other steps
+        if not is_unfinished(facts) or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
         if number == last or not _TRANSITORY.search(step.text)
         if (statement := _cite_next_step(facts, step, number))
     ]
     return drop_near_duplicates(statements)[:4]
+
+
+def _is_offer_answered(facts: SessionFacts) -> bool:
+    """Return whether the session ends at work on an answer to the agent: "yes, go for it"."""
+    last = facts.exchanges[-1]
+    return bool(last.steps) and last.prompt is not None and is_trivial_request(last.prompt.text)
 
 
 def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Statement | None:

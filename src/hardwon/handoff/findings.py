@@ -77,22 +77,6 @@ _OBJECTS = re.compile(
     r"|delete|next)\b|\d",
     re.I,
 )
-# The agent states its choice: "I recommend …", "the simplest option is …".
-_CHOOSES = re.compile(
-    r"\b(?:I(?:'d| would)? (?:recommend|suggest|propose|lean|go with|prefer)|my (?:recommendation|suggestion"
-    r"|pick|vote)"
-    r"|I(?:'ll| will) (?:go with|default to|keep|leave|use)|by default,? I|the default (?:is|would be)|recommended"
-    r"|(?:best|cleanest|simplest|safest|right|preferred) (?:option|approach|choice|fix|path|way) (?:is|would be"
-    r"|here))\b",
-    re.I,
-)
-# The agent compares: "… instead of …", "cleaner".
-_WEIGHS = re.compile(
-    r"\b(?:instead of|rather than|compromise|trade-?off|(?:clean|simpl|saf)(?:er|est)"
-    r"|the (?:approach|plan) (?:is|would be)|would be (?:better|enough)|worth doing|no need (?:to|for)"
-    r"|skip(?:ping)? (?:the|an?))\b",
-    re.I,
-)
 # Putting something off: "let's leave that for a later PR", "out of scope".
 _POSTPONES = re.compile(
     r"\b(?:(?:let'?s )?(?:skip|leave|drop|defer|postpone) (?:that|this|it|the \w+)"
@@ -220,47 +204,14 @@ def _find_undo_command(step: Step, edited_names: frozenset[str]) -> str:
     return ""
 
 
-def detect_implicit_decisions(story: Story, past: ReflectionContext) -> Iterable[Finding]:
-    """Detect a choice of the agent that the person accepted in passing and that later work builds on."""
-    findings = list[Finding]()
-    previous = None
-    for exchange in split_exchanges(story):
-        is_accepted = exchange.prompt and _is_acceptance(exchange.prompt.text) and any(map(_is_change, exchange.steps))
-        agent_step = _find_last_message(previous) if previous and is_accepted else None
-        choice, excerpt = _find_choice(agent_step.text) if agent_step else ("", "")
-        # "Want me to do it? It's the cleanest way." names no choice.
-        if agent_step and exchange.prompt and choice and "?" not in excerpt:
-            accepted = shorten_line(exchange.prompt.text, 40)
-            text = f"Accepted with “{accepted}”: “{shorten_line(excerpt, _MAX_CHARS)}”"
-            evidence = (quote_step(story, agent_step, choice), quote_step(story, exchange.prompt, exchange.prompt.text))
-            findings.append(Finding("implicit decisions", text, 0.65, "adr", evidence))
-        previous = exchange
-    return findings[-MAX_PER_ITEM:]
-
-
 def _is_acceptance(text: str) -> bool:
     return len(text) < 60 and bool(_ACCEPTS.fullmatch(text.strip())) and not has_match(_OBJECTS, text)
-
-
-def _find_choice(text: str) -> tuple[str, str]:
-    """Return the sentence with the agent's choice, bare and with context; recommendations before comparisons."""
-    sentences = split_sentences(text)
-    indexes = [index for index in reversed(range(len(sentences))) if is_informative(sentences[index])]
-    for pattern in (_CHOOSES, _WEIGHS):
-        for index in indexes:
-            if has_match(pattern, sentences[index]):
-                return sentences[index], _join_previous(sentences, index)
-    return "", ""
 
 
 def _join_previous(sentences: Sequence[str], index: int) -> str:
     """Return a sentence, preceded by the one before if it is too short to stand alone."""
     needs_previous = _POINTS_BACK.match(sentences[index]) or len(sentences[index].split()) < _MIN_SENTENCE_WORDS
     return " ".join(sentences[index - 1 if needs_previous and index else index : index + 1])
-
-
-def _find_last_message(exchange: Exchange) -> Step | None:
-    return next((step for step in reversed(exchange.steps) if step.kind == "agent"), None)
 
 
 def detect_postponed_work(story: Story, past: ReflectionContext) -> Iterable[Finding]:
@@ -469,7 +420,7 @@ class MenuItem(NamedTuple):
 
 MENU = (
     MenuItem("failed experiments", "content", "what was tried and taken back, and why", detect_failed_experiments),
-    MenuItem("implicit decisions", "content", "choices that a short yes let pass", detect_implicit_decisions),
+    MenuItem("implicit decisions", "content", "choices that a short yes let pass"),
     MenuItem("assumptions", "content", "what the work takes for granted and may not hold when things change"),
     MenuItem("external events", "content", "people, dates and events outside the repository that a person mentioned"),
     MenuItem("naming inconsistencies", "content", "one thing called by two names: which to keep"),

@@ -195,6 +195,15 @@ def test_completed_has_changes_and_the_agents_claims_about_them(final_message: s
     )
 
 
+def test_what_a_review_says_of_the_reviewed_code_is_not_completed() -> None:
+    report = "`fly` in kite.py now checks the wind."
+    reviewed = summarise_turns(
+        turn("Review the branch of the kite", [bash("git diff main", "+def fly(): ...")], report)
+    )
+    worked = summarise_turns(turn("Check the wind in the kite", [edit("kite.py", "a", "def fly(): ...")], report))
+    assert report not in reviewed.completed and report in worked.completed
+
+
 def test_work_in_the_middle_of_a_session_is_listed() -> None:
     final_messages = [
         "Added `fly` to kite.py.",

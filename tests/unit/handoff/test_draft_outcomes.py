@@ -125,6 +125,103 @@ def test_an_amended_commit_is_not_told(tmp_path: Path) -> None:
     assert not any("3f2a9c1" in line for line in lines) and any("9b8c7d6" in line for line in lines)
 
 
+def build_commit_transcript() -> Transcript:
+    transcript = Transcript()
+    transcript.person("Sew the seam of the tail tighter")
+    transcript.edit("src/tail.py", "a", "b")
+    transcript.bash('git commit -am "Sew the seam"', "[tail 3f2a9c1] Sew the seam\n 1 file changed")
+    transcript.agent("Committed.")
+    transcript.person("bring the branch of the tail up to main")
+    return transcript
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("git rebase origin/main", "Successfully rebased and updated refs/heads/tail."),
+        ("git pull --rebase origin main", "Successfully rebased and updated refs/heads/tail."),
+        ("git reset --soft HEAD~1", ""),
+        ("git push --force-with-lease", " + 3f2a9c1...9b8c7d6 tail -> tail (forced update)"),
+    ],
+)
+def test_a_commit_that_was_rewritten_is_not_told(tmp_path: Path, command: str, output: str) -> None:
+    transcript = build_commit_transcript()
+    transcript.bash(command, output)
+    transcript.agent("The branch of the tail is at main.")
+    assert not any("3f2a9c1" in line for line in list_summary(transcript, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("git rebase --abort", ""),
+        ("git pull --rebase", "Current branch tail is up to date."),
+        ("git reset src/tail.py", ""),
+    ],
+)
+def test_a_commit_that_was_not_rewritten_is_told(tmp_path: Path, command: str, output: str) -> None:
+    transcript = build_commit_transcript()
+    transcript.bash(command, output)
+    transcript.agent("The branch of the tail is at main.")
+    assert any("3f2a9c1" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_a_commit_that_the_log_shows_after_rewriting_is_told(tmp_path: Path) -> None:
+    transcript = build_commit_transcript()
+    transcript.bash("git rebase -i HEAD~1", "Successfully rebased and updated refs/heads/tail.")
+    transcript.bash("git log --oneline -3", "3f2a9c1 Sew the seam")
+    transcript.agent("The branch of the tail is at main.")
+    assert any("3f2a9c1" in line for line in list_summary(transcript, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["hm, thinking again, the tail should stay at two metres", "put it back to two metres", "undo the tail change"],
+)
+def test_an_outcome_that_the_person_takes_back_is_not_told(tmp_path: Path, reply: str) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the tail of the kite to four metres")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.agent("Lengthened the tail of the kite in `src/tail.py` to four metres.")
+    transcript.person(reply)
+    transcript.edit("src/tail.py", "4", "2")
+    transcript.agent("The tail of the kite in `src/tail.py` has two metres again.")
+    assert not any("four metres" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_the_findings_of_a_review_hold_until_the_next_review(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the branch of the reel against main.")
+    transcript.bash("git diff main", "+def reel(): ...")
+    transcript.agent("High: the reel of `reel.wind` never stops at the end of the string.")
+    transcript.person("I pushed a fix, review the branch of the reel again.")
+    transcript.bash("git diff main", "+def reel(): stop()")
+    transcript.agent("No blocking issues in the branch of the reel.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line.endswith("→ “No blocking issues in the branch of the reel.”")
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_told"),
+    [("pytest -q", "12 passed in 0.4s", True), ("golangci-lint run", "0 issues.", False)],
+)
+def test_a_linter_that_finds_nothing_is_not_told(tmp_path: Path, command: str, output: str, is_told: bool) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the tail of the kite to four metres")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash(command, output)
+    transcript.agent("Lengthened the tail of the kite in `src/tail.py` to four metres.")
+    assert any(command in line for line in list_summary(transcript, tmp_path)) == is_told
+
+
+def test_a_check_of_code_that_the_session_did_not_change_is_not_told(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Review the branch of the reel against main.")
+    transcript.bash("pytest -q", "12 passed in 0.4s")
+    transcript.agent("High: the reel of `reel.wind` never stops at the end of the string.")
+    assert not any("passes" in line for line in list_summary(transcript, tmp_path))
+
+
 def test_only_the_last_cause_on_the_way_to_an_answer_is_told(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person("The launch is broken since yesterday.")

@@ -82,40 +82,6 @@ def test_a_removal_that_failed_is_no_failed_experiment(session: ClaudeSession) -
     assert session.detect(findings.detect_failed_experiments) == []
 
 
-@pytest.mark.parametrize("reply", ["ok fine", "yes", "Sounds good, go ahead", "sure, do it"])
-def test_a_choice_accepted_in_a_word_is_an_implicit_decision(session: ClaudeSession, reply: str) -> None:
-    session.person("how do we store the wind?")
-    session.agent("There are two ways. I'd recommend SQLite, because the wind fits into one file. Shall I?")
-    session.person(reply)
-    session.edit("kite/store.py")
-    (finding,) = session.detect(findings.detect_implicit_decisions)
-    assert "I'd recommend SQLite" in finding.text and finding.target == "adr"
-    assert [evidence_item.quote for evidence_item in finding.evidence][1] == reply
-
-
-@pytest.mark.parametrize(
-    "answer", ["yes, but in Postgres", "ok, option 2", "yes, commit and push", "no", "sounds good, but why one file?"]
-)
-def test_an_answer_that_adds_something_is_no_implicit_decision(session: ClaudeSession, answer: str) -> None:
-    session.person("how do we store the wind?")
-    session.agent("I'd recommend SQLite, because the wind fits into one file.")
-    session.person(answer)
-    session.edit("kite/store.py")
-    assert session.detect(findings.detect_implicit_decisions) == []
-
-
-def test_a_yes_without_a_choice_or_an_edit_decides_nothing(session: ClaudeSession) -> None:
-    session.person("how do we store the wind?")
-    session.agent("I'd recommend SQLite, because the wind fits into one file.")
-    session.person("ok")
-    session.agent("Good.")
-    session.person("and the test?")
-    session.agent("The test passes now.")
-    session.person("ok")
-    session.edit("kite/store.py")
-    assert session.detect(findings.detect_implicit_decisions) == []
-
-
 def test_work_a_person_postponed_is_reported(session: ClaudeSession) -> None:
     session.person("could both kites share the string? fine to do it later")
     session.agent("They could.")
@@ -188,6 +154,7 @@ def test_menu_names_are_unique_and_an_empty_session_has_no_findings(session: Cla
 def test_items_without_a_detector_are_for_models_only() -> None:
     for_models = {item.name for item in findings.MENU if item.detect is None}
     assert for_models == {
+        "implicit decisions",
         "assumptions",
         "external events",
         "naming inconsistencies",
@@ -207,15 +174,13 @@ def test_items_without_a_detector_are_for_models_only() -> None:
 def test_findings_are_sorted_by_score_and_name_a_target(session: ClaudeSession) -> None:
     session.person("make the string stronger, but leave the tail for a later PR")
     session.agent("Fine.")
-    session.person("which string then?")
-    session.agent("I'd recommend silk, since it is at hand.")
-    session.person("ok")
     session.edit("kite/string.py")
-    session.agent("Done.")
+    session.agent("Threading it twice was a mistake, so I take it out again.")
+    session.bash("git restore kite/string.py")
     session.person("and paint it red")
     detected = findings.detect_findings(session.read_story(), ReflectionContext())
     assert [finding.score for finding in detected] == sorted((finding.score for finding in detected), reverse=True)
-    assert {finding.item for finding in detected} >= {"implicit decisions", "not done"}
+    assert {finding.item for finding in detected} >= {"failed experiments", "not done"}
     assert all(
         finding.target in FINDING_TARGETS and finding.item in {item.name for item in findings.MENU}
         for finding in detected

@@ -44,6 +44,19 @@ def test_interrupted_work_after_a_choice_is_described_by_the_agents_sentence(tmp
     )
 
 
+@pytest.mark.parametrize(("reply", "is_told"), [("yes please", False), ("measure the string of the kite first", True)])
+def test_an_offer_that_the_person_took_up_is_not_open(tmp_path: Path, reply: str, is_told: bool) -> None:
+    transcript = build_launch_session()
+    transcript.person("Lengthen the tail of the kite to four metres")
+    transcript.edit("src/kite/tail.py", "1", "4")
+    transcript.agent("Lengthened the tail in `src/kite/tail.py`. Do you want me to add a ribbon to the landing test?")
+    transcript.person(reply)
+    transcript.agent("I'll start with the string.")
+    transcript.bash("ls src/kite", "tail.py")
+    open_ends = [end.text for end in build_transcript_draft(transcript, tmp_path).open_ends]
+    assert any("add a ribbon" in line for line in open_ends) == is_told
+
+
 def test_the_topic_leaves_out_a_url(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.person("https://github.com/kite/kite/issues/7 this issue says that the tail is too short for storms")
