@@ -79,7 +79,7 @@ _REFUTES = re.compile(
     r" (?:still|is(?:n'?t| not)|did(?:n'?t| not)|does(?:n'?t| not))"
     r" ?(?:work|help|fix|it|right|true|fail|do|the|not|get)|same (?:error|issue|problem|result|thing))"
     r"|\b(?:is|are|'s) still (?:there|here|present)\b"
-    r"|\b(?:it|that|this|tests?|build|we|i|i'm)(?: is| are|'s)? still (?:not|fail\w*|does(?:n'?t| not)|broken"
+    r"|\bstill (?:not|fail\w*|does(?:n'?t| not)|broken"
     r"|get(?:ting)?|see(?:ing)?|crash\w*|wrong|happen\w*)\b",
     re.I,
 )
@@ -320,6 +320,11 @@ def is_root_cause(sentence: str, *, has_fault: bool) -> bool:
     """Return whether a sentence calls itself the cause, or names what is at fault where a fault was reported."""
     names_fault = has_fault and "`" in sentence and not _DEDUCES.search(sentence)
     return names_fault or _ROOT_CAUSE.search(sentence) is not None
+
+
+def is_unproven(sentence: str) -> bool:
+    """Return whether a sentence says what should be, not what is."""
+    return _NOT_DONE.search(sentence) is not None
 
 
 def find_results(message: str) -> list[str]:

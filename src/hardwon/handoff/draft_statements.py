@@ -157,7 +157,7 @@ _VAGUE = re.compile(
     r"(?:(?:all|lint|tests?|build)\b[^.]{0,30}\b(?:green|clean|good|done|pass\w*)|done|you'?re (?:absolutely )?right"
     r"|that'?s (?:a|an|the|fair|right|much)|this is (?:a|an|the) \w+(?: \w+)?\.|good (?:call|point|catch|question)"
     r"|(?:the )?(?:implementation|work|task|feature|migration)s? (?:is|are) (?:now )?(?:complete|done|finished)"
-    r"|great|perfect|\d+ (?:\w+ )?pass|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
+    r"|great|perfect|\d+ (?:\w+ )?pass\w*|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
     r"|[^.]*\b(?:pre-?existing|unrelated to)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
@@ -501,7 +501,11 @@ def quote_text(text: str, max_chars: int) -> str:
 
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
-    """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files."""
+    """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files.
+
+    The files are left out of a session that commits: its commits tell what was changed, and its open ends what was
+    changed after them.
+    """
     exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}  # not amended later
@@ -522,7 +526,8 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
     for number in dict.fromkeys((*working[-1:], exchanges[-1])):
         if closing := _find_closing_statement(facts, number, topic.request):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
-    return _describe_changes(facts, actions)
+    is_saved = any(action.kind == "saved" and not action.failed for action in facts.actions)
+    return Statement("") if is_saved else _describe_changes(facts, actions)
 
 
 def has_changes(actions: Iterable[ToolAction]) -> bool:
@@ -695,7 +700,10 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
     sentences = [
         line
         for line in split_sentences(phrasing.strip_opener(message)[:_MAX_ANSWER_CHARS])
-        if _is_complete_sentence(line) and not _STARTS_BACK.match(line) and line[0] not in _QUOTATION_MARKS
+        if _is_complete_sentence(line)
+        and not phrasing.is_unproven(line)
+        and not _STARTS_BACK.match(line)
+        and line[0] not in _QUOTATION_MARKS
     ]
     for line in sentences[:_MAX_SENTENCES]:
         shared_count = len(_find_stems(line) & request_stems)

@@ -57,6 +57,8 @@ def test_a_review_that_found_nothing_says_so(tmp_path: Path) -> None:
         "Suggested message: `docs(tail): tell how to sew the tail of the kite`.",
         "Git tracks the moves as renames, so the history is preserved.",
         "Option A: Keep the tail of the kite in `tail.py`.",
+        "On your side the guide should now show how to sew the tail of the kite.",
+        "12 passed, 0 failed, 1.5s.",
     ],
 )
 def test_a_closing_remark_is_no_outcome(tmp_path: Path, closing: str) -> None:
@@ -65,6 +67,19 @@ def test_a_closing_remark_is_no_outcome(tmp_path: Path, closing: str) -> None:
     transcript.edit("docs/tail.md", "", "Sew it.")
     transcript.agent(closing)
     assert list_summary(transcript, tmp_path)[0].endswith("→ changed docs/tail.md")
+
+
+def test_changed_files_are_not_told_in_a_session_that_commits(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Please explain in the guide how to sew the tail of the kite.")
+    transcript.edit("docs/tail.md", "", "Sew it.")
+    transcript.agent("Done.")
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash('git commit -am "Lengthen the ribbon"', "[main 3f2a9c1] Lengthen the ribbon\n 2 files changed")
+    transcript.agent("Committed.")
+    (line,) = list_summary(transcript, tmp_path)
+    assert line == "“Lengthen the seam of the ribbon” → 3f2a9c1 “Lengthen the ribbon”"
 
 
 def test_of_several_results_the_one_about_the_request_is_told(tmp_path: Path) -> None:
