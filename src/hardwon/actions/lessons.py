@@ -83,7 +83,7 @@ def accept_candidate(
     changes: Mapping[str, Any],
     *,
     confirm: Confirm = refuse_to_confirm,
-    is_measured: bool = False,
+    should_measure: bool = False,
 ) -> Lesson:
     """Put a candidate in force, with what the person changed in it.
 
@@ -94,7 +94,7 @@ def accept_candidate(
     home = decider.home
     connection = decider.connection
     record = adding.apply_changes(build_accepted_record(candidate), changes)
-    lesson = _find_written(home, connection, candidate.id, record)
+    lesson = _find_interrupted(home, connection, candidate.id, record)
     if lesson is None:
         _refuse_faulty(record, candidate)
         command = f"hardwon accept {candidate.number} --delivery"
@@ -104,9 +104,9 @@ def accept_candidate(
         lesson = review_queue.write_accepted_lesson(home, candidate, record)
     candidates.record_decision(connection, candidate.id, "active", decider.now, lesson.id)
     put_in_force(decider, [lesson])
-    is_default = settings.load_settings(home)["measureNewLessons"]
+    measures_new_lessons = settings.load_settings(home)["measureNewLessons"]
     can_be_silent = lesson.delivery in ("note", "hold") and _DATA_LOSS_TAG not in lesson.tags
-    if is_measured or (is_default and can_be_silent):
+    if should_measure or (measures_new_lessons and can_be_silent):
         measure_lesson(decider, lesson)
     return lesson
 
@@ -117,7 +117,7 @@ def build_accepted_record(candidate: Candidate) -> dict[str, Any]:
     return {**candidate.record, **vouched, "confidence": max(_ACCEPTED_CONFIDENCE, candidate.record["confidence"])}
 
 
-def _find_written(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
+def _find_interrupted(home: str, connection: Connection, lesson_id: str, record: dict[str, Any]) -> Lesson | None:
     """Return the lesson of a decision that was cut off: approved, or written just as it would be now.
 
     Anybody may have written another record under the same id into lessons.json.

@@ -170,7 +170,8 @@ def share(team: Team, content: Mapping[str, Any]) -> Record:
     team.require_role(PROPOSER)
     name = sharing.name_subject(content, secrets.token_hex(8))
     known_subject = team.state.subjects.get(name)
-    if known_subject and any(_without_salt(version.content) == content for version in known_subject.versions[-1:]):
+    latest_versions = known_subject.versions[-1:] if known_subject else ()
+    if any(_without_salt(version.content) == content for version in latest_versions):
         raise UserError("the team has exactly this already", "hardwon team list")
     record = team.append(REVISE if known_subject else PUBLISH, name, content)
     if team.is_reviewer:

@@ -106,7 +106,8 @@ def bound_event(event: Event) -> Event:
     Some of our work grows with the square of a path's length: a path of 800 kB once stalled every hook.
     """
     bounded: dict[str, Any] = {name: _shorten_id(getattr(event, name)) for name in _ID_FIELDS}
-    bounded["cwd"] = folder = shorten_path(event.cwd)
+    folder = shorten_path(event.cwd)
+    bounded["cwd"] = folder
     bounded["transcript"] = shorten_path(event.transcript)
     bounded["path"] = shorten_path(event.path, folder)
     if isinstance(event.input, dict):
@@ -115,7 +116,8 @@ def bound_event(event: Event) -> Event:
             if isinstance(tool_input.get(name), str):
                 tool_input[name] = shorten_path(tool_input[name], folder)
         bounded["input"] = tool_input
-    # A part may be the event itself, which has no parts yet.
+    # A call of several files has a part for each. One may be a copy of the event from before it got its parts, so no
+    # part has parts of its own.
     bounded["parts"] = tuple([bound_event(part) for part in event.parts[:_MAX_PARTS]])
     return replace(event, **bounded)
 

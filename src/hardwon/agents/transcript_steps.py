@@ -257,7 +257,10 @@ def build_line_finder(document: bytes, start: int = 0) -> LineFinder:
 
 
 def parse_opening_objects(head: bytes) -> list[JsonObject]:
-    """Return the objects that begin a line in the first bytes of a file; the field in which one is cut is None."""
+    """Return the JSON objects at the starts of lines in a file's first bytes.
+
+    The last one may be cut off: it has the keys so far, the unfinished one as None.
+    """
     text = head.decode("utf-8-sig", "replace").lstrip()
     opening_objects = []
     for start in _OBJECT_START.finditer(text):

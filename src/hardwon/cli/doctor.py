@@ -219,6 +219,6 @@ def _check_fired_hooks(home: str) -> Iterator[Check]:
     try:
         with open_store() as connection:
             coverage = list_hook_coverage(connection, _RECENT_SESSIONS)
-    except (UserError, db.StoreError):  # reported with the database
+    except (UserError, db.StoreError):  # the check of the database reports it
         return
     yield from check_fired_hooks(coverage)

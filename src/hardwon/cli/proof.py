@@ -198,16 +198,16 @@ def _build_record(lesson_proof: LessonProof, *, with_names: bool) -> dict[str, o
         "measured": lesson_proof.is_measured,
         "steppedDownTo": lesson_proof.stepped_down_to,
         "silentShare": lesson_proof.silent_share,
-        "told": _count_record(lesson_proof.told_counts),
-        "silent": _count_record(lesson_proof.silent_counts),
-        "before": _count_record(lesson_proof.before_counts),
+        "told": _build_counts(lesson_proof.told_counts),
+        "silent": _build_counts(lesson_proof.silent_counts),
+        "before": _build_counts(lesson_proof.before_counts),
         "eValue": round(lesson_proof.e_value, 3),
         "prevented": {"of100": share.estimate, "low": share.low, "high": share.high} if share else None,
     }
     return record
 
 
-def _count_record(counts: FiringCounts) -> dict[str, int]:
+def _build_counts(counts: FiringCounts) -> dict[str, int]:
     return {
         "firings": counts.total,
         "changed": counts.by_verdict[CHANGED],

@@ -203,7 +203,7 @@ class _Review:
             return click.confirm(f"{to_printable_line(message)}. Block all the same?", default=False)
 
         lesson = accept_candidate(
-            self._open_decider(), candidate, changes or {}, confirm=confirm_block, is_measured=is_measured
+            self._open_decider(), candidate, changes or {}, confirm=confirm_block, should_measure=is_measured
         )
         show_in_force(lesson, with_text=bool(changes))
         if is_measured:

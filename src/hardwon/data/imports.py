@@ -140,6 +140,7 @@ def _check_record(record: Mapping[str, Any]) -> dict[str, Any]:
             raise BadLine("it has no lesson")
         lesson = map_strings(record["lesson"], lambda text, key: clean_text(text) if key in _PROSE_KEYS else text)
         return {"lesson": lesson}
+    # Judgements come only inside their candidate.
     if not isinstance(name, str) or name not in KINDS or name == "judgement":
         raise BadLine(f"{name!r} is no kind of record")
     fields = _check_fields(name, record)
@@ -375,6 +376,7 @@ class _Importer:
             self._insert_record("run", record, day=day, session=session)
 
     def _import_signal(self, record: Mapping[str, Any], *, fresh: bool) -> None:
+        """Import a signal with the keys of its errors; a `fresh` one makes its candidate be weighed again."""
         if self._insert_record("signal", record, fresh=fresh):
             self._connection.executemany(
                 "insert or ignore into signal_errors (error, signal) values (?, ?)",

@@ -292,7 +292,7 @@ def _describe_work(actions: Sequence[ToolAction], unfixed: Sequence[FailureFix])
     standing = [fact.removesuffix(": ") for fact in standing]
     return [
         *_describe_changes(actions),
-        *_describe_commits(actions),
+        *_describe_saved_work(actions),
         *standing,
         *_describe_checks(actions, unfixed),
         *_describe_refusals(actions),
@@ -320,7 +320,8 @@ def _describe_change(path: str, actions: list[ToolAction]) -> str:
     return f"Edited {shorten_path(path)}{format_times(len(actions))}{names_text}"
 
 
-def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
+def _describe_saved_work(actions: Sequence[ToolAction]) -> list[str]:
+    """Describe commits, pushes and opened pull requests."""
     facts = list[str]()
     for action in actions:
         if action.kind != "saved" or action.failed:
@@ -329,7 +330,8 @@ def _describe_commits(actions: Sequence[ToolAction]) -> list[str]:
             size_text = f" ({size})" if size else ""
             facts.append(f"Committed {short_hash} on {branch}: “{shorten_line(subject, 100)}”{size_text}")
         if "push" in action.label.split():
-            facts.append(f"Pushed: {quote_code(action.label.rpartition(' && ')[2], 60)}")
+            push_command = action.label.rpartition(" && ")[2]  # mostly the last of a chain
+            facts.append(f"Pushed: {quote_code(push_command, 60)}")
         if pull := find_opened_pull(action):
             facts.append(f"Opened {pull}")
     return list(dict.fromkeys(facts))

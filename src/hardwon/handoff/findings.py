@@ -351,16 +351,17 @@ def _end_line(text: str) -> str:
 
 
 def detect_doubted_memories(story: Story, past: ReflectionContext) -> Iterator[Finding]:
-    """Detect a memory that the agent read, the person contradicted, and nobody changed."""
+    """Detect a memory, approved or read by the agent, that the person contradicted and nobody changed."""
     exchanges = split_exchanges(story)
-    memory_lines = list(_list_read_memories(story))
+    memory_lines: list[tuple[Step | None, str]] = [*_list_read_memories(story)]
+    memory_lines += [(None, text) for _, text in past.memories]
     for index, exchange in enumerate(exchanges[1:], 1):
         if exchange.prompt is None or not _OUTDATED.search(exchange.prompt.text[:400]):
             continue
         prompt_words = frozenset(word for word in tokenize(exchange.prompt.text[:1_000]) if len(word) > 3)
         if _has_memory_edit(exchanges[index:]):
             continue
-        for step, text in (*memory_lines, *((None, text) for _, text in past.memories)):
+        for step, text in memory_lines:
             is_later = step is not None and step.line > exchange.prompt.line
             if is_later or len(prompt_words & tokenize(text)) < _MIN_DOUBTED_WORDS:
                 continue

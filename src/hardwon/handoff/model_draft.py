@@ -199,14 +199,15 @@ def _read_statements(wire: Mapping[str, Any], name: str, claims: _Claims) -> tup
 
 
 def _read_findings(wire: Mapping[str, Any], claims: _Claims) -> tuple[Finding, ...]:
-    items = {item.name for item in MENU}
+    """Return the model's findings; a malformed one is an error, one without evidence or text is left out."""
+    item_names = {item.name for item in MENU}
     findings = list[Finding]()
     for row in _read_rows(wire, "findings")[:MAX_FINDINGS]:
         item = row.get("item")
         target = row.get("target")
         score = row.get("score")
         if (
-            item not in items
+            item not in item_names
             or target not in FINDING_TARGETS
             or not isinstance(score, int | float)
             or not 0 <= score <= 1

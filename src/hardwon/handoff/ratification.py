@@ -82,13 +82,15 @@ def ratify(
         raise UserError(
             f"its file is gone or cannot be read: {reflection.draft}", f"hardwon handoff discard {reflection.id}"
         )
-    if reflection.status == RATIFIED and not handoffs.is_approved(connection, reflection):
+    is_edited_since = reflection.status == RATIFIED and not handoffs.is_approved(connection, reflection)
+    if is_edited_since:
         return _ratify_again(connection, reflection)
     if reflection.status != DRAFT:
         raise UserError(
             f"handoff H{reflection.id} is {reflection.status} already", f"hardwon handoff show H{reflection.id}"
         )
-    committed_paths = [
+    # Looked up before they change: the commit also has the draft and index files that git knows already.
+    tracked_paths = [
         path
         for path in (reflection.draft, *_list_index_files(home, reflection))
         if should_commit and git_commit.is_committed(path)
@@ -106,7 +108,7 @@ def ratify(
             if written.before is None and projects.find_git_root(os.path.dirname(written.path)) == top
         ),
     ]
-    return _commit_page(result, [*page_files, *committed_paths], page) if should_commit else result
+    return _commit_page(result, [*page_files, *tracked_paths], page) if should_commit else result
 
 
 def _ratify_again(connection: Connection, reflection: Reflection) -> RatificationResult:

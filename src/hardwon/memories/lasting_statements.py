@@ -66,7 +66,7 @@ def _read_table() -> dict[str, Any]:
 
 @cache
 def _read_parts() -> dict[str, str]:
-    """Return the words and parts of the table as patterns, with the parts that they use filled in."""
+    """Return the named sub-patterns of the table; each may use those before it."""
     table = _read_table()
     parts = dict[str, str]()
     for name, words in table["words"].items():

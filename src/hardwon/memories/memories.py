@@ -290,7 +290,8 @@ def list_unapproved_pages(connection: Connection, home: str, project: str) -> li
     """Return the memory files in a project's repository that nobody approved on this machine."""
     folder = memory_files.get_project_folder(home, project)
     if paths.is_inside(home, folder):
-        return []
+        return []  # only this machine writes there, while others can add files to a repository
+    # The list also has the memories that count in every project.
     known_files = {memory.file for memory in list_memories(connection, project=project) if memory.project == project}
     names = [name for name in sorted(memory_files.list_file_names(folder)) if name not in known_files]
     pages = [memory_files.read_memory_file(os.path.join(folder, name), project) for name in names]

@@ -209,6 +209,7 @@ def _can_edit_own_files(event: Event, home: str) -> bool:
 
 
 def _format_decision_refusal(arguments: Sequence[str]) -> str:
+    """Return the refusal of a command that only the person may run, and where they can type it."""
     from shlex import join  # imports `re`, which only a refusal needs
 
     command = join([PROGRAM_NAME, *arguments])
@@ -350,13 +351,15 @@ def _is_hook(words: Sequence[str]) -> bool:
 
 
 def _scan_long_command(command: str) -> str:
-    """Judge a command that is too long to parse by searching its text; quoted text counts too."""
+    """Return why a command that is too long to parse is refused, else ""; quoted text counts too."""
     from hardwon.self_protection.files import MAX_MENTIONS, SCANNED_CHARS, iter_mentions, unquote_part
 
-    hides_caller = any(name in command for name in _GUARDED_VARIABLES)
+    sets_guarded_variable = any(name in command for name in _GUARDED_VARIABLES)
     for position in iter_mentions(command, PROGRAM_NAME):
-        words = unquote_part(command[position : position + SCANNED_CHARS]).partition("\n")[0].split()
-        if _is_own_name(words[0]) and (hides_caller or _is_decision(words[1:])):
+        words = (
+            unquote_part(command[position : position + SCANNED_CHARS]).partition("\n")[0].split()
+        )  # from the name on
+        if _is_own_name(words[0]) and (sets_guarded_variable or _is_decision(words[1:])):
             return _format_decision_refusal(words[1:])
         if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_HOOK_LAUNCHER}"):
             return "hardwon's hook is run by the agent program, never by a command"

@@ -199,8 +199,8 @@ def read_firing_context(connection: Connection, firing: Firing) -> FiringContext
     ).fetchone()
     if session is None:
         return None
-    number = session["id"]
-    turn = fetch_value(connection, "select count(*) from prompts where session = ? and at <= ?", number, firing.at)
+    session_id = session["id"]
+    turn = fetch_value(connection, "select count(*) from prompts where session = ? and at <= ?", session_id, firing.at)
     is_turn_over = fetch_value(
         connection,
         """
@@ -208,15 +208,16 @@ def read_firing_context(connection: Connection, firing: Firing) -> FiringContext
         or exists (select 1 from events where session = ?1 and at >= ?2 and kind in ('Stop', 'SessionEnd')
             and agent = '')
         """,
-        *(number, firing.at),
+        session_id,
+        firing.at,
     )
-    # A hook's report may be stored a moment after the time of its event.
+    # The call that fired may have an earlier time than the firing, so it is also found by its id.
     calls = connection.execute(
         f"""
         select {_CALL_COLUMNS} from events where session = ? and kind = 'tool' and agent = ?
         and (at >= ? or (tool_use_id != '' and tool_use_id = ?)) order by at, id limit ?
         """,
-        (number, firing.agent, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
+        (session_id, firing.agent, firing.at, _get_call_id(firing), _MAX_WINDOW_CALLS),
     )
     return FiringContext(
         cwd=session["cwd"],

@@ -111,7 +111,8 @@ def enforce_limits(
 ) -> tuple[Counter[str], int]:
     """Delete rows that are too old, then the oldest of the rest until all fits in `max_bytes`, and free the space.
 
-    Prompts and last words are deleted after `message_days`, never if that is 0, and by default with all other events.
+    Prompts and last words are deleted after `message_days` but not before other events, never if that is 0, and by
+    default with the other events. The ledger of our own runs and refusals has a limit of its own.
     It checks whether to continue between its short transactions. Return the deleted rows by table, and the bytes used.
     """
     deleted_counts: Counter[str] = Counter()
@@ -122,8 +123,8 @@ def enforce_limits(
     if message_days is not None:
         message_cutoff = compute_cutoff(*latest_times, max(message_days, days) if message_days else 0)
     if cutoff is not None:
-        kept_since = -1.0 if message_cutoff is None else message_cutoff
-        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, kept_since, _ROWS_PER_READ)).fetchall():
+        messages_kept_since = -1.0 if message_cutoff is None else message_cutoff  # -1: all messages are kept
+        while rows := connection.execute(_EXPIRED_ROWS, (cutoff, messages_kept_since, _ROWS_PER_READ)).fetchall():
             portion_counts = _delete_rows(connection, rows, should_continue)
             deleted_counts += portion_counts
             if portion_counts.total() < len(rows):  # `should_continue` stopped it

@@ -265,7 +265,7 @@ def check_batch(
         position = (record.writer, record.sequence)
         known_hash = hashes.get(position)
         if known_hash == record.hash:
-            continue  # it came before, over another way
+            continue  # it arrived before, by another route
         try:
             if known_hash is not None:
                 previous_hash = hashes.get((record.writer, record.sequence - 1), "")

@@ -197,10 +197,12 @@ def confirm_discard(request: PageRequest) -> PageContent:
 
 
 def discard(request: PageRequest) -> PageContent | Redirect:
+    """Discard a draft once the person has confirmed what changes."""
     reflection = _find_reflection(request)
     if not is_agreed(request, reflection, _plan_discard(reflection)):
         return _build_discard_confirmation(request, reflection)
-    location = find_next_path(request, f"/handoffs/{reflection.id}")  # before it leaves the inbox
+    # The next item of the inbox is looked up while this one is still in it.
+    location = find_next_path(request, f"/handoffs/{reflection.id}")
     reject_proposal(request.open_decider(), f"H{reflection.id}")
     return Redirect(location, f"Discarded: H{reflection.id}.")
 

@@ -270,12 +270,13 @@ class HookSocket:
 
 
 async def _read_message(reader: asyncio.StreamReader) -> bytes | None:
+    """Return all that the hook sent; None if it is too long."""
     parts = []
     size = 0
     while part := await reader.read(1 << 18):
         parts.append(part)
         size += len(part)
-        # No answer makes the hook fall back on its own process, which takes its time but blocks nobody.
+        # Without an answer the hook does the work in its own process: slower, but it blocks nobody else.
         if size > _MAX_MESSAGE_BYTES:
             return None
     return b"".join(parts)

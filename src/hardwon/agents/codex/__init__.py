@@ -78,7 +78,9 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
     agent = get_text(wire, "agent_id")
-    if kind not in EVENT_TIMEOUTS or (agent and kind == "UserPromptSubmit") or is_foreign(wire, NAME):
+    if kind not in EVENT_TIMEOUTS or is_foreign(wire, NAME):
+        return None
+    if agent and kind == "UserPromptSubmit":
         return None  # a subagent's prompt is written by a program, and stored prompts count as a person's words
     rollout = get_text(wire, "transcript_path")
     event = build_event(NAME, kind, wire)
