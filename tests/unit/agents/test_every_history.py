@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -215,14 +216,39 @@ def build_lines_with(host: str, text: str) -> list[bytes]:
         content = [{"type": "tool_result", "content": text}]
         content += [{"type": "text", "text": opening + text} for opening in ("", "<user_input>", "<hook_context ")]
         return [build_line(messages=[{"role": "user", "content": content}], system_prompt=f"Working Directory: {text}")]
-    part = {"type": "tool", "state": {"status": "error", "error": text}}
-    return [build_line(info={}, messages=[{"parts": [part, {"type": "text", "text": text}]}])]
+    if host in ("opencode", "kilo"):
+        part = {"type": "tool", "state": {"status": "error", "error": text}}
+        return [build_line(info={}, messages=[{"parts": [part, {"type": "text", "text": text}]}])]
+    return [json.dumps(replace_prose(wire, text)).encode() for wire in select_lines_by_step(host)]
+
+
+@cache
+def select_lines_by_step(host: str) -> list[Any]:
+    """Return for each kind of step the first recorded line that gives one."""
+    (name, *_) = [name for recorded_host, name in RECORDED if recorded_host == host]
+    lines: dict[str, Any] = {}
+    reader = load_transcript_module(host).Reader()
+    for line in read_history_lines(host, find_recording(host, name)):
+        for step in read_steps(reader, [line]):
+            lines.setdefault(step.kind, json.loads(line))
+    return list(lines.values())
+
+
+def replace_prose(value: Any, text: str) -> Any:
+    """Replace every string with a space in a JSON value; the others are names, ids and times."""
+    if isinstance(value, dict):
+        return {key: replace_prose(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replace_prose(item, text) for item in value]
+    return text if isinstance(value, str) and " " in value else value
 
 
 @EVERY_HOST
 @pytest.mark.parametrize("text", SLOW, ids=lambda text: repr(text[:40]))
 def test_no_text_takes_a_reader_long(host: str, text: str) -> None:
-    check_steps(read_steps(load_transcript_module(host).Reader(), build_lines_with(host, text)))
+    steps = read_steps(load_transcript_module(host).Reader(), build_lines_with(host, text))
+    assert steps
+    check_steps(steps)
 
 
 @EVERY_HOST
