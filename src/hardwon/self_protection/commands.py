@@ -356,9 +356,8 @@ def _scan_long_command(command: str) -> str:
 
     sets_guarded_variable = any(name in command for name in _GUARDED_VARIABLES)
     for position in iter_mentions(command, PROGRAM_NAME):
-        words = (
-            unquote_part(command[position : position + SCANNED_CHARS]).partition("\n")[0].split()
-        )  # from the name on
+        # From the name on, so there is at least one word.
+        words = unquote_part(command[position : position + SCANNED_CHARS]).partition("\n")[0].split()
         if _is_own_name(words[0]) and (sets_guarded_variable or _is_decision(words[1:])):
             return _format_decision_refusal(words[1:])
         if words[0].startswith(f"{PROGRAM_NAME}/hook.py") or words[0].endswith(f"/{_HOOK_LAUNCHER}"):
