@@ -236,6 +236,20 @@ def test_a_tag_about_something_else_stays_a_proposal_of_its_own(house: House, ow
     assert sorted(proposal["tier"] for proposal in list_proposals(house)) == [1, 2]
 
 
+SLOW_TRIGGERS = [r"(a+)+!$", r"git[^|;&\n]*.*.*.*.*.*.*.*!$"]
+
+
+@pytest.mark.parametrize("trigger", SLOW_TRIGGERS)
+def test_a_slow_pattern_in_a_tag_does_not_stop_the_scan(house: House, own_home: str, trigger: str) -> None:
+    """An agent may write a tag that it read in a file of somebody else."""
+    slow_tag = TAG.replace("trigger: git stash", f"trigger: {trigger}")
+    assert trigger in slow_tag
+    wrong = f"git log --colour {'a' * 200}"
+    transcript = TranscriptWriter(own_home).fails(wrong, UNKNOWN)
+    transcript.works(wrong.replace("--colour", "--color")).agent(slow_tag).write()
+    assert 1 in [proposal["tier"] for proposal in list_proposals(house)]
+
+
 @pytest.mark.parametrize(
     ("calls", "delivery"),
     [([], "note"), ([("git stash", "")] * 3, "note"), ([("git stash", "error: conflict"), ("git status", "")], "hold")],

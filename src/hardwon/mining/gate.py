@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -28,11 +28,11 @@ from hardwon.store.candidates import Candidate
 from hardwon.store.db import Connection, transaction
 from hardwon.store.transcripts import ScannedCall
 from hardwon.text.characters import fold_case
-from hardwon.types import GLOB_TOOL, SHELL_TOOL, Lesson, ManifestEntry
+from hardwon.types import GLOB_TOOL, MINED_TIER, SHELL_TOOL, Lesson, ManifestEntry, Pattern
 
 MAX_REPLAYED_CALLS = 50_000  # only the newest: years of one person's work, replayed in a few seconds
 _WITHIN_COMMAND = r"[^|;&\n]*"  # as mined triggers have it
-_MAX_ROUGH_CHARS = 1_000
+_MAX_QUICK_CHARS = 1_000  # of a command that a mined pattern is tried on without a time limit
 BLOCK_SHARE = 0.9  # share of failed firings above which a block is proposed
 
 
@@ -52,13 +52,21 @@ class ReplayFigures:
 
 
 def replay_records(
-    connection: Connection, suggested: Mapping[str, Mapping[str, Any]], *, limit: int = MAX_REPLAYED_CALLS
+    connection: Connection,
+    suggested: Mapping[str, Mapping[str, Any]],
+    *,
+    mined_names: Collection[str] = (),
+    limit: int = MAX_REPLAYED_CALLS,
 ) -> dict[str, ReplayFigures]:
-    """Try the triggers of several records on the newest recorded calls in one pass."""
+    """Try the triggers of several records on the newest recorded calls in one pass.
+
+    `mined_names` are the records whose triggers hardwon built. Patterns that anybody else wrote run under a time limit.
+    """
     lessons = [lesson for name, record in suggested.items() if (lesson := _parse_record(name, record))]
     entries = compile_entries(lessons)
     tools = {tool for entry in entries for tool in entry.tools}
-    return replay_entries(entries, islice(transcripts.iter_ended_calls(connection, tools), limit))
+    calls = islice(transcripts.iter_ended_calls(connection, tools), limit)
+    return replay_entries(entries, calls, mined_names)
 
 
 def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
@@ -69,14 +77,19 @@ def _parse_record(name: str, record: Mapping[str, Any]) -> Lesson | None:
     return None if lesson.delivery == "start" or validation.find_disabling_faults(lesson) else lesson
 
 
-def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall]) -> dict[str, ReplayFigures]:
+def replay_entries(
+    entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall], mined_names: Collection[str]
+) -> dict[str, ReplayFigures]:
     figures = {entry.id: ReplayFigures() for entry in entries}
-    rough_patterns = {entry.id: _build_rough_pattern(entry) for entry in entries}
+    mined_entries = [entry for entry in entries if entry.id in mined_names]
+    rough_patterns = {entry.id: _build_rough_pattern(entry) for entry in mined_entries}
     literals_by_entry = {entry.id: _list_literals(entry) for entry in entries}
     entries_by_literal: dict[str, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:  # the longest literal is usually the rarest
         entries_by_literal[max(literals_by_entry[entry.id], key=len, default="")].append(entry)
-    search = PatternCache().search
+    mined_patterns = {pattern for entry in mined_entries for pattern in entry.commands}
+    mined_patterns |= {Pattern(glob.source, glob.flags) for entry in mined_entries for glob in entry.globs}
+    search = _build_search(mined_patterns)
     fine_counts: Counter[tuple[str, str]] = Counter()
     for call in calls:
         is_fine = call.outcome == "fine"
@@ -99,7 +112,7 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
             if call.tool in entry.tools
             and is_in_scope(entry.project, folders)  # most candidates are limited to their project
             and all(literal in text for literal in literals_by_entry[entry.id])
-            and _has_rough_match(rough_patterns[entry.id], call.command)
+            and _has_rough_match(rough_patterns.get(entry.id), call.command)
         ]
         if not possible:
             continue
@@ -123,6 +136,21 @@ def replay_entries(entries: Sequence[ManifestEntry], calls: Iterable[ScannedCall
     for entry in entries:
         figures[entry.id].fine_calls = count_fine_calls(entry.tools, entry.project)
     return figures
+
+
+def _build_search(mined_patterns: Collection[Pattern]) -> Callable[[Pattern, str], bool]:
+    """Return a search with a time limit for all but mined patterns, which are quick on short commands.
+
+    Most scans then do without the engine that has the limit, whose import and compilation take longer than the search.
+    """
+    get_cache = cache(PatternCache)
+
+    def search(pattern: Pattern, text: str) -> bool:
+        if pattern in mined_patterns and len(text) <= _MAX_QUICK_CHARS:
+            return re.search(pattern.source, text, pattern.flags) is not None
+        return get_cache().search(pattern, text)
+
+    return search
 
 
 def _list_literals(entry: ManifestEntry) -> list[str]:
@@ -151,7 +179,7 @@ def _build_rough_pattern(entry: ManifestEntry) -> re.Pattern[str] | None:
 
 def _has_rough_match(pattern: re.Pattern[str] | None, command: str) -> bool:
     # A long command could make it backtrack for longer than parsing takes.
-    return pattern is None or len(command) > _MAX_ROUGH_CHARS or pattern.search(command) is not None
+    return pattern is None or len(command) > _MAX_QUICK_CHARS or pattern.search(command) is not None
 
 
 def choose_delivery(figures: ReplayFigures, *, has_cure: bool) -> str:
@@ -177,8 +205,10 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
         for lesson in lessons
         if lesson.status == "active" and lesson.id in accepted and _is_as_mined(accepted[lesson.id], lesson)
     }
+    mined_names = {lesson_id for lesson_id in watched if accepted[lesson_id].tier == MINED_TIER}
+    figures_by_id = replay_records(connection, watched, mined_names=mined_names) if watched else {}
     lines: list[str] = []
-    for lesson_id, figures in replay_records(connection, watched).items() if watched else ():
+    for lesson_id, figures in figures_by_id.items():
         if figures.share >= min_share or not figures.fine:
             continue
         lesson = adding.set_lesson_status(home, lesson_id, "retired")
@@ -204,7 +234,7 @@ def step_down_lessons(home: str, connection: Connection, min_share: float) -> li
 
 def _is_as_mined(candidate: Candidate, lesson: Lesson) -> bool:
     """Return whether a lesson still has the proposed trigger; a trigger that a person wrote is theirs to judge."""
-    if candidate.tier != 2 and not candidate.parts.get("cured"):  # the trigger of an agent's tag alone
+    if candidate.tier != MINED_TIER and not candidate.parts.get("cured"):  # the trigger of an agent's tag alone
         return False
     mined = _parse_record(lesson.id, candidate.record)
     return mined is not None and (mined.tools, mined.commands, mined.contents, mined.paths) == (

@@ -8,7 +8,6 @@ met without a lesson has the status `open`. Only a person approves.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -16,6 +15,7 @@ from hardwon import clock
 from hardwon.agents.fields import collect_strings
 from hardwon.agents.transcript_steps import Step
 from hardwon.lessons.hook_replies import STOPPING_MODES
+from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.review_queue import UNPROVEN_WEIGHT
 from hardwon.mining import gate
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode
@@ -31,7 +31,7 @@ from hardwon.store.db import Connection
 from hardwon.text import lesson_tags
 from hardwon.text.excerpts import create_slug
 from hardwon.text.similarity import normalize_text
-from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, frozen, replace
+from hardwon.types import MINED_TIER, TAG_TIER, MinedEpisode, Pattern, frozen, replace
 
 CANDIDATE, OPEN = "candidate", "open"
 _BASE_PRIORITY = 4
@@ -254,14 +254,16 @@ def is_tag_about(tag: MinedEpisode, episode: MinedEpisode) -> bool:
     """Return whether a tag is about this episode: its trigger matches the failed call, or it names what failed."""
     triggers = tag.body["record"].get("triggers", {})
     command = episode.body["command"]
-    try:
-        if command and matches_command(triggers, command):
-            return True
-    except re.error:  # the agent's pattern; validation reports it
-        pass
+    if command and matches_command(triggers, command, _search_agent_pattern):
+        return True
     named_words = episode.signature.split()[1:] if episode.signature.startswith("call ") else []
     text = f"{tag.body['trigger']} {tag.body['problem']} {tag.body['solution']}"
     return bool(named_words) and all(word in text for word in named_words)
+
+
+def _search_agent_pattern(source: str, text: str) -> bool:
+    """Search under a time limit, because the agent may have copied the pattern from a file of somebody else."""
+    return PatternCache().search(Pattern(source), text)
 
 
 def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
@@ -272,7 +274,8 @@ def _read_occurrences(connection: Connection, signature: str) -> Occurrences:
 def _pass_gate(connection: Connection, proposals: Sequence[Candidate], min_share: float) -> list[Candidate]:
     """Replay each candidate and set its status, delivery and rank from the result."""
     suggested = {item.signature: item.record for item in proposals if _get_certainty(item)}
-    figures = gate.replay_records(connection, suggested) if suggested else {}
+    mined_names = {item.signature for item in proposals if item.tier == MINED_TIER}
+    figures = gate.replay_records(connection, suggested, mined_names=mined_names) if suggested else {}
     return [
         _rate_candidate(candidate, figures.get(candidate.signature, ReplayFigures()), min_share)
         for candidate in proposals
