@@ -31,6 +31,7 @@ from hardwon.lessons.matching import match_entry, prepare_call
 from hardwon.lessons.patterns import PatternCache
 from hardwon.lessons.replay import build_prefilter
 from hardwon.mining import scan
+from hardwon.mining.transcript_reading import TranscriptFile, is_hardwon_call
 from hardwon.store import db
 from hardwon.types import Event, ManifestEntry, Pattern, replace
 
@@ -115,7 +116,7 @@ def read_calls(source: Transcript) -> tuple[list[Call], str, str]:
                         continue
                     if step.at:
                         times.append(step.at)
-                    if step.kind == "call" and not scan.is_hardwon_call(step):
+                    if step.kind == "call" and not is_hardwon_call(step):
                         waiting[(step.agent, step.call)] = step
                     elif step.kind == "result":
                         call = waiting.pop((step.agent, step.call), None)
@@ -162,7 +163,7 @@ class Workshop:
     def mine(self, transcripts: Iterable[Transcript]) -> None:
         """Scan transcripts whose sessions have ended."""
         files = [
-            scan.TranscriptFile(transcript.path, transcript.agent_name, transcript.size, transcript.modified)
+            TranscriptFile(transcript.path, transcript.agent_name, transcript.size, transcript.modified)
             for transcript in transcripts
         ]
         scan.scan_transcripts(self._home, self._connection, files, self._settings, kind="part")

@@ -18,7 +18,7 @@ from hardwon.data.imports import NumberedRecord
 from hardwon.errors import UserError
 from hardwon.lessons import compiled_brief, manifest, notes_block
 from hardwon.memories import memories
-from hardwon.mining.scan import TranscriptFile
+from hardwon.mining.transcript_reading import TranscriptFile
 from hardwon.privacy.cleaning import clean_text
 from hardwon.search.brief import MAX_FIELD
 from hardwon.search.records import list_active_lessons

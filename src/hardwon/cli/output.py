@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import zip_longest
+from time import monotonic
 from typing import Any
 
 import click
@@ -25,6 +26,7 @@ _NAME_WIDTH = 10
 _COLUMN_GAP = "  "
 _BREAK_PATTERN = re.compile(r"(\s+)|(?<=\w/)")  # breaks a path that is longer than a line after a folder
 _PROGRESS_FILE = "logs/import.json"
+_SECONDS_BETWEEN_REFRESHES = 0.1
 
 
 def echo_text(text: str, *, err: bool = False) -> None:
@@ -84,9 +86,20 @@ def show_progress(total_bytes: int, *, is_silent: bool = False) -> Iterator[Call
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("reading transcripts"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # No thread draws the bar, because the scan forks, and a fork of a process with threads may wait for their locks.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as progress:
         task = progress.add_task("", total=total_bytes)
-        yield lambda byte_count: progress.advance(task, byte_count)
+        last_refresh = 0.0
+
+        def report_progress(byte_count: int) -> None:
+            nonlocal last_refresh
+            progress.advance(task, byte_count)
+            if monotonic() - last_refresh >= _SECONDS_BETWEEN_REFRESHES:
+                progress.refresh()
+                last_refresh = monotonic()
+
+        progress.refresh()
+        yield report_progress
 
 
 def get_width() -> int:

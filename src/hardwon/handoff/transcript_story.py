@@ -29,7 +29,7 @@ from hardwon.agents.transcript_steps import (
 )
 from hardwon.distil.phrasing import is_pasted_line, remove_pasted_lines
 from hardwon.errors import UserError
-from hardwon.mining.scan import is_hardwon_call
+from hardwon.mining.transcript_reading import is_hardwon_call
 from hardwon.privacy.cleaning import clean_texts
 from hardwon.privacy.private_tags import is_wholly_private
 from hardwon.privacy.prompt_text import is_only_for_hardwon

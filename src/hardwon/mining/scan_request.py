@@ -11,12 +11,12 @@ from typing import Any
 from hardwon.errors import UserError
 from hardwon.mining.scan import (
     ScanResult,
-    TranscriptFile,
     find_changed_transcripts,
     find_transcript_folders,
     find_vanished_transcripts,
     scan_transcripts,
 )
+from hardwon.mining.transcript_reading import TranscriptFile
 from hardwon.store import transcripts
 from hardwon.store.db import Connection
 

@@ -25,8 +25,8 @@ from hardwon.lessons.matching import list_call_texts, match_entry, prepare_call
 from hardwon.lessons.review_queue import diff_calls
 from hardwon.lessons.start_replies import REQUEST_SLUG
 from hardwon.mining.episodes import UNNAMED_SCORE, Episode, EpisodeTracker
-from hardwon.mining.scan import is_hardwon_call
 from hardwon.mining.suggestions import shorten_text
+from hardwon.mining.transcript_reading import is_hardwon_call
 from hardwon.sessions.ingest import classify_outcome
 from hardwon.shell.failures import cut_middle
 from hardwon.store import candidates, deletions, efficacy
