@@ -28,6 +28,7 @@ STATUSES = ("candidate", "active", "retired", "rejected")
 COMMAND_TARGETS = ("executable", "full")
 ANSWERED_EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "SubagentStart")  # the agent waits for an answer
 EMPTY_ANSWER = b"{}"
+AGENT_MESSAGE = "AgentMessage"  # what an agent says between two calls: no hook tells it, only transcripts do
 # All agents' tools are mapped to these names.
 SHELL_TOOL = "Bash"
 GLOB_TOOL = "Glob"

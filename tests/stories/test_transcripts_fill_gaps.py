@@ -327,6 +327,54 @@ def test_the_last_words_of_each_turn_come_from_the_transcript_if_the_hook_had_no
     assert ends == ["It is one.", "It is two."]
 
 
+FINDING = (
+    "The tail comes loose because the knot is tied before the spar is bent, so the line is too long by the width of a"
+    f" hand once the wind takes it. The key of the test account is {KEY}."
+)
+
+
+def list_messages(day: Day) -> list[str]:
+    return [row["response"] for row in day.house.stored("events") if row["kind"] == "AgentMessage"]
+
+
+def test_what_the_agent_says_between_its_calls_is_stored_once_and_found(day: Day) -> None:
+    day.prompt("why does the tail come loose?")
+    day.transcript.agent("Let me look at the knots.")
+    day.call("cat knots.txt")
+    day.transcript.agent(FINDING)
+    day.call("cat spars.txt")
+    day.stop("Tied it after bending.", last_assistant_message="Tied it after bending.")
+    [message] = list_messages(day)
+    assert message == FINDING.replace(KEY, "[redacted:github]")
+    import_transcript_once(day.house, day.write())
+    assert list_messages(day) == [message]
+    assert "knot is tied before the spar" in day.house.ok("search", "--all", "line too long by the width of a hand").out
+    assert "< The tail comes loose because the knot" in day.house.ok("sessions", "show", "1").out
+
+
+def test_a_message_is_stored_once_even_if_the_import_stops_between_it_and_its_call(day: Day) -> None:
+    day.prompt("why does the tail come loose?", heard=False)
+    day.transcript.agent(FINDING)
+    import_transcript_once(day.house, day.write())
+    assert list_messages(day) == []
+    day.call("cat spars.txt", heard=False)
+    import_transcript_once(day.house, day.write())
+    assert len(list_messages(day)) == 1
+    day.call("cat knots.txt", heard=False)
+    day.stop("Tied it after bending.")
+    assert len(list_messages(day)) == 1
+    ends = [row["response"] for row in day.house.stored("events") if row["kind"] == "Stop"]
+    assert ends == ["Tied it after bending."]
+
+
+def test_no_message_of_a_private_turn_is_stored(day: Day) -> None:
+    day.prompt("<private>why does the tail come loose?</private>")
+    day.transcript.agent(FINDING)
+    day.call("cat spars.txt", heard=False)
+    day.stop("Tied it.")
+    assert list_messages(day) == []
+
+
 def test_a_call_that_we_denied_or_a_person_refused_is_no_failure(day: Day) -> None:
     day.house.add(lesson(r"\brm -r\b", delivery="block"))
     day.prompt("clean up")

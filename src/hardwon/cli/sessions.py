@@ -19,7 +19,7 @@ from hardwon.lessons import compiled_brief
 from hardwon.store import db, documents, retention
 from hardwon.store.sessions import STATUSES, delete, list_sessions
 from hardwon.text.characters import format_count, to_printable_line
-from hardwon.types import Summary
+from hardwon.types import AGENT_MESSAGE, Summary
 
 _MAX_LINE_CHARS = 160
 _MIN_TEXT_WIDTH = 12
@@ -120,6 +120,9 @@ def _format_step(step: dict[str, Any]) -> str:
         outcome = "" if step["outcome"] == "fine" else f" ({step['outcome']})"
         lead = f"  {step['tool']}{outcome}: "
         text = find_describing_text(step["input"])
+    elif step["response"] and step["kind"] in ("Stop", "SubagentStop", AGENT_MESSAGE):
+        lead = "< "
+        text = step["response"]
     else:
         lead = f"  {step['kind']} "
         text = step["response"]

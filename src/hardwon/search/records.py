@@ -22,7 +22,7 @@ from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.documents import DOCUMENT_KINDS, DocumentKind, read_source_rows
 from hardwon.text.characters import estimate_tokens
 from hardwon.text.excerpts import shorten_line
-from hardwon.types import Lesson
+from hardwon.types import AGENT_MESSAGE, Lesson
 
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
 _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
@@ -164,7 +164,11 @@ def _assemble_record(
 
 def get_type_label(kind: str, record_type: str) -> str:
     """Return the type of a record as people read it."""
-    return "answer" if kind == "event" and record_type in ("Stop", "SubagentStop") else record_type or kind
+    if kind == "event" and record_type in ("Stop", "SubagentStop"):
+        return "answer"
+    if record_type == AGENT_MESSAGE:
+        return "message"
+    return record_type or kind
 
 
 def list_active_lessons(home: str) -> list[Lesson]:

@@ -32,13 +32,15 @@ from hardwon.privacy.prompt_text import is_only_for_hardwon
 from hardwon.sessions import ingest
 from hardwon.store import db, deletions, jobs, reports, sessions, transcripts
 from hardwon.store.reports import find_or_create_project
-from hardwon.types import Event, ReadPosition, replace
+from hardwon.types import AGENT_MESSAGE, Event, ReadPosition, replace
 
 CAPTURE_PURPOSE = "capture"
 # Hooks wait for the same lock, so no transaction may take longer than 50 ms.
 BATCH_SIZE = 100  # events in one transaction
 # Results follow their calls closely; the state is stored after every portion and must stay small.
 _MAX_OPEN_CALLS = 64  # calls whose result is awaited
+# Shorter messages between calls only announce the next one: "Let me look at the tests."
+_MIN_MESSAGE_CHARS = 120
 
 
 class TranscriptEvent(NamedTuple):
@@ -209,8 +211,12 @@ class TranscriptState:
         self._open_calls: dict[str, list[Any]] = dict(state.get("calls") or {})
         self._last_message: Event | None = None
         if saved_message := state.get("said"):
-            message, at, cwd = saved_message
-            self._last_message = self._build_event(Step("agent", line=0, cwd=cwd), "Stop", message=message, at=at)
+            message, at, cwd, *saved_key = saved_message
+            step = Step("agent", line=0, cwd=cwd)
+            self._last_message = self._build_event(step, "Stop", message=message, at=at)
+            # A state that 0.1.0 stored has no key.
+            key = saved_key[0] if saved_key else reports.build_transcript_key(agent, f"{self.session}:{at}:said")
+            self._last_message = replace(self._last_message, id=key)
         self._prompt_counts: dict[str, list[int]] = dict(state.get("prompts") or {})
         self._final_messages: list[FinalMessage] = []
         self._is_for_hardwon = bool(state.get("for_us"))  # the last prompt was for hardwon, so the answer is about us
@@ -222,7 +228,7 @@ class TranscriptState:
             "session": self.session,
             "at": self._at,
             "calls": self._open_calls,
-            "said": [event.message, event.at, event.cwd] if event else None,
+            "said": [event.message, event.at, event.cwd, event.id] if event else None,
             "prompts": self._prompt_counts,
             "for_us": self._is_for_hardwon,
         }
@@ -239,6 +245,7 @@ class TranscriptState:
         elif step.kind == "result":
             yield from self._process_result(step)
         elif not step.agent:
+            yield from self._report_message_before()
             is_message = step.kind == "agent" and not self._is_for_hardwon
             self._last_message = self._build_event(step, "Stop", message=step.text) if is_message else None
         if step.kind == "call":
@@ -253,6 +260,13 @@ class TranscriptState:
     def _build_final_messages(self, until: float) -> list[FinalMessage]:
         event = self._last_message and self._filter_event(self._last_message)
         return [FinalMessage(event.session, event.message, event.at, until)] if event and event.message else []
+
+    def _report_message_before(self) -> Iterator[TranscriptEvent]:
+        """Yield the last message, if it says something, because the turn went on after it."""
+        if self._last_message and len(self._last_message.message) >= _MIN_MESSAGE_CHARS:
+            event = self._filter_event(replace(self._last_message, kind=AGENT_MESSAGE))
+            if event:
+                yield TranscriptEvent(event)
 
     def _process_prompt(self, step: Step) -> Iterator[TranscriptEvent]:
         self._final_messages += self._build_final_messages(self._at)

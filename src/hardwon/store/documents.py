@@ -139,12 +139,12 @@ _WAITING_EVENTS = _WAITING.format(table="events", letter="E")
 
 
 def list_waiting_meaningful(connection: Connection, limit: int) -> list[tuple[str, int, int]]:
-    """Return prompts, observations, summaries and last words to index, newest first: kind, row, times listed.
+    """Return prompts, observations, summaries and agents' words to index, newest first: kind, row, times listed.
 
     They are indexed before calls, which are many and whose results the observations have.
     """
     selects = [_WAITING.format(table=DOCUMENT_KINDS[letter].table, letter=letter) for letter in ("P", "O", "S")]
-    selects.append(_WAITING_EVENTS + " and source.kind in ('Stop', 'SubagentStop')")
+    selects.append(_WAITING_EVENTS + " and source.kind in ('Stop', 'SubagentStop', 'AgentMessage')")
     return _list_newest(connection, " union all ".join(selects), limit)
 
 

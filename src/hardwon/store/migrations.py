@@ -5,8 +5,12 @@ Version 11 is the schema of 0.1.0, so every home has at least that.
 
 from __future__ import annotations
 
-# Calls and what the agent said last are worth indexing.
-_IS_INDEXED_EVENT = "new.kind = 'tool' or (new.kind in ('Stop', 'SubagentStop') and new.response != '')"
+# Calls and what the agent said are worth indexing.
+_IS_INDEXED_IN_0_1_0 = "new.kind = 'tool' or (new.kind in ('Stop', 'SubagentStop') and new.response != '')"
+_IS_INDEXED_EVENT = _IS_INDEXED_IN_0_1_0.replace("'SubagentStop'", "'SubagentStop', 'AgentMessage'")
+
+
+_INDEXED_EVENT_COLUMNS = "tool, input, response, outcome"
 
 
 def _build_triggers(kind: str, table: str, columns: str, when: str = "") -> tuple[str, ...]:
@@ -390,7 +394,7 @@ _SCHEMA_OF_0_1_0: tuple[str, ...] = (
     ),
     *_build_triggers("S", "summaries", "request, investigated, learned, completed, next_steps"),
     *_build_triggers("P", "prompts", "prompt"),
-    *_build_triggers("E", "events", "tool, input, response, outcome", f" when {_IS_INDEXED_EVENT}"),
+    *_build_triggers("E", "events", _INDEXED_EVENT_COLUMNS, f" when {_IS_INDEXED_IN_0_1_0}"),
     """
     create table observation_files (
         project integer not null,
@@ -669,7 +673,12 @@ _CHANGES_SINCE_0_1_0: tuple[str, ...] = (
     ) strict, without rowid
     """,
 )
-STEPS = ((11, _SCHEMA_OF_0_1_0), (19, _CHANGES_SINCE_0_1_0))
+# What agents say between their calls is stored and indexed as well.
+_INDEX_AGENT_MESSAGES = (
+    *(f"drop trigger events_{name}" for name in ("came", "changed", "gone")),
+    *_build_triggers("E", "events", _INDEXED_EVENT_COLUMNS, f" when {_IS_INDEXED_EVENT}"),
+)
+STEPS = ((11, _SCHEMA_OF_0_1_0), (19, _CHANGES_SINCE_0_1_0), (20, _INDEX_AGENT_MESSAGES))
 LATEST_VERSION = STEPS[-1][0]
 
 

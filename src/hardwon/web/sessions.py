@@ -26,7 +26,7 @@ from hardwon.store.db import Connection, parse_json_or_text
 from hardwon.store.deletions import read_tombstones
 from hardwon.store.sessions import STATUSES, count_active_minutes
 from hardwon.store.views import TimelinePosition
-from hardwon.types import EDIT_TOOLS
+from hardwon.types import AGENT_MESSAGE, EDIT_TOOLS
 from hardwon.web.file_changes import FileChange, describe_changes
 from hardwon.web.insights import describe_failure
 from hardwon.web.page_request import (
@@ -98,6 +98,7 @@ def show_session(request: PageRequest) -> PageContent:
         step["error"] = describe_failure(step)[0] if is_event and step["outcome"] == "failed" else ""
     if event_filter in ("", "messages"):
         steps = _add_agent_words(request, session, steps, start.at, steps[-1]["at"] if next_page else math.inf)
+    steps = [_show_as_words(step) if step.get("kind") == AGENT_MESSAGE else step for step in steps]
     values = {
         "title": session["first_prompt"] or f"Session {session['id']}",
         "session": session,
@@ -124,6 +125,10 @@ def _add_agent_words(
         if _build_text_key(step["text"]) not in last_words
     ]
     return sorted([*words, *steps], key=lambda step: step["at"])
+
+
+def _show_as_words(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {**step, "what": "words", "text": step["response"]}
 
 
 def _build_text_key(text: str) -> str:
