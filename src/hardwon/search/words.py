@@ -48,7 +48,7 @@ _MAX_POSITIONS = 40  # of one word in one text: more change neither score nor ex
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
 # usual 0.75; from 0.2 to 0.6 the results are the same.
 _TERM_SATURATION = 1.2
-LENGTH_SHARE = 0.4
+_LENGTH_SHARE = 0.4
 _USUAL_LENGTH_CHARS = 900.0
 _MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
 
@@ -230,7 +230,7 @@ def match_text(
     scanned = text[:MAX_SCANNED_CHARS]
     lowered = _lower(scanned)
     lowered_extra = _lower(extra_text)
-    length_factor = min(1 - LENGTH_SHARE + LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
+    length_factor = min(1 - _LENGTH_SHARE + _LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
     positions: list[tuple[int, str]] = []
     matched_words: list[str] = []
     frequency_score = coverage = 0.0
