@@ -25,7 +25,7 @@ from hardwon.cli.output import (
     wrap_cells,
 )
 from hardwon.errors import UserError
-from hardwon.search import indexing, query_scope
+from hardwon.search import indexing, query_scope, recalled_text
 from hardwon.search.backlog import describe_backlog
 from hardwon.search.records import fetch_records, get_type_label
 from hardwon.search.search import Hit, SearchResult, search_records
@@ -219,6 +219,8 @@ def _print_result(result: SearchResult, query: str, everywhere: bool, filters: S
         subject += f" with {' '.join(filters)}" if filters else ""
         scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
+    if result.unmatched:
+        echo_styled(recalled_text.format_unmatched(result.unmatched), err=True, dim=True)
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:

@@ -92,8 +92,8 @@ class DocumentKind:
 
 
 # Most questions about past sessions are answered by an agent's last words, about a third by a prompt, a call or its
-# result. Observations and summaries are digests of last words, so the original ranks before them. What a person approved
-# ranks highest.
+# result. Observations and summaries are digests of last words, so the original ranks before them. What a person
+# approved ranks highest.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
