@@ -291,8 +291,13 @@ class _Search:
 
     def list_unmatched_words(self) -> list[str]:
         """Return the words and names of the query that no record in scope has, as they were typed."""
+        searched_words = set(self._words)
         typed_words = dict.fromkeys(re.findall(r"\w+", self._query, re.ASCII))
-        return [word for word in typed_words if split_query(word) and not self._is_indexed(word)]
+        return [
+            word
+            for word in typed_words
+            if not searched_words.isdisjoint(split_query(word)) and not self._is_indexed(word)
+        ]
 
     def _is_indexed(self, name: str) -> bool:
         """Return whether a record in scope has this word, or this name as a whole."""
@@ -402,7 +407,9 @@ class _Search:
 
     def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
         record = result.record
-        excerpt = cut_excerpt(record["text"], result.match.excerpt_start)
+        text = records.strip_repeated_subject(record)
+        stripped_length = len(record["text"]) - len(text)
+        excerpt = cut_excerpt(text, max(result.match.excerpt_start - stripped_length, 0))
         copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
         return Hit(
             **{name: record[name] for name in copied_fields},
