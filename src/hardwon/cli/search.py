@@ -27,8 +27,8 @@ from hardwon.cli.output import (
 from hardwon.errors import UserError
 from hardwon.search import indexing, query_scope, recalled_text
 from hardwon.search.backlog import describe_backlog
-from hardwon.search.records import fetch_records, get_type_label, is_call, split_call_title
-from hardwon.search.search import Hit, SearchResult, search_records
+from hardwon.search.records import fetch_records, get_type_label, is_call
+from hardwon.search.search import Hit, SearchResult, describe_hit, search_records
 from hardwon.search.words import mark_text
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
@@ -36,7 +36,6 @@ from hardwon.text.brief_layout import SECTION_SHARES, BriefSection, count_charac
 from hardwon.text.characters import format_count, make_printable, to_printable_line
 
 _KINDS = [kind.name for kind in DOCUMENT_KINDS.values()]
-_COMPARED_TITLE_CHARS = 40
 _SECTION_COLUMNS = ("section", "share", "wanted", "got", "used", "lines", "for room", "in notes")
 
 project_option = click.option(
@@ -207,9 +206,12 @@ def _to_json(value: Any) -> Any:
 
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
+    unmatched_note = recalled_text.format_unmatched(result.unmatched)
     if result.note:
         echo_styled(result.note, err=True, dim=True)
     if result.hits:
+        if unmatched_note:
+            echo_styled(unmatched_note, err=True, dim=True)
         count = format_count(len(result.hits), "result")
         period = f" {result.period}" if result.period else ""
         echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
@@ -220,18 +222,18 @@ def _print_result(result: SearchResult, query: str, everywhere: bool, filters: S
         subject += f" with {' '.join(filters)}" if filters else ""
         scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
-    if result.unmatched:
-        echo_styled(recalled_text.format_unmatched(result.unmatched), err=True, dim=True)
+        if unmatched_note:
+            echo_text(unmatched_note)
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:
     """Print a hit: id, kind, time and size, then what was asked or the title, if the excerpt does not begin with it."""
     when = format_time(hit.at)
-    label = get_type_label(hit.kind, hit.type)
-    title = hit.title if label != "answer" else ""
+    label, title = describe_hit(hit)
     file = next(iter(hit.files), "")
     if is_call(hit.kind, hit.type):
-        label, title = split_call_title(hit.title)
+        if title and file.endswith(title):
+            title = _shorten_path(title, get_width() - 2)
         file = ""  # it is in the title
     project = os.path.basename(hit.project) if everywhere else ""
     alike = f"+{hit.alike} alike" if hit.alike else ""
@@ -241,10 +243,9 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
         header += f" · {_shorten_path(file, get_width() - len(header) - 3)}"
     click.echo()
     echo_styled(to_printable_line(header, get_width()), bold=True)
-    excerpt_start = " ".join(hit.text.split())[:_COMPARED_TITLE_CHARS]
     if hit.asked:
         echo_styled(f"  asked: {to_printable_line(hit.asked, get_width() - 9)}", dim=True)
-    elif title and excerpt_start.lstrip("…") != title[: len(excerpt_start)].lstrip("…"):
+    elif title:
         echo_styled(f"  {to_printable_line(title, get_width() - 2)}")
     text = make_printable(hit.text)
     # Only colours mark words: signs around them would change the code that a reader copies.

@@ -12,7 +12,7 @@ from time import localtime, strftime
 from typing import Any
 
 from hardwon.search.records import get_type_label
-from hardwon.search.search import Hit
+from hardwon.search.search import Hit, describe_hit
 from hardwon.search.words import mark_text
 from hardwon.text.brief_layout import escape_tags, sanitize_line
 from hardwon.text.characters import make_printable, to_printable_line
@@ -38,16 +38,9 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
     lines: list[str] = []
     remaining_chars = MAX_ANSWER_CHARS
     for record in records:
-        cells = [
-            record["id"],
-            _format_time(record["at"]) or "-",
-            sanitize_line(get_type_label(record["kind"], record["type"]), _MAX_TYPE),
-            sanitize_line(record["title"], MAX_TITLE),
-        ]
-        if show_project:
-            cells.append(os.path.basename(record["project"]) or "-")
+        label = get_type_label(record["kind"], record["type"])
         mark = "*" if record["id"] == marked_id else " "
-        line = f"{mark} {'  '.join(cells)}  ~{record['tokens']}"
+        line = _format_line(record, label, record["title"], show_project=show_project, mark=mark)
         remaining_chars -= len(line) + len("\n")
         if remaining_chars < 0:
             omitted_count = len(records) - len(lines)
@@ -57,8 +50,22 @@ def format_index(records: Sequence[Mapping[str, Any]], *, marked_id: str = "", s
     return "\n".join(lines)
 
 
+def _format_line(
+    record: Mapping[str, Any], label: str, title: str, *, show_project: bool = False, mark: str = " "
+) -> str:
+    cells = [record["id"], _format_time(record["at"]) or "-", sanitize_line(label, _MAX_TYPE)]
+    if title:
+        cells.append(sanitize_line(title, MAX_TITLE))
+    if show_project:
+        cells.append(os.path.basename(record["project"]) or "-")
+    return f"{mark} {'  '.join(cells)}  ~{record['tokens']}"
+
+
 def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
-    """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query."""
+    """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query.
+
+    A title is left out if the excerpt begins with it.
+    """
     parts = list[str]()
     remaining = MAX_ANSWER_CHARS
     for hit in hits:
@@ -66,7 +73,8 @@ def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
         excerpt = "\n    ".join(sanitize_line(line, 600) for line in excerpt_lines)
         alike = f"\n    (+{hit.alike} that say nearly the same)" if hit.alike else ""
         asked = f"\n    asked: {sanitize_line(hit.asked, MAX_TITLE)}" if hit.asked else ""
-        index_line = format_index([hit.__dict__], show_project=show_project)
+        label, title = describe_hit(hit)
+        index_line = _format_line(hit.__dict__, label, title, show_project=show_project)
         part = f"{index_line}{asked}\n    {excerpt}{alike}"
         remaining -= len(part) + 1
         if remaining < 0:

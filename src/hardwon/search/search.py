@@ -35,6 +35,7 @@ from hardwon.search.words import (
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
+from hardwon.text.excerpts import ELLIPSIS
 from hardwon.types import frozen, replace
 
 _RECENCY_HALF_LIFE_DAYS = 90.0
@@ -58,6 +59,7 @@ _MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word w
 _FEW_WORDS = 1
 _ALIKE_SHARE = 0.8  # of the words of two records together, at which one stands for both
 _COMPARED_CHARS = 1_000
+_COMPARED_TITLE_CHARS = 40
 _MAX_FILES, _MAX_FILE_CHARS = 20, 300  # in a query
 _MAX_EXAMINED = 5_000  # documents whose filter words match
 _MAX_QUERY_CHARS = 4000
@@ -435,6 +437,21 @@ class _Search:
             yield "meaning"
         if neighbour:
             yield f"neighbour of {records.format_id(neighbour['kind'], neighbour['row'], neighbour['name'])}"
+
+
+def describe_hit(hit: Hit) -> tuple[str, str]:
+    """Return what a hit is, such as `prompt` or `Bash (failed)`, and its title; empty if its other parts tell as much.
+
+    The title of an answer is its beginning, so the prompt that it answers tells more.
+    """
+    label = records.get_type_label(hit.kind, hit.type)
+    title = hit.title
+    if records.is_call(hit.kind, hit.type):
+        label, title = records.split_call_title(hit.title)
+    excerpt_start = " ".join(hit.text.split())[:_COMPARED_TITLE_CHARS]
+    title_start = title.removesuffix(ELLIPSIS).rstrip()[:_COMPARED_TITLE_CHARS]
+    is_told = bool(hit.asked) or excerpt_start.startswith(title_start)
+    return label, "" if is_told else title
 
 
 def _has_evidence(item: RankedRecord) -> bool:
