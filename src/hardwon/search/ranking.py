@@ -35,7 +35,7 @@ _LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates ar
 _USUAL_LENGTH = 32.0  # words
 # Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
 # they are weak evidence that anything matches: for any query some vector is near.
-_MEANING_WEIGHT, _MEANING_EVIDENCE = 1.5, 0.5
+_MEANING_WEIGHT, _MEANING_EVIDENCE = 1.25, 0.5
 # Of the scores of the prompts before, after, second before and second after.
 _NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
 _SESSION_SHARE = 0.15  # of the best other score in the session

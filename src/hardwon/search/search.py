@@ -42,14 +42,14 @@ _RECENCY_HALF_LIFE_DAYS = 90.0
 _RECENCY_BONUS = 0.1
 _SAME_PROJECT_BONUS = 0.1
 # A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
-_NAMED_FILE_BONUS = 0.2
+_NAMED_FILE_BONUS = 0.3
 _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
 # Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
 # nobody ever said. The highest is for queries with a name that no record has: "Did we try Kafka for streaming?" is not
 # about streaming. The middle one is for a word that neither the model nor a record has: it may be a name in lower case.
 _MIN_STRENGTH = 0.6
-_MIN_STRENGTH_WITHOUT_WORD = 0.9
+_MIN_STRENGTH_WITHOUT_WORD = 1.0
 _MIN_STRENGTH_WITHOUT_NAME = 1.1
 _MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
 _NO_WORDS_COVERAGE = 0.1
