@@ -152,15 +152,18 @@ def rank_records(
         document = found_documents[document_id]
         weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
         meaning = similarities.get(document_id)
+        text_match = text_matches[document_id]
+        # A word that stands often in a text raises its rank, but is no evidence of the query's other words.
+        repetition = max(text_match.score - text_match.coverage, 0.0)
         ranked.append(
             RankedRecord(
                 document,
                 record,
                 weight * (score + _MEANING_WEIGHT * similarities.get_square(document_id)),
-                text_matches[document_id],
+                text_match,
                 meaning,
                 giver,
-                strength=score + _MEANING_EVIDENCE * _square_similarity(meaning),
+                strength=score - repetition + _MEANING_EVIDENCE * _square_similarity(meaning),
                 asked=find_asked(document, neighbours),
             )
         )

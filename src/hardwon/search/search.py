@@ -48,10 +48,13 @@ _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
 # nobody ever said. The highest is for queries with a name that no record has: "Did we try Kafka for streaming?" is not
 # about streaming. The middle one is for a word that neither the model nor a record has: it may be a name in lower case.
-_MIN_STRENGTH = 0.6
-_MIN_STRENGTH_WITHOUT_WORD = 1.0
-_MIN_STRENGTH_WITHOUT_NAME = 1.1
-_MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
+_MIN_STRENGTH = 0.575
+_MIN_STRENGTH_WITHOUT_WORD = 0.8
+_MIN_STRENGTH_WITHOUT_NAME = 1.0
+_MIN_MEANING = 0.45  # similarity of a hit that has no word of the query
+# At which a vector alone answers, if no record has the words. Among many records some vector reaches 0.6 for any query.
+_MIN_MEANING_AMONG_MANY = 0.65
+_MANY_RECORDS = 10
 _NO_WORDS_COVERAGE = 0.1
 _MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
 # A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
@@ -266,7 +269,9 @@ class _Search:
         if any(item.strength >= min_strength for item in ranked):
             return True
         has_words = any(item.match.coverage >= _NO_WORDS_COVERAGE for item in ranked)
-        return not self.lacks_words and not has_words and any(item.meaning >= _MIN_MEANING for item in ranked)
+        min_meaning = _MIN_MEANING if len(ranked) < _MANY_RECORDS else _MIN_MEANING_AMONG_MANY
+        has_meaning = any(item.meaning >= min_meaning for item in ranked)
+        return has_meaning and not has_words and not self.lacks_words
 
     def _lacks_name(self, ranked: Sequence[RankedRecord]) -> bool:
         """Return whether the query has a name that no candidate has."""

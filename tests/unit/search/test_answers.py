@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hardwon.search import query_scope, vectors
+from hardwon.search.recalled_text import format_hits
 from hardwon.search.words import cut_excerpt, find_marks, list_names, match_text, split_query
 from hardwon.store import db, reports
 from tests.support.library import DAY, KITE, NOW, Library
@@ -233,3 +234,35 @@ def test_words_that_no_record_has_are_named(library: Library) -> None:
     result = library.find("did we try Kafka for the barometer")
     assert not result.hits and result.unmatched == ("Kafka", "barometer")
     assert library.find("anemometer measurements").unmatched == ()
+
+
+def test_a_word_that_stands_often_is_no_evidence_of_the_other_words(library: Library) -> None:
+    for number in range(20):
+        store_event(library, f"The mast {number} was painted.", number)
+    store_event(library, "The anemometer, the old anemometer and the new anemometer: anemometer logs. " * 9, 21)
+    for limit in (4, 40):
+        assert not library.find("is the anemometer on bluetooth", limit=limit).hits
+        assert library.find("where are the anemometer logs", limit=limit).hits
+
+
+@pytest.mark.parametrize(
+    ("query", "period"),
+    [("why was it flaky in february", "in february"), ("what did we do on monday", "on monday")],
+)
+def test_months_and_weekdays_in_lower_case_are_times(query: str, period: str) -> None:
+    _, extracted = query_scope.extract_period(query, NOW)
+    assert extracted and extracted.words == period
+
+
+@pytest.mark.parametrize("query", ["march through the list", "in may we trust", "the april branch", "dec to hex"])
+def test_words_that_may_be_something_else_are_no_times(query: str) -> None:
+    assert query_scope.extract_period(query, NOW) == (query, None)
+
+
+def test_an_agent_gets_no_title_that_the_excerpt_begins_with(library: Library) -> None:
+    store_event(
+        library, "2 passed", 1, kind="tool", tool="Bash", input='{"command": "make anemometer-test"}', outcome="failed"
+    )
+    (line, *excerpt) = format_hits(library.find("anemometer").hits).splitlines()
+    assert line.split("  ")[3:5] == ["Bash (failed)", "make anemometer-test"]
+    assert [text.strip() for text in excerpt] == ["2 passed"]
