@@ -56,7 +56,8 @@ _MIN_MEANING = 0.45  # similarity of a hit that has no word of the query
 _MIN_MEANING_AMONG_MANY = 0.65
 _MANY_RECORDS = 10
 _NO_WORDS_COVERAGE = 0.1
-_MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
+# Of the best score: lower ones share only a common word with the query, or only the session with a better hit.
+_MIN_HIT_SHARE = 0.4
 # A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
 # person approved, which is short on purpose.
 _FEW_WORDS = 1

@@ -67,12 +67,12 @@ def _read_results(request: PageRequest, query_text: str, filters: Mapping[str, s
         model=indexing.load_model_or_none(),
     )
     words = split_query(query_text)
+    notes = (result.note, recalled_text.format_unmatched(result.unmatched))
     values = {
         "is_searched": True,
         "hits": [_highlight_hit(hit, words) for hit in result.hits],
         "period": result.period,
-        "note": result.note,
-        "unmatched_note": recalled_text.format_unmatched(result.unmatched),
+        "note": "; ".join(note for note in notes if note),
     }
     return PageContent("_hits.html", values)
 
