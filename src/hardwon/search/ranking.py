@@ -167,10 +167,10 @@ def rank_records(
                 asked=find_asked(document, neighbours),
             )
         )
-    return _add_session_shares(ranked)
+    return ranked
 
 
-def _add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
+def add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
     """Return the records with a share of the score of the best other record of their session added to their own."""
     by_session: dict[int, list[RankedRecord]] = {}
     for item in ranked:

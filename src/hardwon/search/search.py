@@ -56,8 +56,7 @@ _MIN_MEANING = 0.45  # similarity of a hit that has no word of the query
 _MIN_MEANING_AMONG_MANY = 0.65
 _MANY_RECORDS = 10
 _NO_WORDS_COVERAGE = 0.1
-# Of the best score: lower ones share only a common word with the query, or only the session with a better hit.
-_MIN_HIT_SHARE = 0.4
+_MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
 # A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
 # person approved, which is short on purpose.
 _FEW_WORDS = 1
@@ -240,9 +239,11 @@ class _Search:
         if not self._is_answered(ranked):
             return []
         ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
-        ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
-        min_score = _MIN_HIT_SHARE * ranked[0].score
+        min_score = _MIN_HIT_SHARE * max(item.score for item in ranked)
         ranked = [item for item in ranked if item.score >= min_score and _has_evidence(item)]
+        # Only now, because a record is no hit for being in the session of one.
+        ranked = ranking.add_session_shares(ranked)
+        ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
         return _drop_repeated_prompts(self._keep_named(ranked))
 
     def _keep_named(self, ranked: list[RankedRecord]) -> list[RankedRecord]:
