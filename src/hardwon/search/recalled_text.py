@@ -64,7 +64,7 @@ def _format_line(
 def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
     """Return each hit as a line like those of an index and an excerpt, with **marks** around the words of the query.
 
-    A title is left out if the excerpt begins with it.
+    The title of an answer or a call, which is the beginning of its text, is left out if the excerpt begins with it.
     """
     parts = list[str]()
     remaining = MAX_ANSWER_CHARS
@@ -74,6 +74,8 @@ def format_hits(hits: Sequence[Hit], *, show_project: bool = False) -> str:
         alike = f"\n    (+{hit.alike} that say nearly the same)" if hit.alike else ""
         asked = f"\n    asked: {sanitize_line(hit.asked, MAX_TITLE)}" if hit.asked else ""
         label, title = describe_hit(hit)
+        if hit.kind != "event":
+            title = hit.title  # unlike in the excerpt, no mark divides a word of it
         index_line = _format_line(hit.__dict__, label, title, show_project=show_project)
         part = f"{index_line}{asked}\n    {excerpt}{alike}"
         remaining -= len(part) + 1
