@@ -68,11 +68,14 @@ def test_a_search_stays_in_the_project_of_the_folder_unless_all_are_asked_for(
 
 
 def test_a_search_without_results_says_so_and_fails(house: House, kite: str) -> None:
-    for command in (("search", "zzzzqqq"), ("search", "redis", "token"), ("timeline", "--query", "zzzzqqq")):
-        ran = house.cli(*command, cwd=kite, env=WIDE)
-        assert (ran.code, len(ran.out.splitlines())) == (1, 1) and "nothing was found" in ran.out, command
+    for words, unmatched in (("zzzzqqq", "zzzzqqq"), ("redis token", "redis")):
+        ran = house.cli("search", words, cwd=kite, env=WIDE)
+        first_line, second_line = ran.out.splitlines()
+        assert ran.code == 1 and "nothing was found" in first_line and second_line == f"no record has: {unmatched}"
+    ran = house.cli("timeline", "--query", "zzzzqqq", cwd=kite, env=WIDE)
+    assert (ran.code, len(ran.out.splitlines())) == (1, 1) and "nothing was found" in ran.out
     ran = house.cli("search", "zzzzqqq", "--json", cwd=kite)
-    assert ran.code == 1 and ran.json() == {"hits": [], "note": "", "period": ""}
+    assert ran.code == 1 and ran.json() == {"hits": [], "note": "", "period": "", "unmatched": ["zzzzqqq"]}
 
 
 def test_words_that_name_a_time_are_a_filter_and_shown_as_one(house: House, kite: str) -> None:

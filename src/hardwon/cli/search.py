@@ -25,10 +25,10 @@ from hardwon.cli.output import (
     wrap_cells,
 )
 from hardwon.errors import UserError
-from hardwon.search import indexing, query_scope
+from hardwon.search import indexing, query_scope, recalled_text
 from hardwon.search.backlog import describe_backlog
-from hardwon.search.records import fetch_records, get_type_label
-from hardwon.search.search import Hit, SearchResult, search_records
+from hardwon.search.records import fetch_records, get_type_label, is_call
+from hardwon.search.search import Hit, SearchResult, describe_hit, search_records
 from hardwon.search.words import mark_text
 from hardwon.store import db
 from hardwon.store.documents import DOCUMENT_KINDS
@@ -206,9 +206,12 @@ def _to_json(value: Any) -> Any:
 
 
 def _print_result(result: SearchResult, query: str, everywhere: bool, filters: Sequence[str]) -> None:
+    unmatched_note = recalled_text.format_unmatched(result.unmatched)
     if result.note:
         echo_styled(result.note, err=True, dim=True)
     if result.hits:
+        if unmatched_note:
+            echo_styled(unmatched_note, err=True, dim=True)
         count = format_count(len(result.hits), "result")
         period = f" {result.period}" if result.period else ""
         echo_styled(f"{count}{period}, best first. Read one in full: hardwon show ID", dim=True)
@@ -219,21 +222,31 @@ def _print_result(result: SearchResult, query: str, everywhere: bool, filters: S
         subject += f" with {' '.join(filters)}" if filters else ""
         scope_note = "" if everywhere else " in this project; search every project: --all"
         echo_text(f"nothing was found{subject}{scope_note}")
+        if unmatched_note:
+            echo_text(unmatched_note)
 
 
 def _print_hit(hit: Hit, everywhere: bool) -> None:
     """Print a hit: id, kind, time and size, then what was asked or the title, if the excerpt does not begin with it."""
     when = format_time(hit.at)
-    label = get_type_label(hit.kind, hit.type)
+    label, title = describe_hit(hit)
+    file = next(iter(hit.files), "")
+    if is_call(hit.kind, hit.type):
+        if title and file.endswith(title):
+            title = _shorten_path(title, get_width() - 2)
+        file = ""  # it is in the title
     project = os.path.basename(hit.project) if everywhere else ""
     alike = f"+{hit.alike} alike" if hit.alike else ""
-    cells = [hit.id, label, when, project, f"~{hit.tokens} tokens", alike, *hit.files[:1]]
+    cells = [hit.id, label, when, project, f"~{hit.tokens} tokens", alike]
+    header = " · ".join(cell for cell in cells if cell)
+    if file:
+        header += f" · {_shorten_path(file, get_width() - len(header) - 3)}"
     click.echo()
-    echo_styled(to_printable_line(" · ".join(cell for cell in cells if cell), get_width()), bold=True)
+    echo_styled(to_printable_line(header, get_width()), bold=True)
     if hit.asked:
         echo_styled(f"  asked: {to_printable_line(hit.asked, get_width() - 9)}", dim=True)
-    elif not " ".join(hit.text.split()).lstrip("…").startswith(hit.title[:40]) and hit.title and label != "answer":
-        echo_styled(f"  {to_printable_line(hit.title, get_width() - 2)}")
+    elif title:
+        echo_styled(f"  {to_printable_line(title, get_width() - 2)}")
     text = make_printable(hit.text)
     # Only colours mark words: signs around them would change the code that a reader copies.
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
@@ -242,6 +255,18 @@ def _print_hit(hit: Hit, everywhere: bool) -> None:
         for line in wrap_cells(paragraph, get_width() - 2):
             coloured = line.replace("\x01", "\x1b[1;33m").replace("\x02", "\x1b[0m")
             click.echo(f"  {coloured}")
+
+
+def _shorten_path(path: str, width: int) -> str:
+    """Return as many of a path's last parts as fit, because the first ones are the same for most files."""
+    if len(path) <= width:
+        return path
+    shortened = ""
+    for part in reversed(path.split(os.sep)):
+        if len(shortened) + len(part) + len("…/") > width:
+            break
+        shortened = f"{os.sep}{part}{shortened}"
+    return f"…{shortened}" if shortened else path
 
 
 def _print_timeline(records: Sequence[dict[str, Any]], marked_id: str) -> None:

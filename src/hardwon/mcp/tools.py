@@ -83,7 +83,8 @@ def search(
         )
         backlog_note = _describe_backlog(connection)
         empty_note = "" if documents.list_indexed_projects(connection) else "; nothing is recorded yet"
-    notes = (f"only {result.period}" if result.period else "", result.note, backlog_note)
+    unmatched_note = recalled_text.format_unmatched(result.unmatched)
+    notes = (f"only {result.period}" if result.period else "", result.note, unmatched_note, backlog_note)
     if result.hits:
         headline = f'{len(result.hits)} results, best first: get(ids=["{result.hits[0].id}"]) reads one in full'
         hit_lines = recalled_text.format_hits(result.hits, show_project=not scope)

@@ -26,12 +26,13 @@ _DAYS_PER_UNIT = {"d": 1, "w": 7}
 _MONTH_TEXT, _WEEKDAY_TEXT = "jan feb mar apr may jun jul aug sep oct nov dec", "mon tue wed thu fri sat sun"
 _MONTHS = {name: number for number, name in enumerate(_MONTH_TEXT.split(), 1)}
 _WEEKDAYS = {name: number for number, name in enumerate(_WEEKDAY_TEXT.split())}
-# March and May are words as well, so months count with a capital letter only.
+# March and May are words as well, and so are short forms, such as `dec`: these count with a capital letter only.
 _MONTH = (
     r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sep(?:t(?:ember)?)?"
-    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?|january|february|april|june|july|august|september|october|november"
+    r"|december)"
 )
-_WEEKDAY = r"(?P<weekday>(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+_WEEKDAY = r"(?P<weekday>(?:[Mm]on|[Tt]ues|[Ww]ednes|[Tt]hurs|[Ff]ri|[Ss]atur|[Ss]un)day)"
 # Each row with an example. `_PERIOD` tries them in this order.
 _PERIODS = (
     r"(?P<iso>\d{4}-\d\d-\d\d)",  # on 2026-05-11
@@ -143,7 +144,7 @@ def extract_period(query: str, now: float) -> tuple[str, Period | None]:
     """
     for match in _PERIOD.finditer(query):
         needs_lead = any(match[name] for name in ("iso", "month3", "year3", "weekday"))
-        if needs_lead and not match["lead"].strip():
+        if needs_lead and match["lead"].strip() in ("", "the"):
             continue
         period = _build_period(match, now)
         remaining = " ".join(f"{query[: match.start()]} {query[match.end() :]}".split())

@@ -5,8 +5,8 @@ scope have it. A frequent word selects no candidates, because reading all of its
 worth; if a query has only frequent words, the latest documents with them are the candidates.
 
 Then the texts of the best candidates are read and matched word by word, and their vectors are compared. Last words get
-a share of the score of their prompt, and prompts of those beside them, because an answer often contains none of the
-words of the question.
+a share of the score of their prompt, prompts of those beside them, and every record of the best other one of its
+session, because an answer often contains none of the words of the question.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hardwon.search.words import NO_MATCH, TextMatch, extract_words, find_whole_
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import CALL_WEIGHT, DOCUMENT_KINDS, EVERYWHERE, Scope
+from hardwon.types import replace
 
 if TYPE_CHECKING:
     import numpy
@@ -30,13 +31,14 @@ _MAX_TOTAL = 4_000  # documents counted: counting 10,000 took 8 % of a search, a
 _MAX_ROWS = 6_000  # read for all words together, the rarest word first
 _MIN_DEPTH = 60  # candidates by words at least, and as many by meaning
 _MIN_READ = 30  # texts at least; reading them takes most of the time of a search
-LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
+_LENGTH_SHARE = 0.2  # how strongly long texts are discounted when candidates are selected
 _USUAL_LENGTH = 32.0  # words
 # Of a vector's squared similarity; a text with all words of the query has about 1. Vectors order what matches well, but
 # they are weak evidence that anything matches: for any query some vector is near.
-_MEANING_WEIGHT, _MEANING_EVIDENCE = 1.5, 0.5
+_MEANING_WEIGHT, _MEANING_EVIDENCE = 1.25, 0.5
 # Of the scores of the prompts before, after, second before and second after.
 _NEIGHBOUR_SHARES = (0.35, 0.35, 0.2, 0.2)
+_SESSION_SHARE = 0.15  # of the best other score in the session
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,31 @@ class _WordMatches:
         return [int(document_id) for document_id in self.ids[order]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Similarities:
+    """How near the vectors of candidates are to the query's; `usual_square` is the median of their squares."""
+
+    by_document: dict[int, float]
+    usual_square: float
+
+    def get(self, document_id: int) -> float:
+        """Return the similarity of a document; 0 if it has no vector."""
+        return self.by_document.get(document_id, 0.0)
+
+    def get_square(self, document_id: int) -> float:
+        """Return how much a document's vector counts; without one as much as that of the usual candidate.
+
+        Calls have no vector. Counted as nothing, a call with all words of the query ranked behind answers with none.
+        """
+        if document_id in self.by_document:
+            return _square_similarity(self.by_document[document_id])
+        return self.usual_square
+
+
+def _square_similarity(similarity: float) -> float:
+    return max(similarity, 0.0) ** 2
+
+
 def rank_records(
     connection: Connection,
     home: str,
@@ -103,9 +130,9 @@ def rank_records(
     neighbours = documents.find_neighbours(connection, candidates)
     scores = matches.get_weights(list({*candidates, *_list_neighbours(neighbours)}))
     candidates = _apply_filters(connection, list(scores), filters)
-    meanings = _compare_vectors(connection, candidates, vector)
+    similarities = _compare_vectors(connection, candidates, vector)
     expected_scores = {
-        document_id: shared_score + _MEANING_WEIGHT * max(meanings.get(document_id, 0.0), 0.0) ** 2
+        document_id: shared_score + _MEANING_WEIGHT * similarities.get_square(document_id)
         for document_id, (shared_score, _) in _share_scores(scores, neighbours).items()
     }
     candidates.sort(key=lambda document_id: (-expected_scores[document_id], -document_id))
@@ -122,16 +149,42 @@ def rank_records(
     ranked = []
     for document_id, record in loaded.items():
         score, giver = final_scores[document_id]
-        meaning = meanings.get(document_id, 0.0)
-        similarity = max(meaning, 0.0) ** 2
         document = found_documents[document_id]
         weight = CALL_WEIGHT if documents.unpack_is_call(document_id) else DOCUMENT_KINDS[document["kind"]].weight
-        final_score = weight * (score + _MEANING_WEIGHT * similarity)
-        strength = score + _MEANING_EVIDENCE * similarity
-        asked = find_asked(document, neighbours)
+        meaning = similarities.get(document_id)
         text_match = text_matches[document_id]
-        ranked.append(RankedRecord(document, record, final_score, text_match, meaning, giver, strength, asked))
+        # A word that stands often in a text raises its rank, but is no evidence of the query's other words.
+        repetition = max(text_match.score - text_match.coverage, 0.0)
+        ranked.append(
+            RankedRecord(
+                document,
+                record,
+                weight * (score + _MEANING_WEIGHT * similarities.get_square(document_id)),
+                text_match,
+                meaning,
+                giver,
+                strength=score - repetition + _MEANING_EVIDENCE * _square_similarity(meaning),
+                asked=find_asked(document, neighbours),
+            )
+        )
     return ranked
+
+
+def add_session_shares(ranked: Sequence[RankedRecord]) -> list[RankedRecord]:
+    """Return the records with a share of the score of the best other record of their session added to their own."""
+    by_session: dict[int, list[RankedRecord]] = {}
+    for item in ranked:
+        by_session.setdefault(item.document["session"], []).append(item)
+    results: list[RankedRecord] = []
+    for session, items in by_session.items():
+        if not session or len(items) == 1:  # lessons, memories and handoffs have no session
+            results += items
+            continue
+        second_best, best = sorted(item.score for item in items)[-2:]
+        for item in items:
+            best_other = second_best if item.score == best else best
+            results.append(replace(item, score=item.score + _SESSION_SHARE * best_other))
+    return results
 
 
 def find_asked(document: dict[str, Any], neighbours: dict[int, tuple[int | None, ...]]) -> int:
@@ -196,7 +249,7 @@ def _match_words(
     rows = numpy.concatenate([numpy.array(ids, numpy.int64) for ids in rows_by_word.values()])
     row_weights = numpy.concatenate([numpy.full(len(ids), weights[word]) for word, ids in rows_by_word.items()])
     sizes = 12.0 * numpy.exp2(documents.unpack_size_class(rows))  # the middle of the class
-    row_weights /= 1 - LENGTH_SHARE + LENGTH_SHARE * numpy.sqrt(sizes / _USUAL_LENGTH)
+    row_weights /= 1 - _LENGTH_SHARE + _LENGTH_SHARE * numpy.sqrt(sizes / _USUAL_LENGTH)
     row_weights *= numpy.where(documents.unpack_is_call(rows), CALL_WEIGHT, 1.0)
     ids, positions = numpy.unique(rows, return_inverse=True)
     total_weight = sum(weights.values()) or 1.0
@@ -223,19 +276,19 @@ def _compute_weight(count: int, total: int) -> float:
     return log(1 + (max(total - count, 0) + 0.5) / (count + 0.5))
 
 
-def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) -> dict[int, float]:
-    """Return how near each document's vector is; nothing for those without one."""
+def _compare_vectors(connection: Connection, ids: Sequence[int], vector: Any) -> _Similarities:
     import numpy
 
-    if vector is None or not vector.any():
-        return {}
-    stored_vectors = documents.read_vectors(connection, ids, vectors.MODEL_VERSION)
+    stored_vectors = []
+    if vector is not None and vector.any():
+        stored_vectors = documents.read_vectors(connection, ids, vectors.MODEL_VERSION)
     if not stored_vectors:
-        return {}
+        return _Similarities({}, 0.0)
     flat = numpy.frombuffer(b"".join(row for _, row in stored_vectors), numpy.int8)
     rows = flat.reshape(len(stored_vectors), -1).astype(numpy.float32)
     similarities = rows @ vector / numpy.maximum(numpy.linalg.norm(rows, axis=1), 1e-9)
-    return dict(zip((document_id for document_id, _ in stored_vectors), similarities.tolist(), strict=True))
+    by_document = dict(zip((document_id for document_id, _ in stored_vectors), similarities.tolist(), strict=True))
+    return _Similarities(by_document, float(numpy.median(numpy.maximum(similarities, 0.0) ** 2)))
 
 
 def _list_neighbours(neighbours: dict[int, tuple[int | None, ...]]) -> list[int]:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hardwon.agents.tool_results import get_stored_result_text
+from hardwon.agents.tool_results import find_describing_text, get_stored_result_text
 from hardwon.errors import UserError
 from hardwon.handoff import handoffs
 from hardwon.lessons import manifest
@@ -27,7 +28,7 @@ from hardwon.types import AGENT_MESSAGE, Lesson
 _ID_PATTERN = re.compile(r"([A-Za-z])(?:([0-9]{1,15})|:([\w.-]{1,200}))")
 _SUMMARY_FIELDS = ("request", "investigated", "learned", "completed", "next_steps")
 _FILE_FIELDS = ("file_path", "notebook_path", "path", "absolute_path", "filePath")
-_SUBJECT_FIELDS = ("command", *_FILE_FIELDS, "pattern", "url", "query", "description", "prompt")
+_LAST_WORDS_TYPES = ("Stop", "SubagentStop")
 _MAX_TITLE_CHARS = 120
 _MAX_TITLE_SOURCE_CHARS = 400  # with the markup and the targets of links that are left out
 
@@ -162,9 +163,30 @@ def _assemble_record(
     }
 
 
+def split_call_title(title: str) -> tuple[str, str]:
+    """Return the tool of a call with its outcome, such as `Bash (failed)`, and what it was called with."""
+    tool, _, subject = title.partition(": ")
+    return tool, subject
+
+
+def strip_repeated_subject(record: Mapping[str, Any]) -> str:
+    """Return the text of a call without its first line if the title has all of that; other texts as they are."""
+    text: str = record["text"]
+    if not is_call(record["kind"], record["type"]):
+        return text
+    first_line, _, rest = text.partition("\n")
+    _, subject = split_call_title(record["title"])
+    is_in_title = first_line == subject or first_line.endswith(f"{os.sep}{subject}")
+    return rest if is_in_title and rest else text
+
+
+def is_call(kind: str, record_type: str) -> bool:
+    return kind == "event" and record_type not in (*_LAST_WORDS_TYPES, AGENT_MESSAGE)
+
+
 def get_type_label(kind: str, record_type: str) -> str:
     """Return the type of a record as people read it."""
-    if kind == "event" and record_type in ("Stop", "SubagentStop"):
+    if kind == "event" and record_type in _LAST_WORDS_TYPES:
         return "answer"
     if record_type == AGENT_MESSAGE:
         return "message"
@@ -218,13 +240,16 @@ def _extract_event(row: dict[str, Any]) -> RecordContent:
     tool_input = parse_json_or_text(row["input"])
     fields = tool_input if isinstance(tool_input, dict) else {}
     text_fields = {name: value for name, value in fields.items() if isinstance(value, str)}
-    subject = next((text_fields[name] for name in _SUBJECT_FIELDS if name in text_fields), row["input"])
+    subject = find_describing_text(fields or tool_input)
     files = tuple(text_fields[name] for name in _FILE_FIELDS if text_fields.get(name))
     outcome = "" if row["outcome"] in ("", "fine") else f" ({row['outcome']})"
     result = get_stored_result_text(row["response"])
     texts = [subject, *(value for value in text_fields.values() if value != subject)]
+    title = f"{row['tool']}{outcome}"
+    if subject:
+        title += f": {shorten_line(subject.removeprefix(row['project'] + os.sep), _MAX_TITLE_CHARS)}"
     return RecordContent(
-        f"{row['tool']}{outcome}: {shorten_line(subject, _MAX_TITLE_CHARS)}",
+        title,
         _join_lines([*texts, result]),
         row["tool"],
         files,

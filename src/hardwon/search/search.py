@@ -35,20 +35,26 @@ from hardwon.search.words import (
 from hardwon.store import documents
 from hardwon.store.db import Connection
 from hardwon.store.documents import DOCUMENT_KINDS, EVERYWHERE
+from hardwon.text.excerpts import ELLIPSIS
 from hardwon.types import frozen, replace
 
 _RECENCY_HALF_LIFE_DAYS = 90.0
 _RECENCY_BONUS = 0.1
 _SAME_PROJECT_BONUS = 0.1
 # A named file lifts a record; with 1.0 a question was answered behind 60 records that had only touched its file.
-_NAMED_FILE_BONUS = 0.2
+_NAMED_FILE_BONUS = 0.3
 _ONLY_FILE_BONUS = 2.0  # the query has nothing but the file
 # A query is answered if some record is so strong by its words and its vector; 1 is about all words close together.
-# Chosen on the tuning half of the questions: higher values lose answers, lower ones answer what nobody ever said. The
-# higher one is for queries with a name that no record has: "Did we try Kafka for streaming?" is not about streaming.
-_MIN_STRENGTH = 0.6
-_MIN_STRENGTH_WITHOUT_NAME = 1.1
-_MIN_MEANING = 0.45  # similarity at which a vector alone answers, if no record has the words of the query
+# Chosen on the tuning questions, also asked in wrong projects: higher values lose answers, lower ones answer what
+# nobody ever said. The highest is for queries with a name that no record has: "Did we try Kafka for streaming?" is not
+# about streaming. The middle one is for a word that neither the model nor a record has: it may be a name in lower case.
+_MIN_STRENGTH = 0.575
+_MIN_STRENGTH_WITHOUT_WORD = 0.8
+_MIN_STRENGTH_WITHOUT_NAME = 1.0
+_MIN_MEANING = 0.45  # similarity of a hit that has no word of the query
+# At which a vector alone answers, if no record has the words. Among many records some vector reaches 0.6 for any query.
+_MIN_MEANING_AMONG_MANY = 0.65
+_MANY_RECORDS = 10
 _NO_WORDS_COVERAGE = 0.1
 _MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word with the query
 # A record that has only the words of the query tells nothing new and counts half, one with ten more 92 %. Not so what a
@@ -56,6 +62,7 @@ _MIN_HIT_SHARE = 0.3  # of the best score: lower ones share only a common word w
 _FEW_WORDS = 1
 _ALIKE_SHARE = 0.8  # of the words of two records together, at which one stands for both
 _COMPARED_CHARS = 1_000
+_COMPARED_TITLE_CHARS = 40
 _MAX_FILES, _MAX_FILE_CHARS = 20, 300  # in a query
 _MAX_EXAMINED = 5_000  # documents whose filter words match
 _MAX_QUERY_CHARS = 4000
@@ -96,11 +103,15 @@ class Hit:
 
 @frozen
 class SearchResult:
-    """Hits, best first; the filter that words of the query became; and a note for the person."""
+    """Hits, best first; the filter that words of the query became; and a note for the person.
+
+    `unmatched` are words of the query that nothing in the index has, if there are no hits or hits in spite of them.
+    """
 
     hits: tuple[Hit, ...]
     period: str = ""
     note: str = ""
+    unmatched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +185,15 @@ def search_records(
         # A date may be of what a text tells instead of when it was told, so what matches at other times is shown.
         note = f"nothing matches {period.describe()}: these are from other times"
         query = undated_query
-    hits = _Search(connection, home, query, project, model, filters).run(limit, now, current_projects)
-    return SearchResult(tuple(hits), "", note if hits else "")
+    search = _Search(connection, home, query, project, model, filters)
+    hits = search.run(limit, now, current_projects)
+    is_complete = bool(hits) and not search.lacks_words
+    unmatched = () if is_complete else tuple(search.list_unmatched_words())
+    return SearchResult(tuple(hits), "", note if hits else "", unmatched)
 
 
 class _Search:
-    """One query, its scope and its filters."""
+    """One query, its scope and its filters; `lacks_words` is set if no candidate has some word that it needs."""
 
     def __init__(
         self,
@@ -198,6 +212,7 @@ class _Search:
         self._words = split_query(query)
         self._files = _extract_files(query)
         self._marked_words = [*self._words, *dict.fromkeys(find_whole_names(query).values())]
+        self.lacks_words = False
         self._projects = documents.find_project_numbers(connection, project)
         self._scope = documents.build_scope(self._projects) if project else documents.FULL_SCOPE
         if filters.since or filters.until:
@@ -224,9 +239,11 @@ class _Search:
         if not self._is_answered(ranked):
             return []
         ranked = [replace(item, score=self._apply_priors(item, now, current_projects)) for item in ranked]
-        ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
-        min_score = _MIN_HIT_SHARE * ranked[0].score
+        min_score = _MIN_HIT_SHARE * max(item.score for item in ranked)
         ranked = [item for item in ranked if item.score >= min_score and _has_evidence(item)]
+        # Only now, because a record is no hit for being in the session of one.
+        ranked = ranking.add_session_shares(ranked)
+        ranked.sort(key=lambda item: (-item.score, -item.document["id"]))
         return _drop_repeated_prompts(self._keep_named(ranked))
 
     def _keep_named(self, ranked: list[RankedRecord]) -> list[RankedRecord]:
@@ -243,33 +260,58 @@ class _Search:
         return records_with_names or ranked
 
     def _is_answered(self, ranked: Sequence[RankedRecord]) -> bool:
-        if self._lacks_name(ranked):
-            return any(item.strength >= _MIN_STRENGTH_WITHOUT_NAME for item in ranked)
-        if any(item.strength >= _MIN_STRENGTH for item in ranked):
+        lacks_name = self._lacks_name(ranked)
+        self.lacks_words = lacks_name or self._lacks_unusual_word(ranked)
+        if lacks_name:
+            min_strength = _MIN_STRENGTH_WITHOUT_NAME
+        elif self.lacks_words:
+            min_strength = _MIN_STRENGTH_WITHOUT_WORD
+        else:
+            min_strength = _MIN_STRENGTH
+        if any(item.strength >= min_strength for item in ranked):
             return True
         has_words = any(item.match.coverage >= _NO_WORDS_COVERAGE for item in ranked)
-        return not has_words and any(item.meaning >= _MIN_MEANING for item in ranked)
+        min_meaning = _MIN_MEANING if len(ranked) < _MANY_RECORDS else _MIN_MEANING_AMONG_MANY
+        has_meaning = any(item.meaning >= min_meaning for item in ranked)
+        return has_meaning and not has_words and not self.lacks_words
 
     def _lacks_name(self, ranked: Sequence[RankedRecord]) -> bool:
-        """Return whether the query has a name that no candidate has, or a word that the model and they do not have."""
-        if self._model is not None:
-            found_words: set[str] = set()
-            found_words.update(*(item.match.words for item in ranked))
-            plain_words = [word for word in self._words if word.isascii() and word.isalpha()]
-            missing_words = [word for word in plain_words if word not in found_words]
-            if not all(map(self._model.has_word, missing_words)):
-                return True
+        """Return whether the query has a name that no candidate has."""
         for name in list_names(self._query):
             if records.parse_id(name):
                 continue
-            if not any(_has_name(item, name) for item in ranked):
+            # Records may have `session`, `state` and `dir`, but not `getSessionStateDir`.
+            is_compound = len(split_query(name)) > 1
+            if not any(_has_name(item, name) for item in ranked) or (is_compound and not self._is_indexed(name)):
                 return True
-            if len(split_query(name)) > 1:
-                # Records may have `session`, `state` and `dir`, but not `getSessionStateDir`.
-                match = documents.build_match_query([squeeze_identifier(name)])
-                if not documents.find_matches(self._connection, match, self._scope, limit=1):
-                    return True
         return False
+
+    def _lacks_unusual_word(self, ranked: Sequence[RankedRecord]) -> bool:
+        """Return whether the query has a word that neither a candidate nor the model has."""
+        if self._model is None:
+            return False
+        found_words: set[str] = set()
+        found_words.update(*(item.match.words for item in ranked))
+        for word in self._words:
+            is_plain = word.isascii() and word.isalpha()
+            if is_plain and word not in found_words and not self._model.has_word(word):
+                return True
+        return False
+
+    def list_unmatched_words(self) -> list[str]:
+        """Return the words and names of the query that no record in scope has, as they were typed."""
+        searched_words = set(self._words)
+        typed_words = dict.fromkeys(re.findall(r"\w+", self._query, re.ASCII))
+        return [
+            word
+            for word in typed_words
+            if not searched_words.isdisjoint(split_query(word)) and not self._is_indexed(word)
+        ]
+
+    def _is_indexed(self, name: str) -> bool:
+        """Return whether a record in scope has this word, or this name as a whole."""
+        match = documents.build_match_query([squeeze_identifier(name)])
+        return bool(documents.find_matches(self._connection, match, self._scope, limit=1))
 
     def _apply_priors(self, item: RankedRecord, now: float, current_projects: Sequence[int]) -> float:
         """Return the score: higher for a new record, the current project and a named file, lower if it says nothing."""
@@ -374,7 +416,9 @@ class _Search:
 
     def _build_hit(self, result: RankedRecord, alike_count: int, neighbour: dict[str, Any] | None) -> Hit:
         record = result.record
-        excerpt = cut_excerpt(record["text"], result.match.excerpt_start)
+        text = records.strip_repeated_subject(record)
+        stripped_length = len(record["text"]) - len(text)
+        excerpt = cut_excerpt(text, max(result.match.excerpt_start - stripped_length, 0))
         copied_fields = ("id", "kind", "title", "at", "project", "session", "host", "type", "tokens")
         return Hit(
             **{name: record[name] for name in copied_fields},
@@ -400,6 +444,21 @@ class _Search:
             yield "meaning"
         if neighbour:
             yield f"neighbour of {records.format_id(neighbour['kind'], neighbour['row'], neighbour['name'])}"
+
+
+def describe_hit(hit: Hit) -> tuple[str, str]:
+    """Return what a hit is, such as `prompt` or `Bash (failed)`, and its title; empty if its other parts tell as much.
+
+    The title of an answer is its beginning, so the prompt that it answers tells more.
+    """
+    label = records.get_type_label(hit.kind, hit.type)
+    title = hit.title
+    if records.is_call(hit.kind, hit.type):
+        label, title = records.split_call_title(hit.title)
+    excerpt_start = " ".join(hit.text.split())[:_COMPARED_TITLE_CHARS]
+    title_start = title.removesuffix(ELLIPSIS).rstrip()[:_COMPARED_TITLE_CHARS]
+    is_told = bool(hit.asked) or excerpt_start.startswith(title_start)
+    return label, "" if is_told else title
 
 
 def _has_evidence(item: RankedRecord) -> bool:

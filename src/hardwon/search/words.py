@@ -46,9 +46,10 @@ _MAX_EXCERPT_LINES = 8  # of code and lists, whose lines may be short
 MAX_SCANNED_CHARS = 200_000
 _MAX_POSITIONS = 40  # of one word in one text: more change neither score nor excerpt
 # BM25's parameters. Texts of agents vary from a line to pages, and a page is not worse, so length counts less than the
-# usual 0.75; from 0.2 to 0.6 the results are the same.
-_TERM_SATURATION = 1.2
-LENGTH_SHARE = 0.4
+# usual 0.75; from 0.2 to 0.6 the results are the same. Repeated words count more than with the usual 1.2, because a
+# record is about what it repeats.
+_TERM_SATURATION = 2.0
+_LENGTH_SHARE = 0.4
 _USUAL_LENGTH_CHARS = 900.0
 _MAX_LENGTH_FACTOR = 3.0  # of texts with more than 5,400 characters: a long log may end with the question
 
@@ -59,6 +60,8 @@ _LINK = re.compile(r"\[([^\[\]\n]{1,200})\]\([^()\s]{1,400}\)")
 _MARKUP = re.compile(
     r"^[ \t]*(?:```|~~~)\w*[ \t]*$|^[ \t]*#{1,6}[ \t]+|\*\*|^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[-: \t]*$", re.M
 )
+_TERMINAL_CODE = re.compile(r"(?:\x1b|\^\[)\[[0-9;?]*[A-Za-z]")  # of colours; some programs write the escape as ^[
+_DANGLING_MARKER = re.compile(r"\n(?:[-*+•|]|\d{1,2}[.)])$")  # of a list's next item, whose text was cut off
 _SENTENCE_START = re.compile(r"\n+|[.!?:] +(?=\W*[A-Z0-9])")
 _GAP = re.compile(r"\s+|[-_./]")
 _PLURAL_ABBREVIATION = re.compile(r"[A-Z]{2,}s")  # URLs
@@ -230,7 +233,7 @@ def match_text(
     scanned = text[:MAX_SCANNED_CHARS]
     lowered = _lower(scanned)
     lowered_extra = _lower(extra_text)
-    length_factor = min(1 - LENGTH_SHARE + LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
+    length_factor = min(1 - _LENGTH_SHARE + _LENGTH_SHARE * len(scanned) / _USUAL_LENGTH_CHARS, _MAX_LENGTH_FACTOR)
     positions: list[tuple[int, str]] = []
     matched_words: list[str] = []
     frequency_score = coverage = 0.0
@@ -289,12 +292,17 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
     if len(text) <= _MAX_WHOLE_CHARS:
         start = 0
         max_chars = _MAX_WHOLE_CHARS
-    begin = max(start - max_chars // 3, 0)
+    # Near the end, where less follows than an excerpt has room for, more of what stands before is shown.
+    is_near_end = start + max_chars > len(text)
+    begin = max(min(start - max_chars // 3, len(text) - max_chars), 0)
     if begin:
         # Begin at the nearest line or sentence before, else at a word a little before.
         breaks = [match.end() for match in _SENTENCE_START.finditer(text, begin, start)]
         begin = max(start - max_chars // 6, 0)
-        begin = breaks[-1] if breaks else begin + text[begin:start].find(" ") + 1
+        if breaks:
+            begin = breaks[0] if is_near_end else breaks[-1]
+        else:
+            begin += text[begin:start].find(" ") + 1
         for link in _LINK.finditer(text, max(begin - 600, 0), begin + 600):  # the longest link has 600 characters
             if link.start() < begin < link.end():
                 begin = link.start()
@@ -306,12 +314,17 @@ def cut_excerpt(text: str, start: int, max_chars: int = _EXCERPT_CHARS) -> str:
         excerpt = excerpt[:max_chars]
         if " " in excerpt[max_chars // 2 :]:
             excerpt = excerpt.rsplit(maxsplit=1)[0]
+        excerpt = _DANGLING_MARKER.sub("", excerpt)
     return f"{'…' if begin else ''}{excerpt}{'…' if is_cut else ''}"
 
 
 def strip_markup(text: str) -> list[str]:
-    """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links."""
-    lines = (" ".join(line.split()) for line in _MARKUP.sub("", _LINK.sub(r"\1", text)).splitlines())
+    """Return the lines of Markdown without what a reader does not need: fences, headings, bold, targets of links.
+
+    Codes for the colours of a terminal are left out as well.
+    """
+    plain_text = _MARKUP.sub("", _LINK.sub(r"\1", _TERMINAL_CODE.sub("", text)))
+    lines = (" ".join(line.split()) for line in plain_text.splitlines())
     return [line for line in lines if line]
 
 

@@ -91,9 +91,9 @@ class DocumentKind:
     weight: float = 1.0
 
 
-# Of 108 questions about past sessions, 92 were answered by an agent's last words and 13 by a prompt or a call.
-# Observations and summaries are digests of last words, so the original ranks before them. What a person approved ranks
-# highest.
+# Most questions about past sessions are answered by an agent's last words, about a third by a prompt, a call or its
+# result. Observations and summaries are digests of last words, so the original ranks before them. What a person
+# approved ranks highest.
 DOCUMENT_KINDS = {
     kind.letter: kind
     for kind in (
@@ -106,7 +106,7 @@ DOCUMENT_KINDS = {
         DocumentKind("H", "handoff", weight=1.2),
     )
 }
-CALL_WEIGHT = 0.5
+CALL_WEIGHT = 0.8
 _ROW_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if kind.table)
 _FILE_KINDS = ", ".join(f"'{kind.letter}'" for kind in DOCUMENT_KINDS.values() if not kind.table)
 

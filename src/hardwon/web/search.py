@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hardwon.search import indexing, records
+from hardwon.search import indexing, recalled_text, records
 from hardwon.search.search import Hit, search_records
 from hardwon.search.words import find_marks, split_query
 from hardwon.store import views
@@ -67,11 +67,12 @@ def _read_results(request: PageRequest, query_text: str, filters: Mapping[str, s
         model=indexing.load_model_or_none(),
     )
     words = split_query(query_text)
+    notes = (result.note, recalled_text.format_unmatched(result.unmatched))
     values = {
         "is_searched": True,
         "hits": [_highlight_hit(hit, words) for hit in result.hits],
         "period": result.period,
-        "note": result.note,
+        "note": "; ".join(note for note in notes if note),
     }
     return PageContent("_hits.html", values)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hardwon.search import query_scope
+from hardwon.search import query_scope, vectors
+from hardwon.search.recalled_text import format_hits
 from hardwon.search.words import cut_excerpt, find_marks, list_names, match_text, split_query
 from hardwon.store import db, reports
 from tests.support.library import DAY, KITE, NOW, Library
@@ -123,7 +124,9 @@ def test_the_excerpt_is_the_densest_passage_with_its_words_marked() -> None:
         == "Fix\nUse run.py:\nmake up"
     )
     linked = "Some words. " * 40 + "See [policy.py](/home/dev/a/very/long/path/to/the/place/policy.py:19), line 19."
-    assert cut_excerpt(linked, linked.index(", line")) == "…See policy.py, line 19."
+    position = linked.index(", line")
+    assert cut_excerpt(f"{linked}{' More.' * 90}", position).startswith("…See policy.py, line 19. More. More.")
+    assert cut_excerpt(linked, position) == f"…{'Some words. ' * 18}See policy.py, line 19."
     assert [text[start:end] for text in ["getToken and TOKEN_x"] for start, end in find_marks(text, ["token"])] == [
         "getToken",
         "TOKEN_x",
@@ -154,3 +157,112 @@ def test_words_that_name_a_time_are_a_period(query: str, remaining: str, days: s
 @pytest.mark.parametrize("query", ["may we march on", "release 2026-05-11.md", "src/2025/report", "on Feb 30 it broke"])
 def test_words_that_only_look_like_a_time_stay_in_the_query(query: str) -> None:
     assert query_scope.extract_period(query, TUESDAY) == (query, None)
+
+
+def test_an_excerpt_at_the_end_begins_with_the_sentences_before_it() -> None:
+    text = (
+        "It was red. " * 50
+        + "The kite was blue, and it is green now. "
+        + "This is since the last change of the wind sensor."
+    )
+    excerpt = cut_excerpt(text, text.index("wind sensor"))
+    assert "The kite was blue, and it is green now. This is since" in excerpt
+    assert excerpt.startswith("…It was red.") and excerpt.endswith("wind sensor.") and len(excerpt) <= 301
+
+
+def test_an_excerpt_has_no_colours_of_a_terminal_and_does_not_end_with_the_marker_of_a_list() -> None:
+    assert cut_excerpt("\x1b[1;31merror\x1b[0m: port 4000\n^[[32mok^[[0m", 0) == "error: port 4000\nok"
+    steps = "".join(f"\n{number}. {'wind ' * 18}" for number in range(1, 20))
+    last_line = cut_excerpt(f"Steps:{steps}", 0).split("\n")[-1]
+    assert last_line.endswith("wind…")
+
+
+def test_a_call_is_shown_without_repeating_its_command(library: Library) -> None:
+    run = store_event(
+        library,
+        "anemometer: 1 failed",
+        1,
+        kind="tool",
+        tool="Bash",
+        outcome="failed",
+        input='{"command": "make anemometer"}',
+    )
+    edit = store_event(
+        library,
+        "updated",
+        2,
+        kind="tool",
+        tool="Edit",
+        input=f'{{"file_path": "{KITE}/src/vane.py", "content": "vane = 1"}}',
+    )
+    search = store_event(library, "", 3, kind="tool", tool="Grep", input='{"content": "barometer"}')
+    empty = store_event(library, "thermometer list", 4, kind="tool", tool="TaskList", input="{}")
+    shown = {
+        hit.id: (hit.title, hit.text)
+        for word in ("anemometer", "vane", "barometer", "thermometer")
+        for hit in library.find(word).hits
+    }
+    assert shown == {
+        run: ("Bash (failed): make anemometer", "anemometer: 1 failed"),
+        edit: ("Edit: src/vane.py", "vane = 1\nupdated"),
+        search: ("Grep: barometer", "barometer"),
+        empty: ("TaskList", "thermometer list"),
+    }
+
+
+def test_a_call_with_all_words_ranks_before_answers_that_are_only_near(library: Library) -> None:
+    model = vectors.load_model()
+    for number in range(12):
+        store_event(library, f"The sensors of mast {number} are installed, and all measurements pass.", number)
+    call = store_event(
+        library, "", 20, kind="tool", tool="Bash", session="b", input='{"command": "calibrate --anemometer --offset 3"}'
+    )
+    library.refresh(model)
+    assert library.ids("command to calibrate the anemometer offset", model=model)[0] == call
+
+
+def test_a_record_of_a_session_that_matches_ranks_before_an_equal_one_elsewhere(library: Library) -> None:
+    answer = store_event(library, "The vane was bent, so it was replaced.", 1, session="a")
+    elsewhere = store_event(library, "The vane was bent, so it was cleaned.", 2, session="b")
+    assert library.ids("was the vane bent") == [elsewhere, answer]  # the newer one first
+    store_event(library, "The storm of the north mast tore the cable.", 3, session="a")
+    assert library.ids("vane bent storm north mast")[1:3] == [answer, elsewhere]
+
+
+def test_words_that_no_record_has_are_named(library: Library) -> None:
+    store_event(library, "The anemometer streams its measurements over port 4000.", 1)
+    result = library.find("did we try Kafka for the barometer")
+    assert not result.hits and result.unmatched == ("Kafka", "barometer")
+    assert library.find("anemometer measurements").unmatched == ()
+
+
+def test_a_word_that_stands_often_is_no_evidence_of_the_other_words(library: Library) -> None:
+    for number in range(20):
+        store_event(library, f"The mast {number} was painted.", number)
+    store_event(library, "The anemometer, the old anemometer and the new anemometer: anemometer logs. " * 9, 21)
+    for limit in (4, 40):
+        assert not library.find("is the anemometer on bluetooth", limit=limit).hits
+        assert library.find("where are the anemometer logs", limit=limit).hits
+
+
+@pytest.mark.parametrize(
+    ("query", "period"),
+    [("why was it flaky in february", "in february"), ("what did we do on monday", "on monday")],
+)
+def test_months_and_weekdays_in_lower_case_are_times(query: str, period: str) -> None:
+    _, extracted = query_scope.extract_period(query, NOW)
+    assert extracted and extracted.words == period
+
+
+@pytest.mark.parametrize("query", ["march through the list", "in may we trust", "the april branch", "dec to hex"])
+def test_words_that_may_be_something_else_are_no_times(query: str) -> None:
+    assert query_scope.extract_period(query, NOW) == (query, None)
+
+
+def test_an_agent_gets_no_title_that_the_excerpt_begins_with(library: Library) -> None:
+    store_event(
+        library, "2 passed", 1, kind="tool", tool="Bash", input='{"command": "make anemometer-test"}', outcome="failed"
+    )
+    (line, *excerpt) = format_hits(library.find("anemometer").hits).splitlines()
+    assert line.split("  ")[3:5] == ["Bash (failed)", "make anemometer-test"]
+    assert [text.strip() for text in excerpt] == ["2 passed"]

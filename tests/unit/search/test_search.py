@@ -321,8 +321,9 @@ def test_a_project_name_with_nul_is_refused(library: Library) -> None:
 def test_a_query_without_match_finds_nothing(library: Library) -> None:
     library.observe("authentication was rewritten")
     assert library.find("authentication").note == LEXICAL_ONLY_NOTE
-    for query, filters in (("authentikation", {}), ("zzzzqqq", {}), ("authentication", {"type": "bugfix"})):
-        assert library.find(query, **filters) == SearchResult(())
+    for query in ("authentikation", "zzzzqqq"):
+        assert library.find(query) == SearchResult((), unmatched=(query,))
+    assert library.find("authentication", type="bugfix") == SearchResult(())
 
 
 def test_deleted_text_is_removed_from_the_index(library: Library) -> None:
@@ -330,7 +331,7 @@ def test_deleted_text_is_removed_from_the_index(library: Library) -> None:
     library.observe("nothing of the kind", session="b")
     library.refresh()
     library.connection.execute("delete from sessions where session = 'a'")
-    assert library.find("swordfish") == SearchResult(())
+    assert library.find("swordfish") == SearchResult((), unmatched=("swordfish",))
     documents.rebuild_word_index(library.connection)
     retention.rebuild_database(library.connection)
     library.connection.execute("pragma wal_checkpoint(truncate)").fetchall()
