@@ -43,11 +43,17 @@ _GENERIC_TEXT = """
     continue proceed ahead run option way already too very much only everything something anything everything's
     """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+_ORDERS = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|and|now|then|please|let'?s|can you|could you)[\s,.!]+)*"
+    r"(?:add|create|deploy|fix|implement|merge|move|open|publish|rebase|release|remove|rename|revert|ship|update)\b",
+    re.I,
+)
 # "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
 ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )(?<!same )\broot cause\b(?!,)"
 _CAUSE = re.compile(
     ROOT_CAUSE + r"|\b(?:turns out|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)?"
-    r" (?:is|was)|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b|\bcause:",
+    r" (?:is|was)|because|caused by|happens when|which is why|silently|verified that|confirmed (?:that|by))\b"
+    r"|\bcause:",
     re.I,
 )
 # Causes worth telling even if they name nothing of the turn.
@@ -255,7 +261,8 @@ def pick_first_sentence(text: str, max_chars: int) -> str:
 def is_telling_request(line: str) -> bool:
     """Return whether a request names its subject and is clear without context."""
     words = [word for word in re.findall(r"[^\W_]{2,}", line.lower()) if word not in _GENERIC_WORDS]
-    return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not is_pasted_line(line)
+    min_words = 1 if _ORDERS.match(line) else _MIN_TELLING_WORDS  # "can you fix linting"
+    return len(words) >= min_words and not _BARE_NAME.match(line) and not is_pasted_line(line)
 
 
 def strip_opener(text: str) -> str:
@@ -327,15 +334,18 @@ def is_unproven(sentence: str) -> bool:
     return _NOT_DONE.search(sentence) is not None
 
 
-def find_results(message: str) -> list[str]:
-    """Return the sentences that report finished work; one that introduces a list, without its colon."""
+def find_results(message: str, *, is_proven: bool = True) -> list[str]:
+    """Return the sentences that report finished work; one that introduces a list, without its colon.
+
+    If the calls prove what they say, short sentences about commits and passing checks are left out.
+    """
     return [
         sentence
         for sentence in _list_statements(message, with_list_leads=True)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
         and not _NOT_DONE.search(sentence)
         and not _LOOKS.match(sentence)
-        and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
+        and not (is_proven and _PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # List items without punctuation are often names, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
     ]
