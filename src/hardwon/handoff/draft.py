@@ -228,6 +228,8 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
         state = ", pushed" if draft_statements.is_pushed(facts, action) else ""
         text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
         statements.append(Statement(text, draft_statements.cite_action(facts, action, commit.short_hash)))
+    if not phrasing.list_commits(facts.actions):  # else they are an open end
+        statements += draft_statements.list_uncommitted_changes(facts)
     lead = FIRST_LEAD
     for statement in open_ends:
         if statement.is_next_step:

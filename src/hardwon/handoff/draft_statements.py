@@ -167,6 +167,10 @@ _ANNOUNCES = re.compile(r"\b(?:I(?:'ll| will|'m| am)|let me|now (?:let me|I)|nex
 _TRANSITORY = re.compile(
     r"\bready\b|\b(?:try|run) (?:\w+ ){0,4}again\b|\bwhenever\b", re.I
 )  # holds only at that moment
+# Commands after which earlier changes may be committed, put aside or undone.
+_MOVES_CHANGES = re.compile(
+    r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull|stash|restore|checkout|switch|clean)\b"
+)
 # Commands that make or move commits, so that the last reported hash may be outdated.
 _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry-pick|revert|pull)\b")
 _PUSHES = re.compile(r"\bgit\b[^|;&\n]*\bpush\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))")
@@ -208,11 +212,11 @@ _SANDBOXED = re.compile(r"operation not permitted|\bEPERM\b|sandbox[- ](?:denied
 _QUESTION_ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _DECISION_WORDS = re.compile(
     r"\b(?:let'?s (?:go with|use|keep|not|skip|stick|drop|remove)|(?:go|stick) with|I(?:'d| would)? (?:prefer|rather)"
-    r"|we (?:should(?:n't| not)|don'?t want|do not want|decided|will use|won'?t)"
-    r"|(?:don'?t|do not|never|always) (?:use|add|change|touch|commit|push|make|create|write|run|include|rely)"
-    r"|use [^.\n]{1,60} instead)\b",
+    r"|we (?:should(?:n't| not)|don'?t want|do not want|decided|will use|won'?t)|use [^.\n]{1,60} instead)\b",
     re.I,
 )
+# A question whether or how to go on: its answer decides nothing that outlives the session.
+_ASKS_TO_GO_ON = re.compile(r"\b(?:can|may|shall|should) I\b|\byou like to do\b", re.I)
 
 
 @frozen
@@ -466,6 +470,8 @@ def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
     }
     has_commit = any(commit.short_hash in hashes for _, commit in phrasing.list_commits(facts.actions))
     next_prompt = facts.turns[following].prompt
+    if not topic.has_changes and _POINTS_BACK.search(next_prompt[:_SENTENCE_START_CHARS]):
+        return True  # "I think we should change that"
     is_taken_back = bool(_RECONSIDERS.search(next_prompt[:_SENTENCE_START_CHARS]))
     is_refuted = phrasing.is_refuted(facts.turns[topic.last].final_message, next_prompt)
     return not has_commit and (is_taken_back or is_refuted)
@@ -567,6 +573,7 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
         pull_request: action
         for action in facts.actions
         if action.kind == "saved" and (pull_request := tool_actions.find_pull_request(action.text))
+        if pull_request not in told_text
     }
     statements = commit_statements + [
         Statement(f"Pull request {pull_request}", cite_action(facts, action, pull_request))
@@ -826,16 +833,10 @@ def list_decisions(facts: SessionFacts) -> list[Statement]:
 
 def _find_person_decisions(facts: SessionFacts, step: Step) -> Iterator[Statement]:
     """Yield the person's answer to a question, or their words when they refused a call."""
-    is_question = step.refused.rstrip().endswith("?")
-    has_reason = len(find_topic_words(step.refused)) >= _MIN_REASON_WORDS and bool(_OBJECTS.search(step.refused))
-    if step.kind == "result" and has_reason and not is_question:
-        yield Statement(
-            f"You refused a call: {quote_text(step.refused, MAX_LINE_CHARS)}", cite_step(facts, step, step.refused)
-        )
-    elif step.kind == "result" and "answered your question" in step.text[:200]:
+    if step.kind == "result" and "answered your question" in step.text[:200]:
         for question, answer in _QUESTION_ANSWER.findall(step.text)[:3]:
             text = f"{shorten_line(question, 140)} You: {quote_text(answer, 120)}"
-            if not answer.endswith("?"):
+            if not answer.endswith("?") and not _ASKS_TO_GO_ON.search(question):
                 yield Statement(text, cite_step(facts, step, answer))
 
 
@@ -855,7 +856,7 @@ def list_open_ends(facts: SessionFacts) -> list[Statement]:
         *_list_manual_checks(facts),
         *_list_failing_checks(facts),
         *_list_earlier_steps(facts),
-        *_list_uncommitted_changes(facts),
+        *(list_uncommitted_changes(facts) if phrasing.list_commits(facts.actions) else ()),
     ]
     return drop_near_duplicates(statements)[:MAX_OPEN_ENDS]
 
@@ -1036,18 +1037,20 @@ def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
     return bool(passed) and bool(phrasing.list_commits(later_actions))
 
 
-def _list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
-    """List files changed after the last commit, in a session that commits."""
-    saves = [index for index, action in enumerate(facts.actions) if action.kind == "saved" and not action.failed]
-    if not saves or not phrasing.list_commits(facts.actions):
-        return []
-    later_edits = [
-        action for action in facts.actions[saves[-1] + 1 :] if action.kind == "changed" and not action.failed
-    ]
-    paths = select_project_paths(phrasing.list_files_modified(later_edits))
+def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
+    """List the files that were changed after the last command that may have committed or undone changes."""
+    edits = list[ToolAction]()
+    for action in facts.actions:
+        call, _ = facts.calls[action.call.key]
+        if action.kind == "changed" and not action.failed:
+            edits.append(action)
+        elif _MOVES_CHANGES.search(call.command):
+            edits = []
+    paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    return [Statement(f"Changed after the last commit: {join_names(paths, 5)}", cite_action(facts, later_edits[-1]))]
+    lead = "Changed after the last commit" if phrasing.list_commits(facts.actions) else "Changed and not committed in this session"
+    return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]
 
 
 def drop_near_duplicates(statements: Sequence[Statement]) -> list[Statement]:
