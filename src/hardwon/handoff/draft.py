@@ -187,8 +187,9 @@ def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
-    if request and outcome and words:
-        return f"{request}{OUTCOME_ARROW}{outcome}"
+    if request and words:
+        outcome = outcome or draft_statements.describe_changes(facts, topic).text
+        return f"{request}{OUTCOME_ARROW}{outcome}" if outcome else topic.request
     return outcome or ("" if draft_statements.is_trivial_request(topic.request) else topic.request)
 
 
@@ -223,18 +224,20 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     What was done stands in the summary, and is not repeated here.
     """
     statements = []
-    if last_commit := draft_statements.find_last_commit(facts):
+    last_commit = draft_statements.find_last_commit(facts)
+    steps = [statement for statement in open_ends if statement.is_next_step]
+    if last_commit:
         action, commit = last_commit
-        state = ", pushed" if draft_statements.is_pushed(facts, action) else ""
-        text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
-        statements.append(Statement(text, draft_statements.cite_action(facts, action, commit.short_hash)))
+        is_pushed = draft_statements.is_pushed(facts, action)
+        text = f"The last commit is {commit.short_hash} on {commit.branch}{', pushed' if is_pushed else ''}"
+        if is_pushed or not any(commit.short_hash[:7] in step.text for step in steps):
+            statements.append(Statement(text, draft_statements.cite_action(facts, action, commit.short_hash)))
     if not phrasing.list_commits(facts.actions):  # else they are an open end
         statements += draft_statements.list_uncommitted_changes(facts)
     lead = FIRST_LEAD
-    for statement in open_ends:
-        if statement.is_next_step:
-            statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
-            lead = THEN_LEAD
+    for step in steps:
+        statements.append(Statement(f"{lead}{step.text}", step.evidence))
+        lead = THEN_LEAD
     return statements
 
 

@@ -37,7 +37,7 @@ MAX_LINE_CHARS = 220
 POLL_TOOL = "BashOutput"
 MAX_TOPIC_CHARS = 160
 _MAX_REMEMBERED_CHARS = 200
-_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CAUSES = 8, 5, 8, 3
+_MAX_TOPICS, _MAX_COMMITS, _MAX_FILES, _MAX_CAUSES = 6, 5, 8, 3
 _MAX_DECISIONS, MAX_OPEN_ENDS = 5, 6
 _MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
@@ -72,6 +72,8 @@ _KEEPS_GOING = re.compile(
     r"|please|now|to|main|the|changes?|pr|a))*)\W*",
     re.I,
 )
+# "go for option 1, and look at the tail too": does what the agent proposed.
+_TAKES_UP = re.compile(r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|let'?s)\W+)*(?:go (?:for|with|ahead)|do (?:it|both|all)|option)\b", re.I)
 _STARTS_BACK = re.compile(r"\W*(?:it|this|that|these|those|they|which)\b", re.I)  # a remark on what was said before
 # The person wants something other than what was just done.
 _RECONSIDERS = re.compile(
@@ -126,7 +128,7 @@ _ASKS = re.compile(
 # Hands over material for the request before: "here's the fourth: …".
 _HANDS_OVER = re.compile(r"\W*(?:(?:and|ok(?:ay)?|so)\b\W*)?here(?:'s|’s| is| are)\b[^.\n]{0,60}:\s*\n", re.I)
 _COMMAND_NAMES = re.compile(r"\A(?:/[\w:.-]+\s+)+(?=\S)")  # /review /simplify Scope: …
-_MIN_ARGUMENT_WORDS = 4  # "/model opus 4" sets something, longer arguments ask for something
+_MIN_ARGUMENT_WORDS = 5  # "/model opus 4" sets something, longer arguments ask for something
 _LEADING_FILLER = re.compile(r"^(?:https?://\S+\s+|(?:ok(?:ay)?|and|so|now|hey \w+|hmm+)\b[,!.]*\s+)+", re.I)
 _PLAN_TITLE = re.compile(r"^#+\s*(?:(?:implementation )?plan\s*[:–—-]\s*)?(.+)$", re.I | re.M)
 _PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
@@ -160,6 +162,7 @@ _VAGUE = re.compile(
     r"|great|perfect|\d+ (?:\w+ )?pass\w*|(?:yes|yep|no)\W*$|short answer(?!:)|analysis"
     r"|[^.]*\b(?:pre-?existing|unrelated to)"
     r"|I(?:'ve| have)? (?:successfully )?(?:completed|finished|done) (?:the|your|this|that|all)\b[^`]*$"
+    r"|say the word|I(?:'ve| have)? made (?:\w+ )?changes"
     r"|I(?:'ve| have)? (?:dug|looked|gone|went|checked|read|reviewed) (?:into|at|through|over))(?!\w)",
     re.I,
 )
@@ -176,7 +179,7 @@ _MOVES_HEAD = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|rebase|reset|merge|cherry
 _PUSHES = re.compile(r"\bgit\b[^|;&\n]*\bpush\b(?![^|;&\n]*(?:--dry-run|--delete|\s:))")
 _FENCE = re.compile(r"```\w*")
 _SINGLE_TEST = re.compile(r"::\w|\s(?:-k|-t|-run|--grep|--filter|--testNamePattern)[ =]")
-_NO_ISSUES = re.compile(r"0 (?:issues?|problems?|errors?|warnings?)|Success: no issues|All checks passed")
+_LITTLE_TALLY = re.compile(r"0 (?:issues?|problems?|errors?|warnings?)|Success: no issues|All checks passed|1 pass")
 _REPORTS_FAULT = re.compile(
     r"\b(?:fail|error|bug|broke|crash|issue|problem|wrong|fix|why|regress|flak)|n't work|\bnot work", re.I
 )
@@ -442,6 +445,8 @@ def list_topics(facts: SessionFacts) -> list[Statement]:
         described = described[: last_change + 1]
         # The work that follows overtakes the answers to questions on the way to it.
         described = [entry for entry in described if entry[0].has_changes or not _wants_answer(entry[0].request)]
+    if not described:
+        return _tell_changed_files(facts)
     heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
     return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
 
@@ -492,7 +497,7 @@ def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
     names_something = bool(find_topic_words(topic.request) or _REVIEWS.search(topic.request)) or "/" in topic.request
     request = topic.request if names_something else ""
     # Without a request in front of it, a commit stands better among the results.
-    is_bare_commit = not request and not outcome.text.startswith(("“", "changed "))
+    is_bare_commit = not request and not outcome.text.startswith("“")
     if not outcome.text or is_bare_commit:
         return None
     evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
@@ -507,11 +512,7 @@ def quote_text(text: str, max_chars: int) -> str:
 
 
 def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
-    """Describe a topic's outcome: its commits, else the agent's closing words, else the changed files.
-
-    The files are left out of a session that commits: its commits tell what was changed, and its open ends what was
-    changed after them.
-    """
+    """Describe a topic's outcome: its commit, else the agent's closing words; empty if neither tells it."""
     exchanges = range(topic.first, topic.last + 1)
     actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
     lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}  # not amended later
@@ -530,10 +531,19 @@ def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
         return Statement("")
     working = [number for number in exchanges if facts.actions_by_turn[number]]
     for number in dict.fromkeys((*working[-1:], exchanges[-1])):
-        if closing := _find_closing_statement(facts, number, topic.request):
+        closing = _find_closing_statement(facts, number, topic.request)
+        if closing and not _names_lost_commit(facts, closing.text):
             return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
-    is_saved = any(action.kind == "saved" and not action.failed for action in facts.actions)
-    return Statement("") if is_saved else _describe_changes(facts, actions)
+    return Statement("")
+
+
+def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
+    """Return whether a text names a commit of the session that was amended or rewritten later."""
+    lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}
+    reported_hashes = {
+        commit.short_hash for action in facts.actions for commit in tool_actions.parse_commits(action.text)
+    }
+    return any(short_hash[:7] in text for short_hash in reported_hashes - lasting_hashes)
 
 
 def has_changes(actions: Iterable[ToolAction]) -> bool:
@@ -550,7 +560,23 @@ def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: tool_actions
     return len(stems & _find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
 
 
-def _describe_changes(facts: SessionFacts, actions: Sequence[ToolAction]) -> Statement:
+def _tell_changed_files(facts: SessionFacts) -> list[Statement]:
+    """Tell the files of the topic that took most work, in a session that neither commits nor tells an outcome."""
+    if any(action.kind == "saved" and not action.failed for action in facts.actions):
+        return []
+    for topic in sorted(facts.topics, key=lambda topic: -topic.weight):
+        is_cut_off = topic is facts.topics[-1] and is_unfinished(facts)
+        changes = describe_changes(facts, topic)
+        if changes.text and not is_cut_off and is_worth_telling(topic) and not _is_superseded(facts, topic):
+            request = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
+            parts = [part for part in (quote_text(topic.request, 160), changes.text) if part]
+            return [Statement(OUTCOME_ARROW.join(parts), (*request, *changes.evidence))]
+    return []
+
+
+def describe_changes(facts: SessionFacts, topic: Topic) -> Statement:
+    """Name the files that a topic changed; empty if there are none."""
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
     edits = [action for action in actions if action.kind != "read" and action.paths and not action.failed]
     paths = list_changed_paths(facts, edits)
     if not paths:
@@ -585,7 +611,7 @@ def list_results(facts: SessionFacts, told_text: str) -> list[Statement]:
     passed_checks = [
         action
         for action in final_checks
-        if not action.failed and not _SINGLE_TEST.search(action.label) and not _NO_ISSUES.match(_get_tally(action))
+        if not action.failed and not _SINGLE_TEST.search(action.label) and not _LITTLE_TALLY.match(_get_tally(action))
     ]
     if last_edit < 0 and not commits:
         passed_checks = []  # of somebody else's work
@@ -1006,7 +1032,8 @@ def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
     """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
     prompt = facts.exchanges[number].prompt
     actions = facts.actions_by_turn[number]
-    return prompt is not None and has_changes(actions) and is_trivial_request(prompt.text)
+    is_agreed = prompt is not None and bool(is_trivial_request(prompt.text) or _TAKES_UP.match(prompt.text))
+    return is_agreed and has_changes(actions)
 
 
 def _find_stems(text: str) -> frozenset[str]:
@@ -1049,7 +1076,8 @@ def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     paths = list_changed_paths(facts, edits)
     if not paths:
         return []
-    lead = "Changed after the last commit" if phrasing.list_commits(facts.actions) else "Changed and not committed in this session"
+    has_commits = bool(phrasing.list_commits(facts.actions))
+    lead = "Changed after the last commit" if has_commits else "Changed and not committed in this session"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]
 
 
