@@ -52,7 +52,7 @@ _ORDERS = re.compile(
 ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )(?<!same )\broot cause\b(?!,)"
 _CAUSE = re.compile(
     ROOT_CAUSE + r"|\b(?:turns out|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)?"
-    r" (?:is|was)|because|caused by|happens when|which is why|silently|verified that|confirmed (?:that|by))\b"
+    r" (?:is|was)|because|caused by|happens when|which is why|silently|verified that|confirmed)\b"
     r"|\bcause:",
     re.I,
 )

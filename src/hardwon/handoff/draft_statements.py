@@ -818,8 +818,7 @@ def list_causes(facts: SessionFacts) -> list[Statement]:
     for exchange, turn, next_prompt in zip(facts.exchanges, facts.turns, next_prompts, strict=True):
         if phrasing.is_refuted(turn.final_message, next_prompt):
             continue
-        is_typed = len(turn.prompt) <= transcript_story.MAX_TYPED_CHARS
-        has_fault = is_typed and _REPORTS_FAULT.search(turn.prompt) is not None
+        has_fault = _REPORTS_FAULT.search(turn.prompt[: transcript_story.MAX_TYPED_CHARS]) is not None
         final_causes = list[Statement]()
         earlier_causes = list[Statement]()
         for step in exchange.steps:
