@@ -149,7 +149,7 @@ _EMPTY_OFFER = re.compile(
 _NO_WORK = re.compile(
     r"\b(?:pre-?existing|unrelated|already (?:\w+ )?(?:in|done|fixed|handled|covered|pushed|committed|merged)|but now"
     r"|no longer needed|nothing (?:else )?(?:is )?(?:left|remains|to do|further)|no (?:remaining|further|open|next)"
-    r"|as expected|no action|not needed|not required|none)\b|→",
+    r"|as (?:expected|agreed|requested|you (?:asked|wanted))|no action|not needed|not required|none)\b|→",
     re.I,
 )
 # Conditions for some readers only, and what the agent is about to do itself.

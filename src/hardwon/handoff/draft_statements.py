@@ -54,6 +54,7 @@ _MAX_ANSWER_CHARS = 4_000  # the part of a message in which its outcome is searc
 _MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
 _MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what follows it
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
+_MAX_ITEM_WORDS = 4
 _MIN_FINDING_WORDS = 6  # a shorter line with a severity is a heading
 _MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
 _OBJECTS = re.compile(r"\b(?:no|not|instead|never|use|should|need|already|wrong|because|first|only)\b|n'?t\b", re.I)
@@ -755,9 +756,12 @@ def _is_complete_sentence(line: str) -> bool:
     is_ended = line.endswith((".", "!", "…", "。")) and is_informative(line) and " " in line
     # A sentence begins with a capital or a name: "src/kite.py: …".
     is_ended = is_ended and not _FRAGMENT.match(line)
+    # "Kite Tail — the ribbon behind it." is an item of a list.
+    head, dash, _ = line.partition(" — ")
+    is_item = bool(dash) and len(head.split()) <= _MAX_ITEM_WORDS and not _VERB.search(head)
     # A heading such as "Core execution and correctness." is short.
     has_verb = len(line.split()) >= _MIN_SENTENCE_WORDS or bool(_VERB.search(line))
-    return is_ended and has_verb and not _OPENER.match(line)
+    return is_ended and has_verb and not is_item and not _OPENER.match(line)
 
 
 def _is_telling(line: str, *, min_words: int) -> bool:
@@ -1076,7 +1080,7 @@ def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
     if not paths:
         return []
     has_commits = bool(phrasing.list_commits(facts.actions))
-    lead = "Changed after the last commit" if has_commits else "Changed and not committed in this session"
+    lead = "Changed after the last commit" if has_commits else "Not committed in this session"
     return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]
 
 
