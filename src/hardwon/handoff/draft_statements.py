@@ -56,23 +56,8 @@ _MIN_ORDER_WORDS = 2  # an order that names less, such as "Fix this", needs what
 _MIN_SENTENCE_WORDS = 8  # a line this long that ends with a full stop is no heading
 _MAX_ITEM_WORDS = 4
 _MIN_FINDING_WORDS = 6  # a shorter line with a severity is a heading
-_MIN_REASON_WORDS = 2  # "I'll take it from here" gives no reason for a refusal
-_OBJECTS = re.compile(r"\b(?:no|not|instead|never|use|should|need|already|wrong|because|first|only)\b|n'?t\b", re.I)
 # An answer to the agent, not a request: "yes", "thanks".
 _NOD = re.compile(r"^(?:no|nope|yes|yeah|yep|ok|okay|nice|great|good|thanks)\b", re.I)
-# "let's do 2", "option b": only the question before says what was picked.
-_PICKS_OPTION = re.compile(
-    r"(?:let'?s )?(?:do|go with|take|use|option|number)? ?(?:option|number|#)? ?\w{1,2}\W*", re.I
-)
-# "ok, continue", "commit and push": goes on with the topic before.
-_KEEPS_GOING = re.compile(
-    r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|great|good|nice|cool|perfect|thanks|please|now|then|and|so)[\s,.!]+)*"
-    r"(?:can you |could you |please |let'?s )*(?:continue|go(?: ahead| on)?|proceed|do (?:it|that|this)|next|ship it"
-    r"|try(?: it| that)? again|(?:commit|push|merge|open a pr)(?:[ ,/]+(?:and|it|this|that|them|all|everything|commit"
-    r"|push"
-    r"|please|now|to|main|the|changes?|pr|a))*)\W*",
-    re.I,
-)
 # "go for option 1, and look at the tail too": does what the agent proposed.
 _TAKES_UP = re.compile(r"\W*(?:(?:ok(?:ay)?|yes|yeah|sure|let'?s)\W+)*(?:go (?:for|with|ahead)|do (?:it|both|all)|option)\b", re.I)
 _STARTS_BACK = re.compile(r"\W*(?:it|this|that|these|those|they|which)\b", re.I)  # a remark on what was said before
@@ -147,7 +132,6 @@ _OPENER = re.compile(
     r"|let me|i(?:'ll|’ll| will)|i(?:'m|’m| am) (?:\w+ly )?\w+ing|if\b|now\b)(?!\w)",
     re.I,
 )
-_FRAGMENT = re.compile(r"[a-z]+,? ")
 # "Core execution and correctness." has none, so it is a heading.
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|has|have|had|can|can't|will|does|do|did|should|must|need|no|not|now|i|we|it|you|found|made"
@@ -185,7 +169,6 @@ _REPORTS_FAULT = re.compile(
     r"\b(?:fail|error|bug|broke|crash|issue|problem|wrong|fix|why|regress|flak)|n't work|\bnot work", re.I
 )
 _ASKS_CAUSE = re.compile(r"\b(?:why|how come|what (?:caused|causes)|warum|wieso)\b", re.I)
-_ISSUE_NUMBER = re.compile(r"#\d")
 # Asks for something to be made, so that an answer without any work is the thing itself and tells no outcome.
 _MAKES = re.compile(
     r"\W*(?:(?:please|just|then|now|can you|could you|would you|let'?s)\s+)*(?:add|create|draft|generate|implement|make"
@@ -392,13 +375,13 @@ def read_plan_title(plan: str) -> str:
 def is_trivial_request(request: str) -> bool:
     """Return whether a request only agrees, picks an option, says to continue, or is a word or two."""
     words = request.split()
-    is_short_nod = len(words) <= 5 and bool(_NOD.match(request) or _PICKS_OPTION.fullmatch(request))
+    is_short_nod = len(words) <= 5 and bool(_NOD.match(request))
     # "What is the wind like?" is a topic of its own, "do we need it?" is not.
     topic_words = find_topic_words(request)
     is_own_question = request.endswith("?") and bool(topic_words) and not _POINTS_BACK.search(request)
     names_little = len(topic_words) <= 1 and not _REQUESTS.search(request) and not is_own_question
     return (
-        len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12) or bool(_KEEPS_GOING.fullmatch(request))
+        len(words) <= 2 or is_short_nod or (names_little and len(words) <= 12)
     )
 
 
@@ -754,8 +737,6 @@ def _find_related_sentence(message: str, request: str, prompt: str, *, has_work:
 def _is_complete_sentence(line: str) -> bool:
     """Return whether a line is a statement, not a heading, an option, a question or the start of a list."""
     is_ended = line.endswith((".", "!", "…", "。")) and is_informative(line) and " " in line
-    # A sentence begins with a capital or a name: "src/kite.py: …".
-    is_ended = is_ended and not _FRAGMENT.match(line)
     # "Kite Tail — the ribbon behind it." is an item of a list.
     head, dash, _ = line.partition(" — ")
     is_item = bool(dash) and len(head.split()) <= _MAX_ITEM_WORDS and not _VERB.search(head)
@@ -771,8 +752,8 @@ def _is_telling(line: str, *, min_words: int) -> bool:
 
 
 def _names_code(line: str) -> bool:
-    """Return whether a sentence names code, a commit, a pull request or an issue."""
-    return "`" in line or bool(_SAVING.search(line)) or bool(_ISSUE_NUMBER.search(line))
+    """Return whether a sentence names code, a commit or a pull request."""
+    return "`" in line or bool(_SAVING.search(line))
 
 
 def _unwrap_json(message: str) -> str:
