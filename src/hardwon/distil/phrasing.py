@@ -149,7 +149,8 @@ _GENERIC_STEM_TEXT = (
     " package changelog state plan notes build install server client page home data"
 )
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
-_REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )rm\s+([^;&|\n]*)")
+# What a command removes, or moves to another place.
+_REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )(?:rm\s+([^;&|\n]*)|mv\s+([^;&|\n]*)\s[^\s;&|]+)", re.M)
 # Gives the commits of a branch other hashes, or drops them.
 _REWRITES_HISTORY = re.compile(
     r"\bgit\b[^|;&\n]*\b(?:rebase\b(?! --(?:abort|quit))|pull\b[^|;&\n]* --rebase|filter-(?:branch|repo)"
@@ -201,11 +202,12 @@ def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def list_remaining_files(actions: Sequence[ToolAction]) -> list[str]:
-    """Return the modified files without those that a command removed, such as probes."""
+    """Return the modified files without those that a command removed or moved, such as probes."""
     removed_words: list[str] = []
     for action in actions:
         if isinstance(action.call.input, dict):
-            removed_words += _REMOVES.findall(get_text(action.call.input, "command"))
+            command = get_text(action.call.input, "command")
+            removed_words += [match[1] or match[2] for match in _REMOVES.finditer(command)]
     removed = " ".join(removed_words)
     return [path for path in list_files_modified(actions) if path not in removed]
 

@@ -289,7 +289,7 @@ def _list_findings(
 
 
 def _tell_fix(observation: Observation) -> str:
-    """Return the title of a fixed failure with all of its reason, such as the failed tests, for which it has no room."""
+    """Return the title of a fixed failure with its whole reason, such as the failed tests."""
     edits = _EDITS_OF_FIX.search(observation.title)
     if not edits or not observation.facts:
         return observation.title
