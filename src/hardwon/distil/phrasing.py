@@ -356,7 +356,7 @@ def find_results(message: str, *, is_proven: bool = True) -> list[str]:
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:
     """Return the factual statements of an answer, without questions, plans, headings and quotations."""
     spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
-    sentences = [line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken)]
+    sentences = [line.lstrip("✅☑✔✓•—– ") for line in split_sentences(spoken)]
     if with_list_leads:
         sentences = [_end_list_lead(sentence) if sentence.endswith(":") else sentence for sentence in sentences]
     return [
