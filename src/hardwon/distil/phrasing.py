@@ -94,8 +94,9 @@ _REPLY_CHARS = 200  # what a prompt says of the answer before stands at its begi
 # Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|likely|i think|i'd|we'd|i'm guessing|not certain|want me"
-    r"|if you|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    r" example|option|here(?:'s| is| are))\b"
+    r"|\b(?:might|may|maybe|perhaps|probably|likely|i think|i'd|we'd|i'm guessing|not certain|want me|if you|so I'm"
+    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
 # Not done, or the finding of a review: "Medium: it now exits with 0".

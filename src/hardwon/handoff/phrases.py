@@ -158,7 +158,6 @@ VAGUE = PhraseTable(
             "The work is done.",
         ),
         (r"[^.]*\b(?:pre-?existing|unrelated to)", "The failure is pre-existing."),
-        ("here(?:'s|’s| is| are)", "Here's a summary of what is now in `tail.md`."),
         ("say the word", "Say the word and I'll delete them."),
         (r"I(?:'ve| have)? made (?:\w+ )?changes", "I made two changes to `tail.py`."),
         (

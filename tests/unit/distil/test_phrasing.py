@@ -53,3 +53,7 @@ def test_a_short_order_that_names_something_is_telling(request_line: str, is_tel
 def test_short_words_about_a_commit_are_told_only_if_no_call_shows_it() -> None:
     assert phrasing.find_results("Committed and pushed to `main`.") == []
     assert phrasing.find_results("Committed and pushed to `main`.", is_proven=False) != []
+
+
+def test_the_introduction_of_a_summary_is_no_result() -> None:
+    assert phrasing.find_results("Here's a summary of what is now documented in `docs/tail.md`.") == []
