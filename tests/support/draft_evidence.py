@@ -8,7 +8,7 @@ from typing import Any
 
 from hardwon.agents import transcript_files
 from hardwon.handoff.draft import Draft
-from hardwon.handoff.draft_statements import Statement
+from hardwon.handoff.statements import Statement
 from hardwon.store.reflections import Evidence
 
 

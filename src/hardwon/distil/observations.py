@@ -55,7 +55,7 @@ _MAX_FILES, _MAX_CHECKS, _MAX_ERRORS = 8, 5, 4
 _MIN_REASON_CHARS = 30
 # What a compiler says of unfinished code.
 _COMPILER_ERROR = re.compile(
-    r"\bundefined: |redeclared|declared and not used|\berror TS\d+|cannot find (?:name|module)", re.I
+    r"\bundefined: |redeclared|(?:declared|imported) and not used|\berror TS\d+|cannot find (?:name|module)", re.I
 )
 _PLACE = re.compile(r"^(?:\[[\w:-]+\] )?[\w./@+-]+[:(]\d+(?:[:,]\d+)?\)?:?\s+")
 _BARE_COUNT = re.compile(r"(?:\d+ [\w ]+|exit code \d+|[,;. ]|Found \d+ \w+)*", re.I)

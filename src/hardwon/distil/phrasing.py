@@ -43,11 +43,17 @@ _GENERIC_TEXT = """
     continue proceed ahead run option way already too very much only everything something anything everything's
     """
 _GENERIC_WORDS = frozenset(_GENERIC_TEXT.split())
+_ORDERS = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|and|now|then|please|let'?s|can you|could you)[\s,.!]+)*"
+    r"(?:add|create|deploy|fix|implement|merge|move|open|publish|rebase|release|remove|rename|revert|ship|update)\b",
+    re.I,
+)
 # "root cause" in an enumeration names no cause: "describes the symptom, root cause and fix".
 ROOT_CAUSE = r"^\W*(?:the )?root cause\b|(?<!, )(?<!same )\broot cause\b(?!,)"
 _CAUSE = re.compile(
     ROOT_CAUSE + r"|\b(?:turns out|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit)(?: here)?"
-    r" (?:is|was)|because|caused by|happens when|which is why|silently|confirmed that|verified that)\b|\bcause:",
+    r" (?:is|was)|because|caused by|happens when|which is why|silently|verified that|confirmed)\b"
+    r"|\bcause:",
     re.I,
 )
 # Causes worth telling even if they name nothing of the turn.
@@ -88,8 +94,9 @@ _REPLY_CHARS = 200  # what a prompt says of the answer before stands at its begi
 # Questions, guesses, offers and advice do not state a fact.
 _HEDGED = re.compile(
     r"\?$|^\W*(?:if|when|once|would|should|shall|let me|let's|i'll|i will|i'm going|next|you|to|please|want|before|for"
-    r" example|option)\b|\b(?:might|may|maybe|perhaps|probably|likely|i think|i'd|we'd|i'm guessing|not certain|want me"
-    r"|if you|so I'm|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
+    r" example|option|here(?:'s| is| are))\b"
+    r"|\b(?:might|may|maybe|perhaps|probably|likely|i think|i'd|we'd|i'm guessing|not certain|want me|if you|so I'm"
+    r"|let me know|suggest\w*|recommend\w*|propos\w+|plan to|would you)\b",
     re.I,
 )
 # Not done, or the finding of a review: "Medium: it now exits with 0".
@@ -143,7 +150,8 @@ _GENERIC_STEM_TEXT = (
     " package changelog state plan notes build install server client page home data"
 )
 _GENERIC_STEMS = frozenset(_GENERIC_STEM_TEXT.split())
-_REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )rm\s+([^;&|\n]*)")
+# What a command removes, or moves to another place.
+_REMOVES = re.compile(r"(?:^|[;&|]\s*|\bgit )(?:rm\s+([^;&|\n]*)|mv\s+([^;&|\n]*)\s[^\s;&|]+)", re.M)
 # Gives the commits of a branch other hashes, or drops them.
 _REWRITES_HISTORY = re.compile(
     r"\bgit\b[^|;&\n]*\b(?:rebase\b(?! --(?:abort|quit))|pull\b[^|;&\n]* --rebase|filter-(?:branch|repo)"
@@ -195,11 +203,12 @@ def list_files_modified(actions: Iterable[ToolAction]) -> list[str]:
 
 
 def list_remaining_files(actions: Sequence[ToolAction]) -> list[str]:
-    """Return the modified files without those that a command removed, such as probes."""
+    """Return the modified files without those that a command removed or moved, such as probes."""
     removed_words: list[str] = []
     for action in actions:
         if isinstance(action.call.input, dict):
-            removed_words += _REMOVES.findall(get_text(action.call.input, "command"))
+            command = get_text(action.call.input, "command")
+            removed_words += [match[1] or match[2] for match in _REMOVES.finditer(command)]
     removed = " ".join(removed_words)
     return [path for path in list_files_modified(actions) if path not in removed]
 
@@ -255,7 +264,8 @@ def pick_first_sentence(text: str, max_chars: int) -> str:
 def is_telling_request(line: str) -> bool:
     """Return whether a request names its subject and is clear without context."""
     words = [word for word in re.findall(r"[^\W_]{2,}", line.lower()) if word not in _GENERIC_WORDS]
-    return len(words) >= _MIN_TELLING_WORDS and not _BARE_NAME.match(line) and not is_pasted_line(line)
+    min_words = 1 if _ORDERS.match(line) else _MIN_TELLING_WORDS  # "can you fix linting"
+    return len(words) >= min_words and not _BARE_NAME.match(line) and not is_pasted_line(line)
 
 
 def strip_opener(text: str) -> str:
@@ -327,15 +337,18 @@ def is_unproven(sentence: str) -> bool:
     return _NOT_DONE.search(sentence) is not None
 
 
-def find_results(message: str) -> list[str]:
-    """Return the sentences that report finished work; one that introduces a list, without its colon."""
+def find_results(message: str, *, is_proven: bool = True) -> list[str]:
+    """Return the sentences that report finished work; one that introduces a list, without its colon.
+
+    If the calls prove what they say, short sentences about commits and passing checks are left out.
+    """
     return [
         sentence
         for sentence in _list_statements(message, with_list_leads=True)
         if len(sentence.split()) >= _MIN_RESULT_WORDS
         and not _NOT_DONE.search(sentence)
         and not _LOOKS.match(sentence)
-        and not (_PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
+        and not (is_proven and _PROVEN.match(sentence) and len(sentence.split()) < _MIN_PROVEN_WORDS)
         # List items without punctuation are often names, not reports.
         and (_RESULT_START.match(sentence) or (sentence.endswith((".", "!")) and _RESULT.search(sentence)))
     ]
@@ -344,7 +357,7 @@ def find_results(message: str) -> list[str]:
 def _list_statements(message: str, *, with_list_leads: bool = False) -> list[str]:
     """Return the factual statements of an answer, without questions, plans, headings and quotations."""
     spoken = _QUOTED_LINE.sub("", strip_opener(message[:_MAX_MESSAGE_CHARS]).replace("’", "'"))
-    sentences = [line.lstrip("✅☑✔✓• ") for line in split_sentences(spoken)]
+    sentences = [line.lstrip("✅☑✔✓•—– ") for line in split_sentences(spoken)]
     if with_list_leads:
         sentences = [_end_list_lead(sentence) if sentence.endswith(":") else sentence for sentence in sentences]
     return [

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import chain
 
 from hardwon.agents.fields import get_text
-from hardwon.distil import phrasing
+from hardwon.distil import phrasing, tool_actions
 from hardwon.distil.failure_fixes import describe_failure, find_failure_fixes, find_standing_failures
 from hardwon.distil.observations import find_opened_pull, quote_code
 from hardwon.distil.tool_actions import ToolAction, classify_calls
@@ -29,7 +29,7 @@ from hardwon.types import Observation, Summary, Turn, frozen
 _MAX_QUESTION_CHARS = 1_000  # people ask in fewer; programs add the text that the question is about
 _MAX_LINE_CHARS, _MAX_QUOTE_CHARS = 180, 240
 # A part may have this many characters per token of the session, within the limits.
-_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 480, 1_600
+_CHARS_PER_TOKEN, _MIN_PART_CHARS, _MAX_PART_CHARS = 0.03, 800, 1_600
 _MAX_REQUESTS, _MAX_RESULTS, _MAX_CAUSES, _MAX_COMMITS, _MAX_FILES, _MAX_STEPS = 20, 3, 5, 6, 10, 3
 _RECENT_TURNS = 5  # a failure in an older turn no longer counts as open
 _SAME_SHARE = 0.6  # a line that shares this much of its words with another says nothing new
@@ -43,6 +43,7 @@ _CHATTER = re.compile(
     r"|(?:yes|ok|okay|sure|yeah|yep)[, ]+(?:please|go ahead|do it|continue|proceed)(?: \w+){0,2})\W*$",
     re.I,
 )
+_EDITS_OF_FIX = re.compile(r"; edited [^;]+; passes$")
 _REVIEWS = re.compile(r"\b(?:re-?)?(?:review|audit)(?:ing)?\b", re.I)
 _TASK_ID = re.compile(r"^task\.id: (\S{1,40})$|#(\d{1,9}) created", re.M)
 _CLOSED_STATUSES = ("completed", "deleted", "cancelled")
@@ -148,7 +149,7 @@ _EMPTY_OFFER = re.compile(
 _NO_WORK = re.compile(
     r"\b(?:pre-?existing|unrelated|already (?:\w+ )?(?:in|done|fixed|handled|covered|pushed|committed|merged)|but now"
     r"|no longer needed|nothing (?:else )?(?:is )?(?:left|remains|to do|further)|no (?:remaining|further|open|next)"
-    r"|as expected|no action|not needed|not required|none)\b|→",
+    r"|as (?:expected|agreed|requested|you (?:asked|wanted))|no action|not needed|not required|none)\b|→",
     re.I,
 )
 # Conditions for some readers only, and what the agent is about to do itself.
@@ -279,12 +280,20 @@ def _list_findings(
             if is_answer or is_specific or phrasing.is_failure_cause(sentence):
                 causes.append(f"“{shorten_line(sentence, _MAX_QUOTE_CHARS)}”")
     fixes = [
-        observation.title
+        _tell_fix(observation)
         for observation in observations
         if "problem-solution" in observation.concepts and observation.title
     ]
     decisions = [f"“{observation.title}”" for observation in observations if observation.type == "decision"]
     return [*causes[-_MAX_CAUSES:], *fixes[-_MAX_CAUSES:], *decisions]
+
+
+def _tell_fix(observation: Observation) -> str:
+    """Return the title of a fixed failure with its whole reason, such as the failed tests."""
+    edits = _EDITS_OF_FIX.search(observation.title)
+    if not edits or not observation.facts:
+        return observation.title
+    return f"{shorten_line(observation.facts[0], _MAX_QUOTE_CHARS)}{edits[0]}"
 
 
 def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[ToolAction]]) -> list[str]:
@@ -300,7 +309,8 @@ def _list_results(turns: Sequence[Turn], actions_by_turn: Sequence[Sequence[Tool
             action.kind in ("changed", "saved") for action in actions
         )
         is_report = (work or turn is turns[-1]) and not is_review
-        sentences = phrasing.find_results(turn.final_message) if is_report else []
+        is_proven = any(action.tally or tool_actions.parse_commits(action.text) for action in actions)
+        sentences = phrasing.find_results(turn.final_message, is_proven=is_proven) if is_report else []
         if not sentences:
             continue
         counted = [(min(phrasing.count_names(sentence, actions), 2), sentence) for sentence in sentences[:4]]

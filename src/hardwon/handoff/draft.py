@@ -14,8 +14,7 @@ from typing import NamedTuple
 from hardwon import clock
 from hardwon.distil import phrasing
 from hardwon.distil.tool_actions import classify_calls
-from hardwon.handoff import draft_statements, transcript_story
-from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, SessionFacts, Statement, Topic, quote_text
+from hardwon.handoff import open_work, prompt_requests, session_facts, session_results, topic_outcomes, transcript_story
 from hardwon.handoff.handoffs import (
     CONTRADICTIONS_HEADING,
     FIRST_LEAD,
@@ -24,6 +23,8 @@ from hardwon.handoff.handoffs import (
     SAID_LEAD,
     THEN_LEAD,
 )
+from hardwon.handoff.session_facts import SessionFacts, Topic
+from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement, drop_near_duplicates, quote_text
 from hardwon.handoff.transcript_story import Story
 from hardwon.memories.lasting_statements import find_lasting_statements
 from hardwon.mining.episodes import Episode, find_episodes
@@ -88,14 +89,14 @@ class Draft(NamedTuple):
 
 def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequence[SuggestedMemory] = ()) -> Draft:
     """Build the draft without a model."""
-    facts = draft_statements.gather_facts(story)
-    if story.is_subagent and not draft_statements.list_changed_paths(facts, facts.actions):
+    facts = session_facts.gather_facts(story)
+    if story.is_subagent and not session_facts.list_changed_paths(facts, facts.actions):
         return _build_silent_draft(story)
-    topics = draft_statements.list_topics(facts)
-    results = draft_statements.list_results(facts, "\n".join(topic.text for topic in topics))
-    open_ends = draft_statements.drop_near_duplicates(
-        [*draft_statements.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)]
-    )[: draft_statements.MAX_OPEN_ENDS]
+    topics = topic_outcomes.list_topics(facts)
+    results = session_results.list_results(facts, "\n".join(topic.text for topic in topics))
+    open_ends = drop_near_duplicates([*open_work.list_open_ends(facts), *_select_statements(findings, NOT_DONE_ITEM)])[
+        : open_work.MAX_OPEN_ENDS
+    ]
     workstreams = find_workstreams(phrasing.list_files_modified(facts.actions), _find_branch(facts))
     confidence, because = _rate_confidence(facts, open_ends)
     return Draft(
@@ -103,8 +104,8 @@ def build_draft(story: Story, findings: Sequence[Finding] = (), memories: Sequen
         topic=f"Sub-agent: {_choose_topic(facts)}" if story.is_subagent else _choose_topic(facts),
         workstream=workstreams[0] if workstreams else "",
         touched_workstreams=tuple(workstreams[:MAX_WORKSTREAMS]),
-        summary=tuple(draft_statements.drop_near_duplicates([*topics, *results, *draft_statements.list_causes(facts)])),
-        decisions=tuple(_drop_remembered(draft_statements.list_decisions(facts), memories)),
+        summary=tuple(drop_near_duplicates([*topics, *results, *session_results.list_causes(facts)])),
+        decisions=tuple(_drop_remembered(session_results.list_decisions(facts), memories)),
         failed=tuple(_select_statements(findings, FAILED_EXPERIMENTS_ITEM)),
         open_ends=tuple(open_ends),
         resume=tuple(_build_resume(facts, open_ends)),
@@ -160,7 +161,7 @@ def _select_statements(findings: Iterable[Finding], item: str) -> list[Statement
 
 def _choose_topic(facts: SessionFacts) -> str:
     """Return the request that took most work, joined with a second one of similar weight."""
-    topics = [topic for topic in facts.topics if draft_statements.is_worth_telling(topic)]
+    topics = [topic for topic in facts.topics if topic_outcomes.is_worth_telling(topic)]
     ranked = sorted(topics, key=lambda topic: -topic.weight)
     titles = {topic: title for topic in ranked[:3] if (title := _name_topic(facts, topic))}
     heaviest = ranked[0].weight if ranked else 0
@@ -181,15 +182,16 @@ def _shorten_title(title: str, room: int) -> str:
 
 def _name_topic(facts: SessionFacts, topic: Topic) -> str:
     """Return a topic's request, with its outcome if the request says little on its own."""
-    words = draft_statements.find_topic_words(topic.request)
+    words = prompt_requests.find_topic_words(topic.request)
     if len(words) >= _MIN_TOPIC_WORDS:
         return topic.request
-    outcome = to_plain_line(draft_statements.describe_outcome(facts, topic).text).strip("“”")
+    outcome = to_plain_line(topic_outcomes.describe_outcome(facts, topic).text).strip("“”")
     outcome = re.sub(r"^[0-9a-f]{7,40} “", "", outcome)
     request = topic.request.rstrip(".:! ")
-    if request and outcome and words:
-        return f"{request}{OUTCOME_ARROW}{outcome}"
-    return outcome or ("" if draft_statements.is_trivial_request(topic.request) else topic.request)
+    if request and words:
+        outcome = outcome or topic_outcomes.describe_changes(facts, topic).text
+        return f"{request}{OUTCOME_ARROW}{outcome}" if outcome else topic.request
+    return outcome or ("" if prompt_requests.is_trivial_request(topic.request) else topic.request)
 
 
 def _find_branch(facts: SessionFacts) -> str:
@@ -200,7 +202,7 @@ def _find_branch(facts: SessionFacts) -> str:
 
 def find_workstreams(paths: Iterable[str], branch: str = "") -> list[str]:
     """Name the workstreams of the changed files: explicit ones, then the branch, then the busiest folders."""
-    project_paths = draft_statements.select_project_paths(paths)
+    project_paths = session_facts.select_project_paths(paths)
     named_streams = Counter(
         match[1].removesuffix(".md") for path in project_paths if (match := _WORKSTREAM_PATH.search(path))
     )
@@ -223,16 +225,20 @@ def _build_resume(facts: SessionFacts, open_ends: Sequence[Statement]) -> list[S
     What was done stands in the summary, and is not repeated here.
     """
     statements = []
-    if last_commit := draft_statements.find_last_commit(facts):
+    last_commit = session_results.find_last_commit(facts)
+    steps = [statement for statement in open_ends if statement.is_next_step]
+    if last_commit:
         action, commit = last_commit
-        state = ", pushed" if draft_statements.is_pushed(facts, action) else ""
-        text = f"The last commit is {commit.short_hash} on {commit.branch}{state}"
-        statements.append(Statement(text, draft_statements.cite_action(facts, action, commit.short_hash)))
+        is_pushed = session_results.is_pushed(facts, action)
+        text = f"The last commit is {commit.short_hash} on {commit.branch}{', pushed' if is_pushed else ''}"
+        if is_pushed or not any(commit.short_hash[:7] in step.text for step in steps):
+            statements.append(Statement(text, session_facts.cite_action(facts, action, commit.short_hash)))
+    if not phrasing.list_commits(facts.actions):  # else they are an open end
+        statements += open_work.list_uncommitted_changes(facts)
     lead = FIRST_LEAD
-    for statement in open_ends:
-        if statement.is_next_step:
-            statements.append(Statement(f"{lead}{statement.text}", statement.evidence))
-            lead = THEN_LEAD
+    for step in steps:
+        statements.append(Statement(f"{lead}{step.text}", step.evidence))
+        lead = THEN_LEAD
     return statements
 
 
@@ -240,7 +246,7 @@ def _rate_confidence(facts: SessionFacts, open_ends: Sequence[Statement]) -> tup
     """Rate how certain the next step is, from the open ends and the last check or commit."""
     last_check = next((action for action in reversed(facts.actions) if action.kind == "check"), None)
     has_commit = any(action.kind == "saved" and not action.failed for action in facts.recent_actions)
-    if draft_statements.is_unfinished(facts):
+    if session_facts.is_unfinished(facts):
         has_check = any(action.kind == "check" for action in classify_calls(facts.turns[-1]))
         if has_check:
             return "M", "the session was cut off, but the last check shows where things stand"
@@ -325,7 +331,7 @@ def _suggest_lessons(story: Story) -> list[SuggestedLesson]:
 
 
 def _build_lesson(story: Story, episode: Episode) -> SuggestedLesson:
-    steps = {step.line: draft_statements.find_starting_call(story, step) for step in story.steps}
+    steps = {step.line: session_facts.find_starting_call(story, step) for step in story.steps}
     evidence = tuple(
         transcript_story.quote_step(story, steps[source.line], source.quote)
         for source in episode.evidence

@@ -24,8 +24,8 @@ from hardwon.handoff.draft import (
     drop_known_memories,
     render_draft,
 )
-from hardwon.handoff.draft_statements import MAX_TOPIC_CHARS, Statement
 from hardwon.handoff.findings import MENU
+from hardwon.handoff.statements import MAX_TOPIC_CHARS, Statement
 from hardwon.handoff.transcript_story import Story
 from hardwon.privacy.cleaning import clean_text
 from hardwon.privacy.truncation import trim_text

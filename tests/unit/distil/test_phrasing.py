@@ -38,3 +38,22 @@ def test_other_replies_refute_nothing(reply: str) -> None:
 
 def test_no_after_a_question_refutes_nothing() -> None:
     assert not phrasing.is_refuted("The ribbon is too long. Shall I cut it?", "no, leave it")
+
+
+def test_a_confirmed_finding_is_told() -> None:
+    message = "Only the ribbon of the tail is torn (confirmed by a test in the wind)."
+    assert phrasing.find_causes(message) == [message]
+
+
+@pytest.mark.parametrize(("request_line", "is_telling"), [("can you fix linting", True), ("fix it", False)])
+def test_a_short_order_that_names_something_is_telling(request_line: str, is_telling: bool) -> None:
+    assert phrasing.is_telling_request(request_line) == is_telling
+
+
+def test_short_words_about_a_commit_are_told_only_if_no_call_shows_it() -> None:
+    assert phrasing.find_results("Committed and pushed to `main`.") == []
+    assert phrasing.find_results("Committed and pushed to `main`.", is_proven=False) != []
+
+
+def test_the_introduction_of_a_summary_is_no_result() -> None:
+    assert phrasing.find_results("Here's a summary of what is now documented in `docs/tail.md`.") == []

@@ -204,6 +204,18 @@ def test_what_a_review_says_of_the_reviewed_code_is_not_completed() -> None:
     assert report not in reviewed.completed and report in worked.completed
 
 
+def test_a_fixed_failure_names_the_tests_that_its_title_has_no_room_for() -> None:
+    names = ["test_the_tail_of_the_kite_holds_in_a_storm", "test_the_ribbon_of_the_kite_holds_in_a_storm"]
+    output = "\n".join(f"FAILED tests/test_tail.py::{name} - AssertionError: torn" for name in names)
+    calls = [
+        bash("pytest tests/test_tail.py", f"{output}\n2 failed in 0.1s", code=1),
+        edit("tail.py", "silk", "nylon"),
+        bash("pytest tests/test_tail.py", "2 passed in 0.1s"),
+    ]
+    learned = summarise_turns(turn("Make the tail hold", calls, "Done.")).learned
+    assert "2 failed" in learned and learned.endswith("edited tail.py; passes")
+
+
 def test_work_in_the_middle_of_a_session_is_listed() -> None:
     final_messages = [
         "Added `fly` to kite.py.",

@@ -334,3 +334,94 @@ def test_a_text_that_the_agent_proposes_is_no_outcome(tmp_path: Path) -> None:
     transcript.bash("cat RULES.md", "The tail is long.")
     transcript.agent('Change it to:\n\n- "The tail of the kite is sewn twice before any launch."\n\nIt is clearer so.')
     assert not any("sewn twice" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_files_without_a_commit_are_told_in_the_resume_prompt(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Make the tail of the kite longer.")
+    transcript.edit("src/tail.py", "1", "2")
+    transcript.agent("Made the tail in `src/tail.py` twice as long.")
+    draft = build_transcript_draft(transcript, tmp_path)
+    assert [line.text for line in draft.resume] == ["Not committed in this session: src/tail.py"]
+    assert draft.open_ends == ()
+
+
+@pytest.mark.parametrize(
+    "command", ["tool git commit -m x", "git stash", "git checkout -- src/tail.py", "git mv src/tail.py src/ribbon.py"]
+)
+def test_files_that_a_command_may_have_committed_undone_or_moved_are_not_told(tmp_path: Path, command: str) -> None:
+    transcript = Transcript()
+    transcript.person("Make the tail of the kite longer.")
+    transcript.edit("src/tail.py", "1", "2")
+    transcript.bash(command, "ok")
+    transcript.agent("Made the tail in `src/tail.py` twice as long.")
+    assert build_transcript_draft(transcript, tmp_path).resume == ()
+
+
+def test_changed_files_are_told_only_if_no_topic_has_an_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Please explain in the guide how to sew the tail of the kite.")
+    transcript.edit("docs/tail.md", "", "Sew it.")
+    transcript.agent("Done.")
+    transcript.person("Lengthen the seam of the ribbon in `src/ribbon.py`")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.agent("Lengthened the seam of the ribbon in `src/ribbon.py`.")
+    assert [line.partition(" → ")[2] for line in list_summary(transcript, tmp_path)] == [
+        "“Lengthened the seam of the ribbon in `src/ribbon.py`.”"
+    ]
+
+
+def test_words_about_a_commit_that_was_amended_are_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Lengthen the seam of the ribbon")
+    transcript.edit("src/ribbon.py", "2", "4")
+    transcript.bash('git commit -am "Lengthen the ribbon"', "[main 3f2a9c1] Lengthen the ribbon\n 1 file changed")
+    transcript.agent("Committed the longer seam of the ribbon as `3f2a9c1`.")
+    transcript.person("Sew the tail to the ribbon, in the same commit")
+    transcript.edit("src/tail.py", "2", "4")
+    transcript.bash("git commit -a --amend --no-edit", "[main 9ab0c1d] Lengthen the ribbon\n 2 files changed")
+    transcript.agent("Amended.")
+    assert not any("3f2a9c1" in line for line in list_summary(transcript, tmp_path))
+
+
+def test_an_item_of_a_list_is_no_outcome(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Which kites does the shed have for the storm?")
+    transcript.bash("ls shed", "storm\nsummer")
+    transcript.agent(
+        "Two of them.\n\n- Storm Kite — heavy silk for the storm, with a short tail from the shed.\n"
+        "- Summer Kite — thin silk for a calm day, with a long tail from the shed.\n\nBoth hang there."
+    )
+    assert list_summary(transcript, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "is_told"),
+    [("Which spool?", True), ("Can I remove the old spool?", False), ("Should I go on?", False)],
+)
+def test_leave_to_go_on_is_no_decision(tmp_path: Path, question: str, is_told: bool) -> None:
+    transcript = Transcript()
+    transcript.person("Give the kite a new spool.")
+    transcript.call(
+        "AskUserQuestion", {"questions": []}, f'User has answered your questions: "{question}"="The red one".'
+    )
+    transcript.agent("Done.")
+    assert bool(build_transcript_draft(transcript, tmp_path).decisions) == is_told
+
+
+def test_an_order_for_the_moment_is_no_decision(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Read the list of kites. Do not use cat for it.")
+    transcript.agent("Read.")
+    assert build_transcript_draft(transcript, tmp_path).decisions == ()
+
+
+def test_an_answer_that_the_next_prompt_acts_on_is_left_out(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.person("Can you check how the reel of the kite stops?")
+    transcript.bash("cat src/reel.py", "stop = None")
+    transcript.agent("The reel of the kite in `src/reel.py` does not stop at the end of the string.")
+    transcript.person("I think we should change that, so that it stops.")
+    transcript.edit("src/reel.py", "None", "end")
+    transcript.agent("Changed the reel in `src/reel.py` so that it stops at the end.")
+    assert not any("does not stop" in line for line in list_summary(transcript, tmp_path))

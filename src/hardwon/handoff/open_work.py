@@ -1,0 +1,260 @@
+"""Tell what a session leaves open: unfinished work, stated steps, open tasks, failing checks."""
+
+from __future__ import annotations
+
+import re
+
+from hardwon.agents.transcript_steps import Step
+from hardwon.distil import phrasing
+from hardwon.distil.failure_fixes import (
+    describe_failure,
+    find_failure_fixes,
+    find_standing_failures,
+    is_said_to_pass,
+)
+from hardwon.distil.summaries import MAX_STEP_CHARS, NextStep, find_next_steps
+from hardwon.distil.tool_actions import ToolAction
+from hardwon.handoff import transcript_story
+from hardwon.handoff.phrases import (
+    ANNOUNCES,
+    BY_HAND,
+    MOVES_CHANGES,
+    NAMES_SAVED_WORK,
+    SANDBOXED,
+    TAKES_UP,
+    TOLD_BY_ANSWER,
+    TRANSITORY,
+)
+from hardwon.handoff.prompt_requests import find_stems, is_trivial_request, read_plan_title
+from hardwon.handoff.session_facts import (
+    SessionFacts,
+    cite_action,
+    cite_step,
+    has_changes,
+    is_unfinished,
+    list_changed_paths,
+    quote_agent,
+    unwrap_json,
+)
+from hardwon.handoff.statements import Statement, drop_near_duplicates, quote_text
+from hardwon.text.excerpts import join_names, shorten_line, split_sentences, to_plain_line
+
+MAX_OPEN_ENDS = 6
+_MAX_EARLIER_STEPS, _MAX_EXCHANGES_BACK = 2, 3
+_MAX_MANUAL_CHECKS = 2
+_TAKEN_UP_SHARE = 0.4  # a step counts as taken up if later requests and commands have this share of its words
+_PLAN_STEP = re.compile(r"^#{2,4} +((?:\d+[.):]|(?:Step|Phase|Change|Part)\b)[^\n]*)", re.M | re.I)
+# The section of a plan that says how to test it.
+_VERIFICATION = re.compile(r"^#+ +(?:verif|test|validat)[^\n]*\n(?P<body>.*?)(?=^#|\Z)", re.M | re.S | re.I)
+_LIST_ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
+
+
+def list_open_ends(facts: SessionFacts) -> list[Statement]:
+    """List what to do next, most certain first: unfinished work, stated steps, open tasks, failing checks."""
+    statements = [
+        *(_describe_pending_plan(facts) or _describe_interrupted_request(facts)),
+        *_list_stated_steps(facts),
+        *(
+            Statement(
+                f"Open on the agent's list: {quote_text(task, 160)}",
+                (transcript_story.quote_step(facts.story, step, task),),
+                is_next_step=True,
+            )
+            for task, step in _list_current_tasks(facts)[:3]
+        ),
+        *_list_manual_checks(facts),
+        *_list_failing_checks(facts),
+        *_list_earlier_steps(facts),
+        *(list_uncommitted_changes(facts) if phrasing.list_commits(facts.actions) else ()),
+    ]
+    return drop_near_duplicates(statements)[:MAX_OPEN_ENDS]
+
+
+def _list_current_tasks(facts: SessionFacts) -> list[tuple[str, Step]]:
+    """List the open tasks of the agent's list; none after a later commit, because agents seldom tick off the last."""
+    tasks = transcript_story.list_open_tasks(facts.story)
+    last_commit = max(
+        (facts.calls[action.call.key][0].line for action, _ in phrasing.list_commits(facts.actions)), default=0
+    )
+    # The closing answer does the last task of many lists: "Summarize what changed".
+    return [
+        (task, step)
+        for task, step in tasks
+        if step.line > last_commit and (is_unfinished(facts) or not TOLD_BY_ANSWER.match(task))
+    ]
+
+
+def _describe_pending_plan(facts: SessionFacts) -> list[Statement]:
+    """Describe a plan shown at the end of the session if nothing was edited afterwards."""
+    if not facts.exchanges:
+        return []
+    plans = [step for step in facts.exchanges[-1].steps if step.tool == transcript_story.PLAN_TOOL]
+    if not plans or not plans[-1].content:
+        return []
+    later_edits = [
+        action
+        for action in facts.actions
+        if action.kind == "changed" and facts.calls[action.call.key][0].line > plans[-1].line
+    ]
+    if later_edits:
+        return []
+    title = read_plan_title(plans[-1].content)
+    steps = [quote_text(step, 80) for step in _PLAN_STEP.findall(plans[-1].content)[:3]]
+    text = f"Plan not done yet: {', '.join((quote_text(title, 120), *steps))}"
+    return [Statement(text, cite_step(facts, plans[-1], title), is_next_step=True)]
+
+
+def _list_manual_checks(facts: SessionFacts) -> list[Statement]:
+    """List manual checks from the plan that opened the session; agents seldom do them."""
+    plans = [step for step in facts.story.steps if step.tool == transcript_story.CARRIED_PLAN_TOOL]
+    if not plans:
+        return []
+    section = _VERIFICATION.search(plans[-1].content)
+    if section is None:
+        return []
+    items = [to_plain_line(item).rstrip(":") for item in _LIST_ITEM.findall(section["body"])]
+    checks = [
+        Statement(f"To check by hand: {quote_text(item, 200)}", cite_step(facts, plans[-1], item), is_next_step=True)
+        for item in items
+        if BY_HAND.search(item)
+    ]
+    return checks[:_MAX_MANUAL_CHECKS]
+
+
+def _describe_interrupted_request(facts: SessionFacts) -> list[Statement]:
+    """Describe the request that was unfinished at the end, with the agent's last announcement."""
+    if not facts.exchanges or not is_unfinished(facts):
+        return []
+    last = facts.exchanges[-1]
+    topic = facts.topics[-1]
+    announced = [
+        (sentence, step)
+        for step in last.steps
+        if step.kind == "agent"
+        for sentence in split_sentences(step.text)
+        if ANNOUNCES.search(sentence.replace("’", "'")) and not sentence.endswith("?")
+    ]
+    request = shorten_line(topic.request, 140)
+    evidence = cite_step(facts, topic.source, topic.request) if topic.source and request else ()
+    if not last.steps:
+        request = phrasing.pick_first_sentence(last.prompt.text, 140) if last.prompt else request
+        evidence = cite_step(facts, last.prompt, request) if last.prompt else evidence
+        return [Statement(f"Not answered: {quote_text(request, 140)}", evidence)] if request else []
+    if not announced and last.prompt and is_trivial_request(last.prompt.text):
+        # A prompt such as "let's do 2" names nothing; only the agent's answer does.
+        messages = [step for step in last.steps if step.kind == "agent"]
+        announced = [(phrasing.pick_first_sentence(step.text, 140), step) for step in messages[-1:]]
+        request = ""
+    if announced:
+        sentence, step = announced[-1]
+        text = f"Under way when the session ended: {quote_text(sentence.rstrip(':'), 140)}"
+        text += f" (asked: {quote_text(request, 140)})" if request else ""
+        return [Statement(text, (*cite_step(facts, step, sentence), *evidence), is_next_step=True)]
+    return [Statement(f"Under way when the session ended: {quote_text(request, 140)}", evidence)] if request else []
+
+
+def _list_stated_steps(facts: SessionFacts) -> list[Statement]:
+    """List steps named in the last message and, if only talk followed it, in the message that ended the last work."""
+    last = len(facts.exchanges) - 1
+    numbers = sorted({facts.last_working_exchange, last, *([last - 1] if is_unfinished(facts) else [])}, reverse=True)
+    if is_unfinished(facts):
+        numbers = [number for number in numbers if number < last]
+    numbers = [number for number in numbers if number >= 0]
+    statements = [
+        statement
+        for number in numbers
+        for step in find_next_steps(unwrap_json(facts.turns[number].final_message))
+        if not is_unfinished(facts) or step.is_firm or (step.is_offer and not _is_offer_answered(facts))
+        if number == last or not TRANSITORY.search(step.text)
+        if (statement := _cite_next_step(facts, step, number))
+    ]
+    return drop_near_duplicates(statements)[:4]
+
+
+def _is_offer_answered(facts: SessionFacts) -> bool:
+    """Return whether the session ends at work on an answer to the agent: "yes, go for it"."""
+    last = facts.exchanges[-1]
+    return bool(last.steps) and last.prompt is not None and is_trivial_request(last.prompt.text)
+
+
+def _cite_next_step(facts: SessionFacts, step: NextStep, number: int) -> Statement | None:
+    statement = quote_agent(facts, shorten_line(step.text, MAX_STEP_CHARS), facts.exchanges[number : number + 1])
+    if statement is None:
+        return None
+    text = f"The agent asked: {quote_text(statement.text, MAX_STEP_CHARS)}" if step.is_offer else statement.text
+    return Statement(text, statement.evidence, is_next_step=True)
+
+
+def _list_earlier_steps(facts: SessionFacts) -> list[Statement]:
+    """List steps stated shortly before the last work that no later request or commit took up.
+
+    Older ones are skipped: too much was done since to be sure that they are still open.
+    """
+    statements = list[Statement]()
+    later_stems = frozenset[str]()
+    has_later_commit = False
+    for number in range(len(facts.exchanges) - 1, max(facts.last_working_exchange - _MAX_EXCHANGES_BACK, 0) - 1, -1):
+        if number < facts.last_working_exchange:
+            for step in find_next_steps(facts.turns[number].final_message):
+                stems = find_stems(step.text)
+                is_taken_up = len(stems & later_stems) >= _TAKEN_UP_SHARE * len(stems)
+                is_saved = has_later_commit and bool(NAMES_SAVED_WORK.search(step.text))
+                is_lasting = step.is_firm and stems and not TRANSITORY.search(step.text)
+                statement = _cite_next_step(facts, step, number) if is_lasting else None
+                if statement and not is_taken_up and not is_saved and not _is_agreed_to(facts, number + 1):
+                    statements.append(Statement(f"Said earlier: {statement.text}", statement.evidence))
+        prompt = facts.exchanges[number].prompt
+        commits = phrasing.list_commits(facts.actions_by_turn[number])
+        subjects = [commit.subject for _, commit in commits]
+        later_stems |= find_stems(" ".join([prompt.text if prompt else "", *subjects]))
+        has_later_commit = has_later_commit or bool(commits)
+    return statements[:_MAX_EARLIER_STEPS]
+
+
+def _is_agreed_to(facts: SessionFacts, number: int) -> bool:
+    """Return whether an exchange does what the answer before proposed: "yes, option 1", then edits or commits."""
+    prompt = facts.exchanges[number].prompt
+    actions = facts.actions_by_turn[number]
+    is_agreed = prompt is not None and bool(is_trivial_request(prompt.text) or TAKES_UP.match(prompt.text))
+    return is_agreed and has_changes(actions)
+
+
+def _list_failing_checks(facts: SessionFacts) -> list[Statement]:
+    standing_failures = find_standing_failures(find_failure_fixes(facts.recent_actions), facts.recent_actions)
+    statements = list[Statement]()
+    for failure in standing_failures:
+        action = failure.failed_actions[-1]
+        reason = describe_failure(action)
+        if reason and not SANDBOXED.search(action.text) and not _is_overtaken(facts, action):
+            text = f"`{shorten_line(action.label, 90)}` fails: {shorten_line(reason, 160)}"
+            statements.append(Statement(text, cite_action(facts, action, reason)))
+    return statements[-3:]
+
+
+def _is_overtaken(facts: SessionFacts, failing: ToolAction) -> bool:
+    """Return whether a check passed later, or was said to pass, so that this failure no longer counts."""
+    keys = [action.call.key for action in facts.actions]
+    later_actions = facts.actions[keys.index(failing.call.key) + 1 :]
+    passed = [action for action in later_actions if action.kind == "check" and not action.failed]
+    if any(action.label.split()[:2] == failing.label.split()[:2] for action in passed):
+        return True
+    if is_said_to_pass(failing.label, facts.turns[-1].final_message):
+        return True
+    return bool(passed) and bool(phrasing.list_commits(later_actions))
+
+
+def list_uncommitted_changes(facts: SessionFacts) -> list[Statement]:
+    """List the files that were changed after the last command that may have committed or undone changes."""
+    edits = list[ToolAction]()
+    for action in facts.actions:
+        call, _ = facts.calls[action.call.key]
+        if action.kind == "changed" and not action.failed:
+            edits.append(action)
+        elif MOVES_CHANGES.search(call.command):
+            edits = []
+    paths = list_changed_paths(facts, edits)
+    if not paths:
+        return []
+    has_commits = bool(phrasing.list_commits(facts.actions))
+    lead = "Changed after the last commit" if has_commits else "Not committed in this session"
+    return [Statement(f"{lead}: {join_names(map(phrasing.shorten_path, paths), 5)}", cite_action(facts, edits[-1]))]

@@ -1,0 +1,181 @@
+"""Tell what came of each topic of a session."""
+
+from __future__ import annotations
+
+from hardwon.distil import phrasing, tool_actions
+from hardwon.distil.summaries import WORKING_KINDS, has_work
+from hardwon.handoff import transcript_story
+from hardwon.handoff.closing_sentences import find_closing_sentence, get_closing_message
+from hardwon.handoff.handoffs import OUTCOME_ARROW
+from hardwon.handoff.phrases import POINTS_BACK, RECONSIDERS, REVIEWS
+from hardwon.handoff.prompt_requests import find_stems, find_topic_words, wants_answer
+from hardwon.handoff.session_facts import (
+    SessionFacts,
+    Topic,
+    cite_action,
+    cite_step,
+    has_changes,
+    is_unfinished,
+    list_changed_paths,
+    quote_agent,
+)
+from hardwon.handoff.statements import MAX_LINE_CHARS, Statement, quote_text
+from hardwon.text.excerpts import join_names, shorten_line
+
+_MAX_TOPICS, _MAX_FILES = 6, 8
+_MIN_SHARED_STEMS = 2  # a commit whose subject shares this many with a request is about it
+_REPLY_CHARS = 60  # what a prompt says of the answer before stands at its beginning
+
+
+def list_topics(facts: SessionFacts) -> list[Statement]:
+    """List each topic with its outcome, in order; of many, those that took most work and the last one.
+
+    Questions that were only answered are left out if anything was changed, and all that followed the last change. A
+    request without an outcome is told by the title or an open end.
+    """
+    if not has_work(facts.turns):
+        return []
+    described = [
+        (topic, statement)
+        for topic in facts.topics
+        if is_worth_telling(topic) and not _is_superseded(facts, topic) and (statement := _describe_topic(facts, topic))
+    ]
+    described = [entry for entry in described if entry[0].weight > 1] or described
+    last_change = max((number for number, (topic, _) in enumerate(described) if topic.has_changes), default=None)
+    if last_change is not None:
+        described = described[: last_change + 1]
+        # The work that follows overtakes the answers to questions on the way to it.
+        described = [entry for entry in described if entry[0].has_changes or not wants_answer(entry[0].request)]
+    if not described:
+        return _tell_changed_files(facts)
+    heaviest = sorted(described[:-1], key=lambda entry: -entry[0].weight)[: _MAX_TOPICS - 1]
+    return [statement for topic, statement in described if (topic, statement) in [*heaviest, described[-1]]]
+
+
+def is_worth_telling(topic: Topic) -> bool:
+    """Return False for a slash command that changed nothing: what it printed was for that moment."""
+    return topic.has_changes or not topic.request.startswith("/")
+
+
+def _is_superseded(facts: SessionFacts, topic: Topic) -> bool:
+    """Return whether a later review, or the next prompt, overtakes the outcome of a topic."""
+    following = topic.last + 1
+    later_topics = facts.topics[facts.topics.index(topic) + 1 :]
+    if _is_pure_review(topic) and any(map(_is_pure_review, later_topics)):
+        return True  # the findings of a review hold until the next one
+    if following == len(facts.exchanges) or not has_changes(facts.actions_by_turn[following]):
+        return False
+    hashes = {
+        commit.short_hash
+        for turn_actions in facts.actions_by_turn[topic.first : following]
+        for _, commit in phrasing.list_commits(turn_actions)
+    }
+    has_commit = any(commit.short_hash in hashes for _, commit in phrasing.list_commits(facts.actions))
+    next_prompt = facts.turns[following].prompt
+    if not topic.has_changes and POINTS_BACK.search(next_prompt[:_REPLY_CHARS]):
+        return True  # "I think we should change that"
+    is_taken_back = bool(RECONSIDERS.search(next_prompt[:_REPLY_CHARS]))
+    is_refuted = phrasing.is_refuted(facts.turns[topic.last].final_message, next_prompt)
+    return not has_commit and (is_taken_back or is_refuted)
+
+
+def _is_pure_review(topic: Topic) -> bool:
+    return bool(REVIEWS.search(topic.request)) and not topic.has_changes
+
+
+def _describe_topic(facts: SessionFacts, topic: Topic) -> Statement | None:
+    outcome = describe_outcome(facts, topic)
+    # "please fix these" says nothing without the prompt's context.
+    names_something = bool(find_topic_words(topic.request) or REVIEWS.search(topic.request)) or "/" in topic.request
+    request = topic.request if names_something else ""
+    # Without a request in front of it, a commit stands better among the results.
+    is_bare_commit = not request and not outcome.text.startswith("“")
+    if not outcome.text or is_bare_commit:
+        return None
+    evidence = cite_step(facts, topic.source, request) if topic.source and request else ()
+    parts = [part for part in (quote_text(request, 160), outcome.text) if part]
+    return Statement(OUTCOME_ARROW.join(parts), (*evidence, *outcome.evidence))
+
+
+def describe_outcome(facts: SessionFacts, topic: Topic) -> Statement:
+    """Describe a topic's outcome: its commit, else the agent's closing words; empty if neither tells it."""
+    exchanges = range(topic.first, topic.last + 1)
+    actions = [action for number in exchanges for action in facts.actions_by_turn[number]]
+    lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}  # not amended later
+    commits = [
+        (action, commit)
+        for action, commit in phrasing.list_commits(actions)
+        if commit.short_hash in lasting_hashes and not _is_of_earlier_topic(facts, topic, commit)
+    ]
+    if commits:
+        # Of several, the one that speaks of the request; else the last.
+        request_stems = find_stems(topic.request)
+        action, commit = max(reversed(commits), key=lambda entry: len(find_stems(entry[1].subject) & request_stems))
+        text = f"{commit.short_hash} {quote_text(commit.subject, 90)}"
+        return Statement(text, cite_action(facts, action, commit.short_hash))
+    if exchanges[-1] == len(facts.exchanges) - 1 and is_unfinished(facts):
+        return Statement("")
+    working = [number for number in exchanges if facts.actions_by_turn[number]]
+    for number in dict.fromkeys((*working[-1:], exchanges[-1])):
+        closing = _find_closing_statement(facts, number, topic.request)
+        if closing and not _names_lost_commit(facts, closing.text):
+            return Statement(quote_text(closing.text, MAX_LINE_CHARS), closing.evidence)
+    return Statement("")
+
+
+def _names_lost_commit(facts: SessionFacts, text: str) -> bool:
+    """Return whether a text names a commit of the session that was amended or rewritten later."""
+    lasting_hashes = {commit.short_hash for _, commit in phrasing.list_commits(facts.actions)}
+    reported_hashes = {
+        commit.short_hash for action in facts.actions for commit in tool_actions.parse_commits(action.text)
+    }
+    return any(short_hash[:7] in text for short_hash in reported_hashes - lasting_hashes)
+
+
+def _is_of_earlier_topic(facts: SessionFacts, topic: Topic, commit: tool_actions.Commit) -> bool:
+    """Return whether a commit saves the work of the topic before: its subject speaks of that and not of this one."""
+    number = facts.topics.index(topic)
+    stems = find_stems(commit.subject)
+    if number == 0 or stems & find_stems(topic.request):
+        return False
+    return len(stems & find_stems(facts.topics[number - 1].request)) >= _MIN_SHARED_STEMS
+
+
+def _find_closing_statement(facts: SessionFacts, number: int, request: str) -> Statement | None:
+    """Quote the sentence of the exchange's last message that tells the outcome; None if none says enough."""
+    exchange = facts.exchanges[number]
+    actions = facts.actions_by_turn[number]
+    message = get_closing_message(exchange)
+    sentence = find_closing_sentence(
+        message,
+        request,
+        exchange.prompt.text[: transcript_story.MAX_TYPED_CHARS] if exchange.prompt else "",
+        has_work=any(action.kind in WORKING_KINDS and not action.failed for action in actions),
+        has_changes=has_changes(actions),
+    )
+    return quote_agent(facts, shorten_line(sentence, MAX_LINE_CHARS), (exchange,)) if sentence else None
+
+
+def _tell_changed_files(facts: SessionFacts) -> list[Statement]:
+    """Tell the files of the topic that took most work, in a session that neither commits nor tells an outcome."""
+    if any(action.kind == "saved" and not action.failed for action in facts.actions):
+        return []
+    for topic in sorted(facts.topics, key=lambda topic: -topic.weight):
+        is_cut_off = topic is facts.topics[-1] and is_unfinished(facts)
+        changes = describe_changes(facts, topic)
+        if changes.text and not is_cut_off and is_worth_telling(topic) and not _is_superseded(facts, topic):
+            request = cite_step(facts, topic.source, topic.request) if topic.source and topic.request else ()
+            parts = [part for part in (quote_text(topic.request, 160), changes.text) if part]
+            return [Statement(OUTCOME_ARROW.join(parts), (*request, *changes.evidence))]
+    return []
+
+
+def describe_changes(facts: SessionFacts, topic: Topic) -> Statement:
+    """Name the files that a topic changed; empty if there are none."""
+    actions = [action for number in range(topic.first, topic.last + 1) for action in facts.actions_by_turn[number]]
+    edits = [action for action in actions if action.kind != "read" and action.paths and not action.failed]
+    paths = list_changed_paths(facts, edits)
+    if not paths:
+        return Statement("")
+    evidence = (*cite_action(facts, edits[0]), *cite_action(facts, edits[-1]))
+    return Statement(f"changed {join_names(map(phrasing.shorten_path, paths), _MAX_FILES)}", evidence)
