@@ -202,7 +202,9 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
     # The right name may be one level up: `kite migration up` for `kite db migrate up`.
     subcommands = set(diagnosis.subcommand.split())
     new_words = words - aim_words - {command.program}
-    is_same_otherwise = is_same_program and diagnosis.word not in subcommands and aim_words - subcommands <= words
+    # A script may be a subcommand as well: `kite test` for `kite run tests`.
+    is_elsewhere = diagnosis.word not in subcommands or diagnosis.is_script
+    is_same_otherwise = is_same_program and is_elsewhere and aim_words - subcommands <= words
     if is_same_otherwise and any(_is_respelled(diagnosis.word, word) for word in new_words):
         return True
     for name in diagnosis.subcommand.split():

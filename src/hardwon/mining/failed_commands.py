@@ -86,6 +86,8 @@ _STARTING_WORDS = frozenset(
         *(f"{manager} {word}" for manager in ("npm", "pnpm", "yarn") for word in ("exec", "dlx")),
     )
 )
+_INTERPRETERS = frozenset(("python", "python3", "node", "ruby", "php", "perl", "bash", "sh", "deno", "bun", "tsx"))
+_SCRIPT = re.compile(r"\w\.[a-z]{2,3}$")
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
 _STARTER_WORDS = frozenset(("run", "exec", "x", "dlx"))
 _FILE_WORDS = (
@@ -134,7 +136,7 @@ class Diagnosis:
     def is_named(self, item: str) -> bool:
         """Return whether a word of a call is the named one, with a value or among letters: `-P` in `grep -oP`."""
         if self.is_letter and not item.startswith("--"):
-            return re.match(f"-[A-Za-z]*{self.word[1]}", item) is not None
+            return re.match(build_letter_pattern(self.word[1]), item) is not None
         return item == self.word or item.startswith(self.word)
 
     def has_wrong_value(self, words: Sequence[str]) -> bool:
@@ -145,6 +147,12 @@ class Diagnosis:
     def is_letter(self) -> bool:
         """Return whether the word is an option of one letter, which may be written together with others."""
         return _LETTER.fullmatch(self.word) is not None
+
+    @property
+    def is_script(self) -> bool:
+        """Return whether the word is what a runner was told to run: `tests` of `npm run tests`."""
+        runner, _, name = self.subcommand.partition(" ")
+        return runner in _RUNNER_WORDS and name == self.word
 
     @property
     def is_pattern(self) -> bool:
@@ -165,10 +173,10 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
-    is_about_option = bool(option) or word.startswith("-")
-    started = find_started_command(command, _list_speakers(line, text)) if is_about_option else None
-    if started and find_named_word(started, line) == word:  # else the option is the starting program's own
-        command = started
+    for started in _list_started_chain(command, _list_speakers(line, text)):
+        # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
+        if word and word != started.program and find_named_word(started, line) == word:
+            command = started
     subcommand = find_subcommand(command, option or word, text)
     words = list_literal_words(command)
     if option and subcommand and option in words and words.index(option) < words.index(subcommand.split()[0]):
@@ -275,12 +283,14 @@ def _list_speakers(line: str, text: str) -> list[str]:
 def find_started_command(command: SimpleCommand, names: Sequence[str]) -> SimpleCommand | None:
     """Return the command that another one starts: `pytest -x` of `uv run pytest -x`.
 
-    It is named, as by the error, or follows words that only start programs. So the same mistake is known again however
-    the program is started.
+    It is named, as by the error, or follows words that only start programs, or is a script: `manage.py migrate` of
+    `python manage.py migrate`. So the same mistake is known again however the program is started.
     """
     words = command.code.split()
     starts = [" ".join(words[:count]) for count in (1, 2)]
     position = next((count for count, start in enumerate(starts, 1) if start in _STARTING_WORDS), 0)
+    if command.program in _INTERPRETERS and _SCRIPT.search(" ".join(words[1:2])):
+        position = 1
     for index, word in enumerate(words[1:], 1):
         name = word.rpartition("/")[2]
         if not PROGRAM_NAME.fullmatch(name) or not (index == position or name in names):
@@ -299,14 +309,23 @@ def find_started_command(command: SimpleCommand, names: Sequence[str]) -> Simple
     return None
 
 
+def _list_started_chain(command: SimpleCommand, names: Sequence[str]) -> list[SimpleCommand]:
+    """Return what a command starts, and what that starts: `python fly.py` and `fly.py` of `uv run python fly.py`."""
+    chain: list[SimpleCommand] = []
+    while started := find_started_command(chain[-1] if chain else command, names):
+        chain.append(started)
+    return chain
+
+
 def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
-    """Return the simple commands with the failed program, if its option is wrong also those that another one starts."""
+    """Return the simple commands with the failed program; if one of its words is wrong, also those another starts."""
     parts = list_simple_commands(command)
     same_program = [part for part in parts if part.program == diagnosis.program]
-    if not diagnosis.word.startswith("-"):  # else what starts the program may be the fix
+    if not diagnosis.word or diagnosis.is_missing:  # what starts the program may be the fix
         return same_program
-    started = [find_started_command(part, [diagnosis.program]) for part in parts if part not in same_program]
-    return same_program + [part for part in started if part and part.program == diagnosis.program]
+    others = [part for part in parts if part not in same_program]
+    started = [item for part in others for item in _list_started_chain(part, [diagnosis.program])]
+    return same_program + [item for item in started if item.program == diagnosis.program]
 
 
 def find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
@@ -359,7 +378,14 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = 
     words = list_literal_words(command)
     if not words:
         return ""
-    is_value = [False, *(word == wrong_option and word.startswith("-") for word in words)]
+    # So is the word that the option before it has for its name: `cmake --build build`.
+    is_value = [
+        False,
+        *(
+            word.startswith("-") and (word == wrong_option or word.lstrip("-") == next_word)
+            for word, next_word in pairwise([*words, ""])
+        ),
+    ]
     bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
     # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
     may_be_value = [False, *(word.startswith("-") and not _NEEDS_NO_VALUE.search(word) for word in words)]
@@ -405,6 +431,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             if is_name and token in searched_text and re.search(build_word_pattern(token), searched_text):
                 return token
     if blames_word:
+        if last_word := _find_last_spoken_word(command, line):
+            return last_word
         # Programs name it last, as in `Invalid operation instal`, or before this: `instal is not a kite command`.
         for line_word in reversed(_LINE_WORD.findall(line.partition(" is not a")[0])):
             # Git and others start `git-comit` for `git comit`.
@@ -418,6 +446,16 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
         if len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
             return options[0].partition("=")[0]
     return ""
+
+
+def _find_last_spoken_word(command: SimpleCommand, line: str) -> str:
+    """Return the last word of the call's beginning that the error repeats before a colon; "" if it repeats none.
+
+    The program knew the words before it: `go mod list: unknown command`.
+    """
+    spoken_words = line.partition(": ")[0].split()
+    is_beginning = len(spoken_words) > 1 and spoken_words == command.code.split()[: len(spoken_words)]
+    return spoken_words[-1] if is_beginning and SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
 
 
 def _find_selected_value(words: Sequence[str], line: str) -> str:
@@ -534,6 +572,14 @@ def build_word_pattern(word: str) -> str:
 
 def build_ended_pattern(word: str) -> str:
     return escape_word(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+
+
+def build_letter_pattern(letter: str) -> str:
+    """Build a pattern that matches an option of one letter, alone or among others: `-P` and `-oP`.
+
+    A longer word with the letter in it is another option or has a value: `date -Iseconds` has no `-d`.
+    """
+    return rf"-[A-Za-z]{{0,3}}{letter}[A-Za-z]{{0,2}}(?![A-Za-z])"
 
 
 def escape_word(word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from posixpath import join, normpath
 from typing import Any
@@ -17,6 +17,7 @@ from hardwon.mining.failed_commands import (
     ZSH_COMMAND_SIGN,
     Diagnosis,
     build_ended_pattern,
+    build_letter_pattern,
     build_word_pattern,
     escape_word,
     is_started_otherwise,
@@ -90,7 +91,10 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return [_build_command_triggers(start + pattern) for start in starts]
     if word and not any(map(diagnosis.is_named, words)):
         pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
-        pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
+        if option := _find_option_of_list(words, word):  # `gh pr view --json title,stars`
+            pattern += rf"{_ANYTHING_BETWEEN}{escape_word(option)}[ =][^\s|;&]*{build_word_pattern(word)}"
+        else:
+            pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
         targets = ("", "full")
         choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
         # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
@@ -98,7 +102,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
     pattern = ""
     rest = word
-    word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else build_ended_pattern(word) if word else ""
+    word_pattern = build_letter_pattern(word[1]) if diagnosis.is_letter else build_ended_pattern(word) if word else ""
     if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
         word_pattern = r"=\S"
     if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
@@ -129,6 +133,19 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
     is_everyday = set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS
     return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+
+
+def _find_option_of_list(words: Sequence[str], name: str) -> str:
+    """Return the option that has the name in a list: `--json` of `--json title,stars`; "" if there is none."""
+    for previous, word in pairwise(["", *words]):
+        option, _, value = word.rpartition("=")
+        if name not in value.split(","):
+            continue
+        if option.startswith("-"):
+            return option
+        if previous.startswith("-"):
+            return previous
+    return ""
 
 
 def is_passed_on(diagnosis: Diagnosis, cure: Step) -> bool:
