@@ -239,7 +239,7 @@ def find_blaming_line(command: str, text: str) -> str:
 def classify_blame(diagnosis: Diagnosis, line: str) -> FailureKind:
     """Return the kind of a failure whose line calls a word of the call unknown."""
     word = diagnosis.word
-    if diagnosis.is_argument or diagnosis.is_missing or word in diagnosis.subcommand.split():
+    if diagnosis.is_argument or diagnosis.is_missing or diagnosis.is_absent or word in diagnosis.subcommand.split():
         return "interface"
     line_kind = classify_line(line)
     if line_kind in ("path", "interface", "precondition"):

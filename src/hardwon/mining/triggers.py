@@ -62,7 +62,9 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
             if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
                 choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
     if cure and (option := _find_empty_value(command, cure)):
-        pattern = rf"\b{escape_word(diagnosis.program)}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
+        # The quotes are only in the full text, where quoted text of other commands may have the same words.
+        start = rf"^(?:\S*/)?{escape_word(diagnosis.program)}"
+        pattern = rf"{start}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
     if cure:
         choices += _list_setup_triggers(call, diagnosis, choices, cure)
