@@ -149,7 +149,12 @@ class Diagnosis:
         return _LETTER.fullmatch(self.word) is not None
 
     @property
-    def is_script(self) -> bool:
+    def is_source_file(self) -> bool:
+        """Return whether the program is a script, such as `manage.py`, which the session may be working on."""
+        return _SCRIPT.search(self.program) is not None
+
+    @property
+    def is_run_by_name(self) -> bool:
         """Return whether the word is what a runner was told to run: `tests` of `npm run tests`."""
         runner, _, name = self.subcommand.partition(" ")
         return runner in _RUNNER_WORDS and name == self.word
@@ -367,10 +372,10 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     return ""
 
 
-def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = "") -> str:
-    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`.
+def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:
+    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`; "" if there is none.
 
-    What directly follows the wrong option is taken for its value. Further words count if the usage text in the result
+    What directly follows a wrong option is taken for its value. Further words count if the usage text in the result
     has them too: `Usage: gh pr checks [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
@@ -382,7 +387,7 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = 
     is_value = [
         False,
         *(
-            word.startswith("-") and (word == wrong_option or word.lstrip("-") == next_word)
+            word.startswith("-") and (word == wrong_word or word.lstrip("-") == next_word)
             for word, next_word in pairwise([*words, ""])
         ),
     ]
@@ -392,10 +397,19 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = 
     if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
         pairs = zip(words, may_be_value, strict=False)
         bare_words = [word for word, skip in pairs if word in bare_words and not skip]
+        # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
+        if words[0] == wrong_word and True in is_value and bare_words and bare_words[0] not in text:
+            return ""
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     runner, name = [*bare_words, ""][:2]
-    if runner in _RUNNER_WORDS and SUBCOMMAND.fullmatch(name) and (runner, name) in pairwise(words):
+    # If the program does not know `run`, what should run does not matter.
+    if (
+        runner in _RUNNER_WORDS
+        and runner != wrong_word
+        and SUBCOMMAND.fullmatch(name)
+        and (runner, name) in pairwise(words)
+    ):
         return f"{runner} {name}"
     leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
     for count in range(len(leading_words), 1, -1):

@@ -33,7 +33,10 @@ _VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text, which the ne
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HOME_FOLDER = re.compile(r"(?<![\w.~-])/(?:Users|home)/[\w.-]+/")
 _IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
-_ERROR_MARK = re.compile(r"^\W*(?:error|fatal)[:\]]+ +(?=\S)|^(?-i:ERROR) +(?=\S)|^[*!●✖✘×]+ ", re.I)
+# `kite: error: `, `[ERROR] `, `error Missing`, `*** `; but not `Error response from daemon: `.
+_ERROR_MARK = re.compile(
+    r"^(?:\S+: )?[^\w'\"`]*\b(?:error|fatal)(?:[:\]]+ +| +(?=(?-i:[A-Z]))|(?<=(?-i:ERROR)) +)(?=\S)|^[*!●✖✘×]+ ", re.I
+)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
 
@@ -59,8 +62,7 @@ def _cut_speaker(cause: str, program: str) -> str:
     # A number is a place in the program's input: `sed: 1: "s/a/b": …`.
     if speaks_itself and not rest[:1].isdigit():
         cause = rest
-    if cause.lower().startswith(f"{program} error "):
-        cause = cause[len(f"{program} error ") :]
+    cause = re.sub(rf"^{re.escape(program)} (?=error\b)", "", cause)
     return _ERROR_MARK.sub("", cause)
 
 

@@ -64,9 +64,11 @@ _AFTER_NOUN = re.compile(
     re.I,
 )
 _THINGS = r"(?:package|module|library|plugin|extension|profile|role|crate|gem)"
-# Without quotes: `Package Sails not found in current path`, `couldn't find profile north`.
+# Without quotes: `Package Sails not found`, `command hoist does not exist`, `couldn't find profile north`.
 _NOT_FOUND_NAME = re.compile(
-    rf"\b{_THINGS} (?P<before>\S+) (?:was |is )?not (?:found|installed)|\bfind {_THINGS} (?P<after>\S+)$", re.I
+    rf"\b(?:{_THINGS}|{_NOUNS}) (?P<before>\S+) (?:(?:was |is )?not (?:found|installed)|does not exist)"
+    rf"|\bfind {_THINGS} (?P<after>\S+)$",
+    re.I,
 )
 
 
