@@ -145,8 +145,8 @@ def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) 
 def find_misread_subcommand(diagnosis: Diagnosis, error: Failure, cure: Step) -> str:
     """Return the subcommand that is wrong, though the error calls its option unknown; "" if the option is wrong.
 
-    Many programs read the options before they look up the subcommand: `unknown flag: --all` for `kite sail clear --all`.
-    Then they print the usage of the group, `kite sail COMMAND`, and the fix has the same option.
+    Many programs read the options before they look up the subcommand, as in `unknown flag: --all` for
+    `kite sail clear --all`. Then they print the usage of the group, `kite sail COMMAND`, and the fix has the option.
     """
     failed = diagnosis.command
     usage = _GROUP_USAGE.search(error.text)

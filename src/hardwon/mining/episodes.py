@@ -361,7 +361,7 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
     diagnosis = _diagnose(open_episode) if is_lesson else Diagnosis()
     if cure and (subcommand := corrections.find_misread_subcommand(diagnosis, first, cure)):
-        diagnosis = replace(diagnosis, word=subcommand)
+        diagnosis = replace(diagnosis, word=subcommand, is_command=True)
     removed: list[str] = []
     added: list[str] = []
     if working_call:

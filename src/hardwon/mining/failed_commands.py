@@ -76,6 +76,7 @@ _NEEDS_NO_VALUE = re.compile(r"^--no-|=")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
 _PATH_WORD = re.compile(r"/|\.\w{1,5}$")
+_COMMAND_NOUN = re.compile(r"command\b|\binvalid choice\b|\bverb\b", re.I)
 _WILDCARD = re.compile(r"[*?\[]")
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:_-][a-z0-9]+)*")
 # They start the program that follows, and have no options in between that could have a value.
@@ -127,6 +128,7 @@ class Diagnosis:
     command: SimpleCommand | None = None
     is_absent: bool = False  # the word is a parameter that the call of a tool lacks
     option: str = ""  # the word is its value: `--context` of `kubectl --context prod`
+    is_command: bool = False  # the error calls the word a command, so elsewhere in a call it may be right
 
     @property
     def is_argument(self) -> bool:
@@ -189,7 +191,8 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     runner, _, started_name = subcommand.partition(" ")
     if option and started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
         subcommand = runner  # whatever it runs: `gust run build --filter=web`
-    return Diagnosis(command.program, subcommand, word, command=command, option=option)
+    is_command = bool(word) and _COMMAND_NOUN.search(line) is not None
+    return Diagnosis(command.program, subcommand, word, command=command, option=option, is_command=is_command)
 
 
 @lru_cache(maxsize=64)
@@ -357,7 +360,8 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     begins_with_option = bool(bare_words) and words[0].startswith("-")
     value_count = sum(before.startswith("-") and not item.startswith("-") for before, item in pairwise(words))
     has_only_values = begins_with_option and (word != bare_words[0] or value_count == len(bare_words) > 1)
-    nouns = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
+    nouns_before = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
+    nouns = [fold_name(name) for noun in nouns_before for name in noun.split("/")]  # `argument -f/--format: …`
     for previous, item in pairwise(["", *words]):
         option, _, value = item.partition("=")
         if option.startswith("-") and value == word:
@@ -366,7 +370,7 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
             continue
         is_letter = _LETTER.fullmatch(previous) is not None
         name = fold_name(previous)
-        is_in_error = any(fold_name(noun).startswith(name) and (is_letter or len(name) > 1) for noun in nouns)
+        is_in_error = any(noun.startswith(name) and (is_letter or len(name) > 1) for noun in nouns)
         if is_in_error or (is_letter and has_only_values):
             return previous
     return ""

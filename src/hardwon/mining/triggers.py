@@ -109,14 +109,18 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         word_pattern = r"=\S"
     if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
         word_pattern = rf"https?://[^\s|;&]*{escape_word(word[-1])}"
+    is_argument_before = False
     for item in words:  # in the order of the call
         if item in subcommand_words:
             is_after_word = bool(word) and not rest  # it may have a value: `--colour=always`
             pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + build_ended_pattern(item)
             subcommand_words.remove(item)
         elif rest and diagnosis.is_named(item):
-            pattern += _ANYTHING_BETWEEN + word_pattern
+            is_next = diagnosis.is_command and not is_argument_before and not item.startswith("-")
+            pattern += (_OPTIONS_BETWEEN if is_next else _ANYTHING_BETWEEN) + word_pattern
             rest = ""
+        elif not item.startswith("-"):
+            is_argument_before = True
     anchored = _build_command_triggers(f"^{program}{pattern}")
     if cure and is_passed_on(diagnosis, cure):
         names = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in diagnosis.subcommand.split())
