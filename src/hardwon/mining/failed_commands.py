@@ -71,6 +71,8 @@ _UNNAMED_OPTION = re.compile(
 _UNNAMED_CHOICE = re.compile(r"\binvalid choice, valid choices|\bvalid (?:commands|choices|values) are:", re.I)
 _NOTHING_MATCHED = re.compile(r"\bno \w+(?: \w+)? match(?:ed|es)?\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)(?![\w-])|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+# A program without long options reads `--parents` as letters, of which the first is a dash.
+_LONG_OPTION = re.compile(r"\boption -- -$|\boption character: -$")
 _LETTER = re.compile(r"-[A-Za-z]")
 _NEEDS_NO_VALUE = re.compile(r"^--no-|=")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
@@ -128,6 +130,7 @@ class Diagnosis:
     command: SimpleCommand | None = None
     is_absent: bool = False  # the word is a parameter that the call of a tool lacks
     option: str = ""  # the word is its value: `--context` of `kubectl --context prod`
+    interpreter: str = ""  # what runs the program, if that is a script: `python3` of `python3 fly.py`
     is_command: bool = False  # the error calls the word a command, so elsewhere in a call it may be right
 
     @property
@@ -180,9 +183,11 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
+    interpreter = ""
     for started in _list_started_chain(command, _list_speakers(line, text)):
         # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
         if word and word != started.program and find_named_word(started, line) == word:
+            interpreter = command.program if _SCRIPT.search(started.program) else ""
             command = started
     subcommand = find_subcommand(command, option or word, text)
     words = list_literal_words(command)
@@ -192,7 +197,15 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     if option and started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
         subcommand = runner  # whatever it runs: `gust run build --filter=web`
     is_command = bool(word) and _COMMAND_NOUN.search(line) is not None
-    return Diagnosis(command.program, subcommand, word, command=command, option=option, is_command=is_command)
+    return Diagnosis(
+        program=command.program,
+        subcommand=subcommand,
+        word=word,
+        command=command,
+        option=option,
+        interpreter=interpreter,
+        is_command=is_command,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -430,6 +443,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
         return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
+    if _LONG_OPTION.search(line):
+        return next((word.partition("=")[0] for word in words if re.match(r"--\w", word)), "")
     for match in _WRONG_VALUE.finditer(line):
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]

@@ -82,6 +82,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     if not word and cure:
         cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
         word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
+    program_start = _build_program_start(diagnosis)
     subcommand_words = diagnosis.subcommand.split()
     if word != diagnosis.word:  # the one that the fix left out
         diagnosis = replace(diagnosis, word=word)
@@ -89,7 +90,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
         pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(word)}"
         # A fix with the same words starts the program by its path: `.venv/bin/python -m gust`.
-        starts = (rf"\b{program}", f"^{escape_word(command.words[0])}")
+        starts = (program_start, f"^{escape_word(command.words[0])}")
         return [_build_command_triggers(start + pattern) for start in starts]
     if word and not any(map(diagnosis.is_named, words)):
         pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
@@ -98,7 +99,7 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
         else:
             pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
         targets = ("", "full")
-        choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
+        choices = [_build_command_triggers(rf"{program_start}{pattern}", target=target) for target in targets]
         # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
         start = escape_word(command.words[0])
         return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
@@ -124,12 +125,12 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
     anchored = _build_command_triggers(f"^{program}{pattern}")
     if cure and is_passed_on(diagnosis, cure):
         names = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in diagnosis.subcommand.split())
-        return [_build_command_triggers(rf"\b{program}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
+        return [_build_command_triggers(rf"{program_start}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
     if word:
-        choices = [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+        choices = [_build_command_triggers(rf"{program_start}{pattern}"), anchored]
         if word.startswith("-") and words[:1] and diagnosis.is_named(words[0]):
             # The fix may have a subcommand before the same option: `ruff check --fix` for `ruff --fix`.
-            choices.append(_build_command_triggers(rf"\b{program} (?:-\S+ )*{word_pattern}"))
+            choices.append(_build_command_triggers(rf"{program_start} (?:-\S+ )*{word_pattern}"))
         return choices
     if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
         start = escape_word(command.words[0])
@@ -138,7 +139,19 @@ def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: S
             pattern = _OPTIONS_BETWEEN + build_ended_pattern(first_argument)
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
     is_everyday = set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS
-    return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    return [] if is_everyday else [_build_command_triggers(rf"{program_start}{pattern}"), anchored]
+
+
+def _build_program_start(diagnosis: Diagnosis) -> str:
+    """Build the start of a pattern: the program, also if another one starts it, as in `npx kite`.
+
+    A script is often an argument, as in `git add fly.py`, so it must stand where it is run.
+    """
+    program = escape_word(diagnosis.program)
+    if not diagnosis.interpreter:
+        return rf"\b{program}"
+    interpreter = escape_word(diagnosis.interpreter.rstrip("0123456789."))
+    return rf"^(?:[^|;&\n]*\b{interpreter}[\d.]* (?:-\S+ )*)?(?:\S*/)?{program}"
 
 
 def _find_option_of_list(words: Sequence[str], name: str) -> str:

@@ -255,6 +255,61 @@ def test_a_sentence_of_the_agent_is_quoted_only_if_it_names_a_word_of_the_call()
     )
 
 
+GROUP_USAGE = "unknown flag: --all\n\nUsage:  kite sail <command> [flags]\n\nAvailable commands:\n  hoist"
+
+
+def test_an_option_that_the_fix_keeps_was_only_read_before_a_wrong_subcommand() -> None:
+    episode = build_episode(("kite sail clear --all", GROUP_USAGE), ("kite sail strike --all", ""))
+    assert episode.problem == "`kite sail clear` fails: unknown flag: --all"
+    assert episode.solution == "Use `kite sail strike` instead."
+    for command, is_expected in (
+        ("kite -q sail clear", True),
+        ("kite sail strike --all", False),
+        ("kite sail hoist clear", False),
+        ("kite sail --help", False),
+    ):
+        assert matches_command(episode.triggers, command) is is_expected, command
+
+
+def test_an_option_that_the_fix_keeps_after_the_subcommand_is_misplaced() -> None:
+    usage = "Usage: kite [OPTIONS] COMMAND [ARGS]...\n\nError: No such option: --app"
+    episode = build_episode(("kite serve --app wind", usage), ("kite --app wind serve", ""))
+    assert not matches_command(episode.triggers, "kite --app gust serve")
+
+
+def test_the_same_mistake_is_known_however_the_program_is_started() -> None:
+    error = "Error: No such command 'migrations'."
+    episode = build_episode(("uv run python sail.py migrations", error), ("uv run python sail.py show", ""))
+    assert episode.solution == "Use `sail.py show` instead."
+    for command in ("sail.py migrations", "python3 sail.py migrations -v", "cd kite && ./sail.py migrations | head"):
+        assert matches_command(episode.triggers, command), command
+    for command in ("python3 sail.py show migrations", "python3 list.py migrations", "ls sail.py migrations"):
+        assert not matches_command(episode.triggers, command), command
+
+
+def test_a_missing_empty_value_is_not_looked_for_in_the_text_of_other_commands() -> None:
+    episode = build_episode(("sed -i 's/a/b/' kite.py", "sed: bad flag"), ("sed -i '' 's/a/b/' kite.py", ""))
+    assert matches_command(episode.triggers, "cd src && sed -i 's/c/d/' gust.py")
+    for command in (
+        "sed -i '' 's/c/d/' gust.py",
+        "git commit -m \"Stop using sed -i 's/a/b/'\"",
+        "echo 'sed -i s/a/b/'",
+        "cat > notes.md <<'EOF'\nsed -i 's/a/b/' kite.py\nEOF",
+        "ls  # sed -i s/a/b/",
+    ):
+        assert not matches_command(episode.triggers, command), command
+
+
+def test_the_options_of_a_script_that_was_changed_in_between_are_no_lesson() -> None:
+    error = "sail.py: error: unrecognized arguments: --fmt csv"
+    assert build_episode(("python sail.py --fmt csv", error), ("python sail.py --format csv", "")).rejection == ""
+    story = StepBuilder()
+    story.fails("python sail.py --fmt csv", f"Exit code 2\n{error}")
+    story.edit("/p/sail.py", "add('--fmt')")
+    story.works("python sail.py --format csv")
+    assert story.find_episodes()[0].rejection == "files were changed before it worked"
+
+
 SILENT = (
     # The network failed.
     ("kite install", "kite error code ECONNRESET", "kite install --prefer-offline"),
