@@ -184,9 +184,9 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
     interpreter = ""
-    for started in _list_started_chain(command, _list_speakers(line, text)):
+    for started in _list_started_chain(command, _list_speakers(line, text)) if word else ():
         # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
-        if word and word != started.program and find_named_word(started, line) == word:
+        if word != started.program and find_named_word(started, line) == word:
             interpreter = command.program if _SCRIPT.search(started.program) else ""
             command = started
     subcommand = find_subcommand(command, option or word, text)
@@ -340,6 +340,8 @@ def _list_started_chain(command: SimpleCommand, names: Sequence[str]) -> list[Si
 
 def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
     """Return the simple commands with the failed program; if one of its words is wrong, also those another starts."""
+    if diagnosis.program not in command:  # as in most calls, which need no parsing then
+        return []
     parts = list_simple_commands(command)
     same_program = [part for part in parts if part.program == diagnosis.program]
     if not diagnosis.word or diagnosis.is_missing:  # what starts the program may be the fix
