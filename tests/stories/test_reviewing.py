@@ -35,7 +35,7 @@ def test_review_shows_a_proposal_on_one_screen(scanned_house: House) -> None:
     screen = run_at_terminal("review", typed="q\n")
     for expected in (
         "1 of 2",
-        "L1 `git log --colour` fails: error: unknown option `--colour'",
+        "L1 `git log --colour` fails: unknown option `--colour'",
         "→ Use `git log --color=always` instead.",
         "   - git log --colour=always\n   + git log --color=always\n",
         "replay    would have stopped 1 of 1 repeats; fired on 0 of 4 calls that went",

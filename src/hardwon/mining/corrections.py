@@ -14,6 +14,7 @@ from functools import lru_cache
 from hardwon.agents.transcript_steps import Step
 from hardwon.mining.failed_commands import (
     MIN_NAME_SIMILARITY,
+    SUBCOMMAND,
     ZSH_COMMAND_SIGN,
     Diagnosis,
     find_wrapper,
@@ -47,6 +48,8 @@ _SKIPS_CHECK = re.compile(
 )
 # Forms such as `|| true` succeed even if the program fails.
 _HIDES_FAILURE = re.compile(r"\|\|\s*(?:true|:|echo)(?:\s|$|;|\))")
+# `Usage:  kite sail COMMAND`, `Usage: kite sail <command> [flags]`.
+_GROUP_USAGE = re.compile(r"\busage:\s+([\w.-]+(?: [a-z][\w-]*)*) [<\[(]?(?:sub)?command\b", re.I)
 _NUMBER_OR_PATH = re.compile(r"^\d|/")
 # A person answers these with the next request; nothing was done that could be wrong.
 TOOLS_ASKING_PERSON = frozenset(("ExitPlanMode", "EnterPlanMode", "AskUserQuestion"))
@@ -139,6 +142,25 @@ def differs_in_wrong_word(failing_call: Step, diagnosis: Diagnosis, call: Step) 
     return False
 
 
+def find_misread_subcommand(diagnosis: Diagnosis, error: Failure, cure: Step) -> str:
+    """Return the subcommand that is wrong, though the error calls its option unknown; "" if the option is wrong.
+
+    Many programs read the options before they look up the subcommand, as in `unknown flag: --all` for
+    `kite sail clear --all`. Then they print the usage of the group, `kite sail COMMAND`, and the fix has the option.
+    """
+    failed = diagnosis.command
+    usage = _GROUP_USAGE.search(error.text)
+    if failed is None or usage is None or diagnosis.option or not diagnosis.word.startswith("-"):
+        return ""
+    group = usage[1].split()
+    words = failed.code.split()
+    name = next(iter(words[len(group) :]), "")
+    if words[: len(group)] != group or not SUBCOMMAND.fullmatch(name):
+        return ""
+    curing_parts = list_started_commands(diagnosis, cure.command)
+    return name if any(diagnosis.word in part.words and name not in part.words for part in curing_parts) else ""
+
+
 def _mends_argument(failing_call: Step, diagnosis: Diagnosis, call: Step) -> bool:
     """Return whether a call of the same tool has the parameter that was missing, or another one or name instead."""
     if call.tool == SHELL_TOOL or call.tool != failing_call.tool or not diagnosis.word:
@@ -202,7 +224,9 @@ def _is_same_without_word(diagnosis: Diagnosis, aim_words: set[str], command: Si
     # The right name may be one level up: `kite migration up` for `kite db migrate up`.
     subcommands = set(diagnosis.subcommand.split())
     new_words = words - aim_words - {command.program}
-    is_same_otherwise = is_same_program and diagnosis.word not in subcommands and aim_words - subcommands <= words
+    # A script may be a subcommand as well: `kite test` for `kite run tests`.
+    is_elsewhere = diagnosis.word not in subcommands or diagnosis.is_run_by_name
+    is_same_otherwise = is_same_program and is_elsewhere and aim_words - subcommands <= words
     if is_same_otherwise and any(_is_respelled(diagnosis.word, word) for word in new_words):
         return True
     for name in diagnosis.subcommand.split():

@@ -25,7 +25,7 @@ from hardwon.mining.suggestions import suggest_problem, suggest_solution
 from hardwon.mining.triggers import build_triggers, changes_folder, find_setup, find_variable
 from hardwon.shell import failures, working_commands
 from hardwon.shell.failures import MAX_QUOTE_LENGTH, Failure, FailureKind
-from hardwon.types import SHELL_TOOL, frozen
+from hardwon.types import SHELL_TOOL, frozen, replace
 
 CORRECTION_WINDOW = 15  # corrections come 3 to 15 calls after the error
 _MAX_THREADS = 16
@@ -360,6 +360,8 @@ def _build_episode(open_episode: OpenEpisode, *, still_open: bool = False) -> Ep
     spoken_at, reason = next((entry for entry in open_episode.reasons if entry[1]), (0, ""))
     is_lesson = first.kind not in NEVER_LESSONS or bool(open_episode.person_words)
     diagnosis = _diagnose(open_episode) if is_lesson else Diagnosis()
+    if cure and (subcommand := corrections.find_misread_subcommand(diagnosis, first, cure)):
+        diagnosis = replace(diagnosis, word=subcommand, is_command=True)
     removed: list[str] = []
     added: list[str] = []
     if working_call:
@@ -441,7 +443,7 @@ def _explain_rejection(episode: OpenEpisode, diagnosis: Diagnosis, triggers: Map
         return NO_FIX_KNOWN
     if corrections.is_same_call(episode.failing_call, cure):
         return "the same call worked later"
-    if episode.is_edited and kind not in ("interface", "environment"):
+    if episode.is_edited and (kind not in ("interface", "environment") or diagnosis.is_source_file):
         return "files were changed before it worked"
     if not triggers:
         return "nothing tells the call from those that go fine"

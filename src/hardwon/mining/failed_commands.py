@@ -71,11 +71,14 @@ _UNNAMED_OPTION = re.compile(
 _UNNAMED_CHOICE = re.compile(r"\binvalid choice, valid choices|\bvalid (?:commands|choices|values) are:", re.I)
 _NOTHING_MATCHED = re.compile(r"\bno \w+(?: \w+)? match(?:ed|es)?\b", re.I)
 _LETTER_OPTION = re.compile(r"\boption -- '?(\w)(?![\w-])|\bflag: '(\w)' in -")  # as getopt and Go's pflag write it
+# A program without long options reads `--parents` as letters, of which the first is a dash.
+_LONG_OPTION = re.compile(r"\boption -- -$|\boption character: -$")
 _LETTER = re.compile(r"-[A-Za-z]")
 _NEEDS_NO_VALUE = re.compile(r"^--no-|=")
 _COMMAND_WORD = re.compile(r"[\w.:@+/=-]+")
 _LINE_WORD = re.compile(r"[^\s'\"`,;()\[\]<>]+")
 _PATH_WORD = re.compile(r"/|\.\w{1,5}$")
+_COMMAND_NOUN = re.compile(r"command\b|\binvalid choice\b|\bverb\b", re.I)
 _WILDCARD = re.compile(r"[*?\[]")
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9]*(?:[:_-][a-z0-9]+)*")
 # They start the program that follows, and have no options in between that could have a value.
@@ -86,6 +89,8 @@ _STARTING_WORDS = frozenset(
         *(f"{manager} {word}" for manager in ("npm", "pnpm", "yarn") for word in ("exec", "dlx")),
     )
 )
+_INTERPRETERS = frozenset(("python", "python3", "node", "ruby", "php", "perl", "bash", "sh", "deno", "bun", "tsx"))
+_SCRIPT = re.compile(r"\w\.[a-z]{2,3}$")
 _RUNNER_WORDS = frozenset(("run", "exec", "x", "tool", "dlx", "compose"))
 _STARTER_WORDS = frozenset(("run", "exec", "x", "dlx"))
 _FILE_WORDS = (
@@ -125,6 +130,8 @@ class Diagnosis:
     command: SimpleCommand | None = None
     is_absent: bool = False  # the word is a parameter that the call of a tool lacks
     option: str = ""  # the word is its value: `--context` of `kubectl --context prod`
+    interpreter: str = ""  # what runs the program, if that is a script: `python3` of `python3 fly.py`
+    is_command: bool = False  # the error calls the word a command, so elsewhere in a call it may be right
 
     @property
     def is_argument(self) -> bool:
@@ -134,7 +141,7 @@ class Diagnosis:
     def is_named(self, item: str) -> bool:
         """Return whether a word of a call is the named one, with a value or among letters: `-P` in `grep -oP`."""
         if self.is_letter and not item.startswith("--"):
-            return re.match(f"-[A-Za-z]*{self.word[1]}", item) is not None
+            return re.match(build_letter_pattern(self.word[1]), item) is not None
         return item == self.word or item.startswith(self.word)
 
     def has_wrong_value(self, words: Sequence[str]) -> bool:
@@ -145,6 +152,17 @@ class Diagnosis:
     def is_letter(self) -> bool:
         """Return whether the word is an option of one letter, which may be written together with others."""
         return _LETTER.fullmatch(self.word) is not None
+
+    @property
+    def is_source_file(self) -> bool:
+        """Return whether the program is a script, such as `manage.py`, which the session may be working on."""
+        return _SCRIPT.search(self.program) is not None
+
+    @property
+    def is_run_by_name(self) -> bool:
+        """Return whether the word is what a runner was told to run: `tests` of `npm run tests`."""
+        runner, _, name = self.subcommand.partition(" ")
+        return runner in _RUNNER_WORDS and name == self.word
 
     @property
     def is_pattern(self) -> bool:
@@ -165,10 +183,12 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
         return Diagnosis(command.program, word=command.program, is_missing=True, command=command)
     word = find_named_word(command, line) or find_unlisted_word(command, line, text)
     option = find_option_of_value(command, word, line)
-    is_about_option = bool(option) or word.startswith("-")
-    started = find_started_command(command, _list_speakers(line, text)) if is_about_option else None
-    if started and find_named_word(started, line) == word:  # else the option is the starting program's own
-        command = started
+    interpreter = ""
+    for started in _list_started_chain(command, _list_speakers(line, text)) if word else ():
+        # Else the word is the starting program's own: `npx wnd` may not know `wnd`.
+        if word != started.program and find_named_word(started, line) == word:
+            interpreter = command.program if _SCRIPT.search(started.program) else ""
+            command = started
     subcommand = find_subcommand(command, option or word, text)
     words = list_literal_words(command)
     if option and subcommand and option in words and words.index(option) < words.index(subcommand.split()[0]):
@@ -176,7 +196,16 @@ def diagnose_failure(call: Step, line: str, text: str) -> Diagnosis:
     runner, _, started_name = subcommand.partition(" ")
     if option and started_name and runner in _STARTER_WORDS and f"{option}={word}" in words:
         subcommand = runner  # whatever it runs: `gust run build --filter=web`
-    return Diagnosis(command.program, subcommand, word, command=command, option=option)
+    is_command = bool(word) and _COMMAND_NOUN.search(line) is not None
+    return Diagnosis(
+        program=command.program,
+        subcommand=subcommand,
+        word=word,
+        command=command,
+        option=option,
+        interpreter=interpreter,
+        is_command=is_command,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -231,7 +260,7 @@ def find_blaming_line(command: str, text: str) -> str:
 def classify_blame(diagnosis: Diagnosis, line: str) -> FailureKind:
     """Return the kind of a failure whose line calls a word of the call unknown."""
     word = diagnosis.word
-    if diagnosis.is_argument or diagnosis.is_missing or word in diagnosis.subcommand.split():
+    if diagnosis.is_argument or diagnosis.is_missing or diagnosis.is_absent or word in diagnosis.subcommand.split():
         return "interface"
     line_kind = classify_line(line)
     if line_kind in ("path", "interface", "precondition"):
@@ -275,12 +304,14 @@ def _list_speakers(line: str, text: str) -> list[str]:
 def find_started_command(command: SimpleCommand, names: Sequence[str]) -> SimpleCommand | None:
     """Return the command that another one starts: `pytest -x` of `uv run pytest -x`.
 
-    It is named, as by the error, or follows words that only start programs. So the same mistake is known again however
-    the program is started.
+    It is named, as by the error, or follows words that only start programs, or is a script: `manage.py migrate` of
+    `python manage.py migrate`. So the same mistake is known again however the program is started.
     """
     words = command.code.split()
     starts = [" ".join(words[:count]) for count in (1, 2)]
     position = next((count for count, start in enumerate(starts, 1) if start in _STARTING_WORDS), 0)
+    if command.program in _INTERPRETERS and _SCRIPT.search(" ".join(words[1:2])):
+        position = 1
     for index, word in enumerate(words[1:], 1):
         name = word.rpartition("/")[2]
         if not PROGRAM_NAME.fullmatch(name) or not (index == position or name in names):
@@ -299,14 +330,25 @@ def find_started_command(command: SimpleCommand, names: Sequence[str]) -> Simple
     return None
 
 
+def _list_started_chain(command: SimpleCommand, names: Sequence[str]) -> list[SimpleCommand]:
+    """Return what a command starts, and what that starts: `python fly.py` and `fly.py` of `uv run python fly.py`."""
+    chain: list[SimpleCommand] = []
+    while started := find_started_command(chain[-1] if chain else command, names):
+        chain.append(started)
+    return chain
+
+
 def list_started_commands(diagnosis: Diagnosis, command: str) -> list[SimpleCommand]:
-    """Return the simple commands with the failed program, if its option is wrong also those that another one starts."""
+    """Return the simple commands with the failed program; if one of its words is wrong, also those another starts."""
+    if diagnosis.program not in command:  # as in most calls, which need no parsing then
+        return []
     parts = list_simple_commands(command)
     same_program = [part for part in parts if part.program == diagnosis.program]
-    if not diagnosis.word.startswith("-"):  # else what starts the program may be the fix
+    if not diagnosis.word or diagnosis.is_missing:  # what starts the program may be the fix
         return same_program
-    started = [find_started_command(part, [diagnosis.program]) for part in parts if part not in same_program]
-    return same_program + [part for part in started if part and part.program == diagnosis.program]
+    others = [part for part in parts if part not in same_program]
+    started = [item for part in others for item in _list_started_chain(part, [diagnosis.program])]
+    return same_program + [item for item in started if item.program == diagnosis.program]
 
 
 def find_wrapper(commands: Sequence[SimpleCommand], name: str) -> SimpleCommand | None:
@@ -333,7 +375,8 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
     begins_with_option = bool(bare_words) and words[0].startswith("-")
     value_count = sum(before.startswith("-") and not item.startswith("-") for before, item in pairwise(words))
     has_only_values = begins_with_option and (word != bare_words[0] or value_count == len(bare_words) > 1)
-    nouns = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
+    nouns_before = _LINE_WORD.findall(line.partition(word)[0])[-_MAX_NOUNS:]
+    nouns = [fold_name(name) for noun in nouns_before for name in noun.split("/")]  # `argument -f/--format: …`
     for previous, item in pairwise(["", *words]):
         option, _, value = item.partition("=")
         if option.startswith("-") and value == word:
@@ -342,16 +385,16 @@ def find_option_of_value(command: SimpleCommand, word: str, line: str) -> str:
             continue
         is_letter = _LETTER.fullmatch(previous) is not None
         name = fold_name(previous)
-        is_in_error = any(fold_name(noun).startswith(name) and (is_letter or len(name) > 1) for noun in nouns)
+        is_in_error = any(noun.startswith(name) and (is_letter or len(name) > 1) for noun in nouns)
         if is_in_error or (is_letter and has_only_values):
             return previous
     return ""
 
 
-def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = "") -> str:
-    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`.
+def find_subcommand(command: SimpleCommand, wrong_word: str = "", text: str = "") -> str:
+    """Return the subcommand: `log` of `git -C src log`, `run lint` of `npm run lint`; "" if there is none.
 
-    What directly follows the wrong option is taken for its value. Further words count if the usage text in the result
+    What directly follows a wrong option is taken for its value. Further words count if the usage text in the result
     has them too: `Usage: gh pr checks [flags]`.
     """
     if command.program in _WITHOUT_SUBCOMMANDS or "." in command.program:
@@ -359,17 +402,33 @@ def find_subcommand(command: SimpleCommand, wrong_option: str = "", text: str = 
     words = list_literal_words(command)
     if not words:
         return ""
-    is_value = [False, *(word == wrong_option and word.startswith("-") for word in words)]
+    # So is the word that the option before it has for its name: `cmake --build build`.
+    is_value = [
+        False,
+        *(
+            word.startswith("-") and (word == wrong_word or word.lstrip("-") == next_word)
+            for word, next_word in pairwise([*words, ""])
+        ),
+    ]
     bare_words = [word for word, skip in zip(words, is_value, strict=False) if not word.startswith("-") and not skip]
     # After an option it may be the option's value: `kubectl --context prod get pods`, `psql -U postgres`.
     may_be_value = [False, *(word.startswith("-") and not _NEEDS_NO_VALUE.search(word) for word in words)]
     if words[0].startswith("-") and bare_words and bare_words[0] not in EVERYDAY_SUBCOMMANDS:
         pairs = zip(words, may_be_value, strict=False)
         bare_words = [word for word, skip in pairs if word in bare_words and not skip]
+        # The wrong option has a file for its value, or a number, and so may what follows: `gust --chek a.py src`.
+        if words[0] == wrong_word and True in is_value and bare_words and bare_words[0] not in text:
+            return ""
     if not bare_words or not SUBCOMMAND.fullmatch(bare_words[0]):
         return ""
     runner, name = [*bare_words, ""][:2]
-    if runner in _RUNNER_WORDS and SUBCOMMAND.fullmatch(name) and (runner, name) in pairwise(words):
+    # If the program does not know `run`, what should run does not matter.
+    if (
+        runner in _RUNNER_WORDS
+        and runner != wrong_word
+        and SUBCOMMAND.fullmatch(name)
+        and (runner, name) in pairwise(words)
+    ):
         return f"{runner} {name}"
     leading_words = list(takewhile(SUBCOMMAND.fullmatch, words))[:_MAX_SUBCOMMANDS]
     for count in range(len(leading_words), 1, -1):
@@ -386,6 +445,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
     if letter_option := _LETTER_OPTION.search(line):
         letter = letter_option[1] or letter_option[2]
         return next((f"-{letter}" for word in words if re.match(rf"-\w*{letter}", word)), "")
+    if _LONG_OPTION.search(line):
+        return next((word.partition("=")[0] for word in words if re.match(r"--\w", word)), "")
     for match in _WRONG_VALUE.finditer(line):
         if any(match["quoted"] in word.partition("=") for word in words):
             return match["quoted"]
@@ -405,6 +466,8 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
             if is_name and token in searched_text and re.search(build_word_pattern(token), searched_text):
                 return token
     if blames_word:
+        if last_word := _find_last_spoken_word(command, line):
+            return last_word
         # Programs name it last, as in `Invalid operation instal`, or before this: `instal is not a kite command`.
         for line_word in reversed(_LINE_WORD.findall(line.partition(" is not a")[0])):
             # Git and others start `git-comit` for `git comit`.
@@ -418,6 +481,16 @@ def find_named_word(command: SimpleCommand, line: str) -> str:
         if len(options) == 1 and not after_nouns and not other_words and _UNNAMED_OPTION.search(line):
             return options[0].partition("=")[0]
     return ""
+
+
+def _find_last_spoken_word(command: SimpleCommand, line: str) -> str:
+    """Return the last word of the call's beginning that the error repeats before a colon; "" if it repeats none.
+
+    The program knew the words before it: `go mod list: unknown command`.
+    """
+    spoken_words = line.partition(": ")[0].split()
+    is_beginning = len(spoken_words) > 1 and spoken_words == command.code.split()[: len(spoken_words)]
+    return spoken_words[-1] if is_beginning and SUBCOMMAND.fullmatch(spoken_words[-1]) else ""
 
 
 def _find_selected_value(words: Sequence[str], line: str) -> str:
@@ -534,6 +607,14 @@ def build_word_pattern(word: str) -> str:
 
 def build_ended_pattern(word: str) -> str:
     return escape_word(word) + (r"(?![\w-])" if re.match(r"\w", word[-1]) else "")
+
+
+def build_letter_pattern(letter: str) -> str:
+    """Build a pattern that matches an option of one letter, alone or among others: `-P` and `-oP`.
+
+    A longer word with the letter in it is another option or has a value: `date -Iseconds` has no `-d`.
+    """
+    return rf"-[A-Za-z]{{0,3}}{letter}[A-Za-z]{{0,2}}(?![A-Za-z])"
 
 
 def escape_word(word: str) -> str:

@@ -33,6 +33,10 @@ _VALUE = re.compile(r"^\d|/|['\"$]")  # a number, a path or a text, which the ne
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HOME_FOLDER = re.compile(r"(?<![\w.~-])/(?:Users|home)/[\w.-]+/")
 _IS_PLAN = re.compile(r"\b(?:I['’]?(?:m|ll)|I will|let me|let['’]?s)\b", re.I)
+# `kite: error: `, `[ERROR] `, `error Missing`, `*** `; but not `Error response from daemon: `.
+_ERROR_MARK = re.compile(
+    r"^(?:\S+: )?[^\w'\"`]*\b(?:error|fatal)(?:[:\]]+ +| +(?=(?-i:[A-Z]))|(?<=(?-i:ERROR)) +)(?=\S)|^[*!●✖✘×]+ ", re.I
+)
 _SHELL_NAME = re.compile(r"^(?:\S*\b(?:ba|z|da|k)?sh|\(eval\))(?::\w*)?:(?: ?(?:line )?\d+:)? ?(?=\S)")
 
 
@@ -42,9 +46,33 @@ def suggest_problem(call: Step, diagnosis: Diagnosis, quote: str, refusal: str) 
     if refusal:
         return f"{described} was refused: {shorten_text(refusal)}"
     cause = _SHELL_NAME.sub("", quote).replace('\\"', '"')
-    if len(described) + len(cause) > _MAX_SUMMARY_CHARS:
+    is_long = len(described) + len(cause) > _MAX_SUMMARY_CHARS
+    if not diagnosis.is_missing:  # there the program's name is the cause: `gust: command not found`
+        cause = _cut_speaker(cause, diagnosis.program)
+    cause = _cut_advice(cause, diagnosis.word)
+    if is_long:
         cause = _select_clauses(cause, diagnosis.word)
     return f"{described} fails: {shorten_text(cause)}" if cause else f"{described} fails"
+
+
+def _cut_speaker(cause: str, program: str) -> str:
+    """Leave out what the sentence says already: the program's name and that it is an error, as in `kite: error: `."""
+    speaker, _, rest = cause.partition(": ")
+    speaks_itself = speaker.split()[-1:] and speaker.split()[-1].rpartition("/")[2] == program
+    # A number is a place in the program's input: `sed: 1: "s/a/b": …`.
+    if speaks_itself and not rest[:1].isdigit():
+        cause = rest
+    cause = re.sub(rf"^{re.escape(program)} (?=error\b)", "", cause)
+    return _ERROR_MARK.sub("", cause)
+
+
+def _cut_advice(cause: str, word: str) -> str:
+    """Return the sentence of an error that names the word, without the right names in brackets or what to do next."""
+    for end in (" (", ". "):
+        sentence, _, advice = cause.partition(end)
+        if word and advice and is_blame(sentence) and re.search(build_word_pattern(word), sentence):
+            cause = sentence
+    return cause
 
 
 def _select_clauses(cause: str, word: str) -> str:
@@ -224,8 +252,12 @@ def _describe_replacement(diagnosis: Diagnosis, command: SimpleCommand) -> str:
         subcommand = [word for word in diagnosis.subcommand.split() if word in command.words]
         # The same file as before is the subject of the call: `-var-file` for `-var-files=prod.tfvars`.
         old_values = {value for word in old_words if "." in (value := word.partition("=")[2])}
-        new_words = [word.partition("=")[0] if word.partition("=")[2] in old_values else word for word in new_words]
-        shown_words = list(dict.fromkeys([diagnosis.program, *subcommand, *new_words]))
+        names_to_show = [diagnosis.program, *subcommand, *new_words]
+        shown_words = [word for word in dict.fromkeys(command.code.split()) if word in names_to_show]
+        shown_words = [
+            word.partition("=")[0] if _VALUE.search(value := word.partition("=")[2]) or value in old_values else word
+            for word in shown_words
+        ]
     else:  # all up to the new name: `git push origin master`
         words = command.code.split()
         shown_words = words[: words.index(new_words[-1]) + 1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from posixpath import join, normpath
 from typing import Any
@@ -17,6 +17,7 @@ from hardwon.mining.failed_commands import (
     ZSH_COMMAND_SIGN,
     Diagnosis,
     build_ended_pattern,
+    build_letter_pattern,
     build_word_pattern,
     escape_word,
     is_started_otherwise,
@@ -61,7 +62,9 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
             if diagnosis.word.startswith("-") and word.startswith(f"{diagnosis.word}="):
                 choices += _list_command_triggers(command, replace(diagnosis, word=word), cure)
     if cure and (option := _find_empty_value(command, cure)):
-        pattern = rf"\b{escape_word(diagnosis.program)}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
+        # The quotes are only in the full text, where quoted text of other commands may have the same words.
+        start = rf"^(?:\S*/)?{escape_word(diagnosis.program)}"
+        pattern = rf"{start}{_ANYTHING_BETWEEN}{escape_word(option)} +(?!''|\"\")"
         choices.append(_build_command_triggers(pattern, target="full"))
     if cure:
         choices += _list_setup_triggers(call, diagnosis, choices, cure)
@@ -73,62 +76,135 @@ def build_triggers(call: Step, diagnosis: Diagnosis, cure: Step | None, *, is_pa
 
 
 def _list_command_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
+    """Return triggers for the wrong word of a command, the best first.
+
+    The word is the one that the error names, or else one that the fix left out; without either it is the program.
+    """
     words = list_literal_words(command)
-    word = diagnosis.word
-    program = escape_word(diagnosis.program)
-    if not word and cure:
+    if not diagnosis.word and cure:
         cure_words = {item for part in list_simple_commands(cure.command) for item in part.code.split()}
-        word = next((item for item in words if item not in cure_words and _is_telling(item)), "")
-    subcommand_words = diagnosis.subcommand.split()
-    if word != diagnosis.word:  # the one that the fix left out
-        diagnosis = replace(diagnosis, word=word)
+        left_out = next((item for item in words if item not in cure_words and _is_telling(item)), "")
+        diagnosis = replace(diagnosis, word=left_out)
     if diagnosis.option:
-        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
-        pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(word)}"
-        # A fix with the same words starts the program by its path: `.venv/bin/python -m gust`.
-        starts = (rf"\b{program}", f"^{escape_word(command.words[0])}")
-        return [_build_command_triggers(start + pattern) for start in starts]
-    if word and not any(map(diagnosis.is_named, words)):
-        pattern = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in subcommand_words)
-        pattern += rf" [^|;&]*{build_word_pattern(word)}"  # a query may have several lines
-        targets = ("", "full")
-        choices = [_build_command_triggers(rf"\b{program}{pattern}", target=target) for target in targets]
-        # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
-        start = escape_word(command.words[0])
-        return choices + [_build_command_triggers(f"^{start}{pattern}", target=target) for target in targets]
-    pattern = ""
-    rest = word
-    word_pattern = f"-[A-Za-z]*{word[1]}" if diagnosis.is_letter else build_ended_pattern(word) if word else ""
-    if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
-        word_pattern = r"=\S"
-    if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
-        word_pattern = rf"https?://[^\s|;&]*{escape_word(word[-1])}"
-    for item in words:  # in the order of the call
-        if item in subcommand_words:
-            is_after_word = bool(word) and not rest  # it may have a value: `--colour=always`
-            pattern += (_REST_BETWEEN if is_after_word else _OPTIONS_BETWEEN) + build_ended_pattern(item)
-            subcommand_words.remove(item)
-        elif rest and diagnosis.is_named(item):
-            pattern += _ANYTHING_BETWEEN + word_pattern
-            rest = ""
-    anchored = _build_command_triggers(f"^{program}{pattern}")
+        return _list_value_triggers(command, diagnosis)
+    if diagnosis.word and not any(map(diagnosis.is_named, words)):
+        return _list_inner_word_triggers(command, diagnosis)
+    if diagnosis.word:
+        return _list_word_triggers(words, diagnosis, cure)
+    return _list_program_triggers(command, diagnosis, cure)
+
+
+def _list_value_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Return triggers for the wrong value of an option: `--format json`."""
+    pattern = _build_subcommand_pattern(diagnosis)
+    pattern += f"{_ANYTHING_BETWEEN}{escape_word(diagnosis.option)}[ =]{build_ended_pattern(diagnosis.word)}"
+    # A fix with the same words starts the program by its path: `.venv/bin/python -m gust`.
+    starts = (_build_program_start(diagnosis), f"^{escape_word(command.words[0])}")
+    return [_build_command_triggers(start + pattern) for start in starts]
+
+
+def _list_inner_word_triggers(command: SimpleCommand, diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Return triggers for a word that is only a part of an argument, as in a list or a quoted query."""
+    pattern = _build_subcommand_pattern(diagnosis)
+    word_pattern = build_word_pattern(diagnosis.word)
+    if option := _find_option_of_list(list_literal_words(command), diagnosis.word):  # `gh pr view --json title,stars`
+        pattern += rf"{_ANYTHING_BETWEEN}{escape_word(option)}[ =][^\s|;&]*{word_pattern}"
+    else:
+        pattern += rf" [^|;&]*{word_pattern}"  # a query may have several lines
+    # A fix with the same words starts the program by its path: `.venv/bin/python -c 'import yaml'`.
+    starts = (_build_program_start(diagnosis), f"^{escape_word(command.words[0])}")
+    return [_build_command_triggers(start + pattern, target=target) for start in starts for target in ("", "full")]
+
+
+def _list_word_triggers(words: Sequence[str], diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
+    """Return triggers for a wrong word of the call: the program and its subcommand, with the word where it stands."""
+    start = _build_program_start(diagnosis)
+    word_pattern = _build_wrong_word_pattern(diagnosis)
     if cure and is_passed_on(diagnosis, cure):
-        names = "".join(_OPTIONS_BETWEEN + build_ended_pattern(item) for item in diagnosis.subcommand.split())
-        return [_build_command_triggers(rf"\b{program}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
-    if word:
-        choices = [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
-        if word.startswith("-") and words[:1] and diagnosis.is_named(words[0]):
-            # The fix may have a subcommand before the same option: `ruff check --fix` for `ruff --fix`.
-            choices.append(_build_command_triggers(rf"\b{program} (?:-\S+ )*{word_pattern}"))
-        return choices
+        names = _build_subcommand_pattern(diagnosis)
+        return [_build_command_triggers(rf"{start}{names}(?:(?! -- )[^|;&\n])* {word_pattern}")]
+    pattern = _build_pattern_in_order(words, diagnosis, word_pattern)
+    choices = [
+        _build_command_triggers(start + pattern),
+        _build_command_triggers(f"^{escape_word(diagnosis.program)}{pattern}"),
+    ]
+    if diagnosis.word.startswith("-") and diagnosis.is_named(words[0]):
+        # The fix may have a subcommand before the same option: `ruff check --fix` for `ruff --fix`.
+        choices.append(_build_command_triggers(rf"{start} (?:-\S+ )*{word_pattern}"))
+    return choices
+
+
+def _build_pattern_in_order(words: Sequence[str], diagnosis: Diagnosis, word_pattern: str) -> str:
+    """Build the pattern of the subcommand and the wrong word, in the order of the call."""
+    pattern = ""
+    subcommand_words = diagnosis.subcommand.split()
+    has_word = is_argument_before = False
+    for item in words:
+        if item in subcommand_words:
+            # After the wrong option may come its value: `--colour always log`.
+            pattern += (_REST_BETWEEN if has_word else _OPTIONS_BETWEEN) + build_ended_pattern(item)
+            subcommand_words.remove(item)
+            has_word = has_word or item == diagnosis.word
+        elif diagnosis.word and not has_word and diagnosis.is_named(item):
+            is_next = diagnosis.is_command and not is_argument_before and not item.startswith("-")
+            pattern += (_OPTIONS_BETWEEN if is_next else _ANYTHING_BETWEEN) + word_pattern
+            has_word = True
+        elif not item.startswith("-"):
+            is_argument_before = True
+    return pattern
+
+
+def _build_wrong_word_pattern(diagnosis: Diagnosis) -> str:
+    word = diagnosis.word
+    if word == ZSH_COMMAND_SIGN:  # alone it is an ordinary word: `echo a = b`
+        return r"=\S"
+    if diagnosis.is_pattern and "://" in word:  # zsh would do the same to any other address
+        return rf"https?://[^\s|;&]*{escape_word(word[-1])}"
+    return build_letter_pattern(word[1]) if diagnosis.is_letter else build_ended_pattern(word)
+
+
+def _list_program_triggers(command: SimpleCommand, diagnosis: Diagnosis, cure: Step | None) -> list[dict[str, Any]]:
+    """Return triggers for a call of which no word is known to be wrong; none if it is an everyday one."""
+    pattern = _build_pattern_in_order(list_literal_words(command), diagnosis, "")
     if cure and is_started_otherwise(command, cure.command):  # the program is the wrong word
         start = escape_word(command.words[0])
         first_argument = command.words[1]
         if not pattern and SUBCOMMAND.fullmatch(first_argument):
             pattern = _OPTIONS_BETWEEN + build_ended_pattern(first_argument)
         return [_build_command_triggers(f"^{start}{pattern}" if pattern else rf"^{start}(?![\w-])")]
-    is_everyday = set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS
-    return [] if is_everyday else [_build_command_triggers(rf"\b{program}{pattern}"), anchored]
+    if set(diagnosis.subcommand.split()) <= EVERYDAY_SUBCOMMANDS:
+        return []
+    starts = (_build_program_start(diagnosis), f"^{escape_word(diagnosis.program)}")
+    return [_build_command_triggers(start + pattern) for start in starts]
+
+
+def _build_subcommand_pattern(diagnosis: Diagnosis) -> str:
+    return "".join(_OPTIONS_BETWEEN + build_ended_pattern(name) for name in diagnosis.subcommand.split())
+
+
+def _build_program_start(diagnosis: Diagnosis) -> str:
+    """Build the start of a pattern: the program, also if another one starts it, as in `npx kite`.
+
+    A script is often an argument, as in `git add fly.py`, so it must stand where it is run.
+    """
+    program = escape_word(diagnosis.program)
+    if not diagnosis.interpreter:
+        return rf"\b{program}"
+    interpreter = escape_word(diagnosis.interpreter.rstrip("0123456789."))
+    return rf"^(?:[^|;&\n]*\b{interpreter}[\d.]* (?:-\S+ )*)?(?:\S*/)?{program}"
+
+
+def _find_option_of_list(words: Sequence[str], name: str) -> str:
+    """Return the option that has the name in a list: `--json` of `--json title,stars`; "" if there is none."""
+    for previous, word in pairwise(["", *words]):
+        option, _, value = word.rpartition("=")
+        if name not in value.split(","):
+            continue
+        if option.startswith("-"):
+            return option
+        if previous.startswith("-"):
+            return previous
+    return ""
 
 
 def is_passed_on(diagnosis: Diagnosis, cure: Step) -> bool:

@@ -19,7 +19,8 @@ _BLAME = re.compile(
     r"|\bno (?:such|longer|rule|idea|\S+(?: target)? (?:named|called|found|match(?:ed|es)?)\b|task|option|match for)"
     r"|\bnone of\b|\bhas no\b"
     r"|(?:\bnot|\bcannot|n't) (?:be )?(?:an?|found|find|defined|recogni[sz]ed|registered|supported?|valid|allowed"
-    r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|load|take|understand|part of)\b"
+    r"|available|expected|exist|have|contain|match|accept|know|create|open|resolve|locate|load|take|understand"
+    r"|part of)\b"
     r"|\b(?:failed|unable) to (?:spawn|find|locate|resolve|load)|\breplaced (?:by|with)\b|\bdid you mean\b"
     r"|\bnot running\b|\bmultiple \w+(?: \w+)? (?:are|were|match)"
 )
@@ -63,9 +64,11 @@ _AFTER_NOUN = re.compile(
     re.I,
 )
 _THINGS = r"(?:package|module|library|plugin|extension|profile|role|crate|gem)"
-# Without quotes: `Package Sails not found in current path`, `couldn't find profile north`.
+# Without quotes: `Package Sails not found`, `command hoist does not exist`, `couldn't find profile north`.
 _NOT_FOUND_NAME = re.compile(
-    rf"\b{_THINGS} (?P<before>\S+) (?:was |is )?not (?:found|installed)|\bfind {_THINGS} (?P<after>\S+)$", re.I
+    rf"\b(?:{_THINGS}|{_NOUNS}) (?P<before>\S+) (?:(?:was |is )?not (?:found|installed)|does not exist)"
+    rf"|\bfind {_THINGS} (?P<after>\S+)$",
+    re.I,
 )
 
 

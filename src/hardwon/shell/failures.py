@@ -149,6 +149,7 @@ _JSON_MESSAGE = re.compile(r"\"(?:message|error|detail)\"\s*:\s*\"([^\"\\]+)")
 # As zod writes what is wrong with the arguments of a tool.
 _VALIDATOR_MESSAGE = re.compile(r'"message": "([^"]+)"')
 _VALIDATOR_PATH = re.compile(r'"path": \[ ?"(\w+)"')
+_HEADING = re.compile(r"[#*\s]*(?:error|result)[*:\s]*", re.I)  # as in Markdown; what it is about follows
 # The network or a server failed for the moment, whatever the call was.
 _PASSING_FAILURE = re.compile(
     r"\b(?:econnreset|etimedout|eai_again|socket hang up|connection (?:was )?reset|temporary failure|bad gateway"
@@ -191,7 +192,7 @@ _COMPLAINT = re.compile(
 )
 # A program that found nothing to do says so and succeeds: `No projects matched the filters`.
 _NOTHING_SELECTED = re.compile(r"No (?:project|package|workspace|target|task|script)s? match(?:ed|es)? \w", re.I)
-_CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]{2}[\w.:@/-]*")
+_CALL_WORD = re.compile(r"[\w.:@/-]*[A-Za-z]\d?[A-Za-z][\w.:@/-]*")  # also `e2e`
 _MAX_COMPLAINT_LINES, _FIRST_LINES = 40, 10  # in a longer result only its ends speak of the call
 # Git's own words; any other line after `fatal:` may be a commit's subject that git shows.
 _GIT_FAILED = re.compile(
@@ -274,14 +275,15 @@ def find_failure_line(text: str, *, is_shell: bool) -> str:
 def _find_tool_message(lines: Sequence[str]) -> str:
     """Return the first line, with the first complaint of a validator that lists them in the next ones."""
     message = extract_message(lines[0]) if lines else ""
-    if not message.endswith(("[", "{", ":")) and "validation error" not in message:
+    is_heading = _HEADING.fullmatch(message) is not None
+    if not is_heading and not message.endswith(("[", "{", ":")) and "validation error" not in message:
         return message
     details = " ".join(lines[1:_FIRST_LINES])
     details = details.partition(" [type=")[0]  # pydantic goes on with all that it was given
     if sentence := _VALIDATOR_MESSAGE.search(details):
         parameter = _VALIDATOR_PATH.search(details)
         details = f"{parameter[1]}: {sentence[1]}" if parameter else sentence[1]
-        message = message.rstrip(" [{:") + ":"
+        message = "Error:" if is_heading else message.rstrip(" [{:") + ":"
     return f"{message} {details}"[:MAX_QUOTE_LENGTH].rstrip()
 
 

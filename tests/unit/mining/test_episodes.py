@@ -21,7 +21,7 @@ def test_another_form_of_the_call_is_the_lesson() -> None:
     assert episode.cure is not None and episode.cure.command.startswith("kite launch")
     assert (episode.removed_arguments, episode.added_arguments) == (("fly",), ("launch",))
     assert [(failure.line, failure.kind) for failure in episode.errors] == [(line, "interface")]
-    assert episode.problem == "`kite fly` fails: error: unrecognized subcommand 'fly'"
+    assert episode.problem == "`kite fly` fails: unrecognized subcommand 'fly'"
     assert episode.solution == "Use `kite launch` instead."
     assert matches_command(episode.triggers, "cd x && kite fly --low")
     assert not matches_command(episode.triggers, "kite launch")

@@ -74,13 +74,14 @@ def is_sound(triggers: dict[str, Any], command: str) -> bool:
 
 
 WORD, OPTIONS = r" (?:[^|;&\n]* )?", r" (?:-[^|;&\n]* )?"
+LETTERS = r"-[A-Za-z]{{0,3}}_[A-Za-z]{{0,2}}(?![A-Za-z])"
 TRIGGERS = (
     ("kite fly --loop", "error: unexpected argument '--loop' found", rf"\bkite{OPTIONS}fly{{}}{WORD}--loop{{}}"),
     ("kite --loop=3 fly", "error: unknown option '--loop'", rf"\bkite{WORD}--loop{{}}[^|;&\n]* fly{{}}"),
     ("kite runner run", "error: unknown task 'run'", rf"\bkite{OPTIONS}runner{{}}{WORD}run{{}}"),
     ("git --no-pager bisect 'a b'", "fatal: bad revision", rf"\bgit{OPTIONS}bisect{{}}"),
     ("python3 -m gust", "No module named gust", rf"\bpython3{WORD}-m[ =]gust{{}}"),
-    ("kite list | grep -oP 'a'", "grep: invalid option -- P", rf"\bgrep{WORD}-[A-Za-z]*P"),
+    ("kite list | grep -oP 'a'", "grep: invalid option -- P", rf"\bgrep{WORD}{LETTERS.replace('_', 'P')}"),
     ("g++ --std=c++99 a.cc", "g++: error: unrecognized option '--std=c++99'", rf"\bg\+\+{WORD}--std{{}}"),
     ("git add . && git commit --loop", "error: unknown option `--loop'", rf"\bgit{OPTIONS}commit{{}}{WORD}--loop{{}}"),
     # An everyday subcommand alone, a program alone, a path: nothing that sets the call apart from those that work.

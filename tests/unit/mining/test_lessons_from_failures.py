@@ -44,7 +44,7 @@ LESSONS = (
         "kite --context prod get pods",
         'error: context "prod" does not exist',
         "kite --context air-prod get pods",
-        '`kite --context prod` fails: error: context "prod" does not exist',
+        '`kite --context prod` fails: context "prod" does not exist',
         "Use `kite --context air-prod` instead.",
         "kite logs --context=prod",
         "kite -n prod get pods",
@@ -53,7 +53,7 @@ LESSONS = (
         "kite --check --parser=ts src/a.ts",
         """[error] Couldn't resolve parser "ts".""",
         "kite --check --parser=typescript src/a.ts",
-        """`kite --parser=ts` fails: [error] Couldn't resolve parser "ts".""",
+        """`kite --parser=ts` fails: Couldn't resolve parser "ts".""",
         "Use `kite --parser=typescript` instead.",
         "kite --parser ts src/b.ts",
         "kite --check src/a.ts",
@@ -71,7 +71,7 @@ LESSONS = (
         "kite test --loud fly",
         "error: unexpected argument '--loud' found\n\nUsage: kite test [OPTIONS] [NAME] [-- [ARGS]...]",
         "kite test fly -- --loud",
-        "`kite test --loud` fails: error: unexpected argument '--loud' found",
+        "`kite test --loud` fails: unexpected argument '--loud' found",
         "Put `--loud` after `--`: `kite test fly -- --loud`.",
         "kite test -q --loud",
         "kite test -- -x --loud",
@@ -115,7 +115,7 @@ LESSONS = (
         "kite --tidy src",
         "error: unexpected argument '--tidy' found\n\nUsage: kite [OPTIONS] <COMMAND>",
         "kite check --tidy src",
-        "`kite --tidy` fails: error: unexpected argument '--tidy' found",
+        "`kite --tidy` fails: unexpected argument '--tidy' found",
         "Use `kite check --tidy src` instead.",
         "kite -q --tidy .",
         "kite -q check --tidy .",
@@ -124,7 +124,7 @@ LESSONS = (
         "kite -U admin -c fly",
         'FATAL: role "admin" does not exist',
         "kite -U pilot -c fly",
-        '`kite -U admin` fails: FATAL: role "admin" does not exist',
+        '`kite -U admin` fails: role "admin" does not exist',
         "Use `kite -U pilot` instead.",
         "kite -U admin -c land",
     ),
@@ -132,7 +132,7 @@ LESSONS = (
         "pytest --parallel 4 tests",
         PYTEST_USAGE,
         "pytest -n 2 tests",
-        "`pytest --parallel` fails: pytest: error: unrecognized arguments: --parallel",
+        "`pytest --parallel` fails: unrecognized arguments: --parallel",
         "Use `pytest -n` instead.",
         "cd src && pytest -q --parallel=8 tests/unit",
         "pytest -n 2 tests --parallel-mode",
@@ -141,7 +141,7 @@ LESSONS = (
         "cd src && git log --colour=always",
         "error: unknown option `--colour'\nusage: git log [<options>]",
         "git log --color=always",
-        "`git log --colour` fails: error: unknown option `--colour'",
+        "`git log --colour` fails: unknown option `--colour'",
         "Use `git log --color=always` instead.",
         "git -C . log -3 --colour",
         "git show --colour",
@@ -150,7 +150,7 @@ LESSONS = (
         "wrap kite fly high",
         "error: unrecognized subcommand 'kite'\n\nUsage: wrap [OPTIONS] <COMMAND>",
         "kite fly high",
-        "`wrap kite` fails: error: unrecognized subcommand 'kite'",
+        "`wrap kite` fails: unrecognized subcommand 'kite'",
         "Run `kite` without `wrap`.",
         "wrap -v kite land 2>&1 | tail",
         "wrap test && kite fly",
@@ -159,7 +159,7 @@ LESSONS = (
         "kite list | grep -oP 'a+' | sort",
         "grep: invalid option -- P\nusage: grep [-abc] [pattern]",
         "kite list | grep -oE 'a+' | sort",
-        "`grep -P` fails: grep: invalid option -- P",
+        "`grep -P` fails: invalid option -- P",
         "Use `grep -oE` instead.",
         "cat a | grep -n -oP b",
         "kite -oP; grep a",
@@ -195,7 +195,7 @@ LESSONS = (
         "npm run typechek",
         'npm error Missing script: "typechek"\nnpm error Did you mean this?\nnpm error   npm run typecheck',
         "npm run typecheck",
-        '`npm run typechek` fails: npm error Missing script: "typechek"',
+        '`npm run typechek` fails: Missing script: "typechek"',
         "Use `npm run typecheck` instead.",
         "npm run typechek -- --watch",
         "npm run typecheck",
@@ -204,7 +204,7 @@ LESSONS = (
         "python -m pytest tests",
         "/usr/bin/python: No module named pytest",
         ".venv/bin/python -m pytest tests",
-        "`python -m pytest` fails: /usr/bin/python: No module named pytest",
+        "`python -m pytest` fails: No module named pytest",
         "Use `.venv/bin/python -m pytest tests` instead.",
         "python -m pytest -x",
         "uv run python -m pytest",
@@ -253,6 +253,61 @@ def test_a_sentence_of_the_agent_is_quoted_only_if_it_names_a_word_of_the_call()
     assert story.find_only_episode().solution == (
         "Use `kite fly --times` instead. The --loop option was renamed because of the landing mode."
     )
+
+
+GROUP_USAGE = "unknown flag: --all\n\nUsage:  kite sail <command> [flags]\n\nAvailable commands:\n  hoist"
+
+
+def test_an_option_that_the_fix_keeps_was_only_read_before_a_wrong_subcommand() -> None:
+    episode = build_episode(("kite sail clear --all", GROUP_USAGE), ("kite sail strike --all", ""))
+    assert episode.problem == "`kite sail clear` fails: unknown flag: --all"
+    assert episode.solution == "Use `kite sail strike` instead."
+    for command, is_expected in (
+        ("kite -q sail clear", True),
+        ("kite sail strike --all", False),
+        ("kite sail hoist clear", False),
+        ("kite sail --help", False),
+    ):
+        assert matches_command(episode.triggers, command) is is_expected, command
+
+
+def test_an_option_that_the_fix_keeps_after_the_subcommand_is_misplaced() -> None:
+    usage = "Usage: kite [OPTIONS] COMMAND [ARGS]...\n\nError: No such option: --app"
+    episode = build_episode(("kite serve --app wind", usage), ("kite --app wind serve", ""))
+    assert not matches_command(episode.triggers, "kite --app gust serve")
+
+
+def test_the_same_mistake_is_known_however_the_program_is_started() -> None:
+    error = "Error: No such command 'migrations'."
+    episode = build_episode(("uv run python sail.py migrations", error), ("uv run python sail.py show", ""))
+    assert episode.solution == "Use `sail.py show` instead."
+    for command in ("sail.py migrations", "python3 sail.py migrations -v", "cd kite && ./sail.py migrations | head"):
+        assert matches_command(episode.triggers, command), command
+    for command in ("python3 sail.py show migrations", "python3 list.py migrations", "ls sail.py migrations"):
+        assert not matches_command(episode.triggers, command), command
+
+
+def test_a_missing_empty_value_is_not_looked_for_in_the_text_of_other_commands() -> None:
+    episode = build_episode(("sed -i 's/a/b/' kite.py", "sed: bad flag"), ("sed -i '' 's/a/b/' kite.py", ""))
+    assert matches_command(episode.triggers, "cd src && sed -i 's/c/d/' gust.py")
+    for command in (
+        "sed -i '' 's/c/d/' gust.py",
+        "git commit -m \"Stop using sed -i 's/a/b/'\"",
+        "echo 'sed -i s/a/b/'",
+        "cat > notes.md <<'EOF'\nsed -i 's/a/b/' kite.py\nEOF",
+        "ls  # sed -i s/a/b/",
+    ):
+        assert not matches_command(episode.triggers, command), command
+
+
+def test_the_options_of_a_script_that_was_changed_in_between_are_no_lesson() -> None:
+    error = "sail.py: error: unrecognized arguments: --fmt csv"
+    assert build_episode(("python sail.py --fmt csv", error), ("python sail.py --format csv", "")).rejection == ""
+    story = StepBuilder()
+    story.fails("python sail.py --fmt csv", f"Exit code 2\n{error}")
+    story.edit("/p/sail.py", "add('--fmt')")
+    story.works("python sail.py --format csv")
+    assert story.find_episodes()[0].rejection == "files were changed before it worked"
 
 
 SILENT = (
