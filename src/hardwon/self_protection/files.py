@@ -205,7 +205,8 @@ def _is_settings_file(path: str) -> bool:
 
 def _has_switch(text: str) -> bool:
     """Return whether a text names a setting that turns hooks off, in a file that need not contain them."""
-    return any(name in text for name in (*_JSON_SWITCHES, *_ENV_SWITCHES))
+    unquoted = text.translate(_UNQUOTE_TABLE)  # a shell joins `disable''AllHooks`
+    return any(name in unquoted for name in (*_JSON_SWITCHES, *_ENV_SWITCHES))
 
 
 def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
