@@ -91,7 +91,7 @@ _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (
     *"uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel".split(),
-    *"trap chroot".split(),
+    *"trap chroot fish".split(),
     *_CLEARING_LAUNCHERS,
 )
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do

@@ -37,7 +37,7 @@ _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
 _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", "!": "", "{": "", "}": "", "in": ""}
 _RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac", "coproc"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
-SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 # What these change lasts for the commands after them in the same call.
 SETUP_PROGRAMS = frozenset(("cd", "pushd", "source", ".", "export"))
 # The options that take a value, for what starts a program named among its arguments.
