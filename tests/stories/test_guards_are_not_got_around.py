@@ -377,6 +377,7 @@ def test_a_lesson_that_was_pasted_is_proposed_not_approved(house: House, dress: 
 
 
 def test_what_is_private_beside_a_typed_lesson_is_not_kept(house: House) -> None:
+    house.stay_cold()  # a worker that a hook starts may come up only after `stop`, and its socket cannot be read
     house.add(lesson(r"\bmake\b"))
     for prompt in (
         "my password=hunter2, what do #lesson and #/lesson mean?",
