@@ -94,6 +94,29 @@ def test_a_block_never_runs_however_often_it_is_tried(house: House) -> None:
     assert not (house.project / "forbidden").exists()
 
 
+@pytest.mark.parametrize("settings", [{"disableAllHooks": True}, {"env": {"HARDWON_OFF": "1"}}], ids=str)
+def test_the_agent_does_not_turn_hooks_off_in_the_settings_of_a_project(
+    house: House, settings: dict[str, object]
+) -> None:
+    """Such settings count at once, in the running session."""
+    house.add("block", ADVICE, r"\btouch\b")
+    text = json.dumps(settings)
+    path = house.project / ".claude" / "settings.local.json"
+    write = Reply(calls=(Call("Write", {"file_path": str(path), "content": text}),))
+    script = [write, bash(f"mkdir -p .claude; echo '{text}' > .claude/settings.local.json"), bash("touch made"), DONE]
+    session = house.session(script)
+    assert list_refusals(session) == [True, True, True]
+    assert not path.exists() and not (house.project / "made").exists()
+
+
+def test_a_command_of_the_monitor_tool_is_judged(house: House) -> None:
+    command = "env -u CLAUDECODE hardwon accept 1"
+    session = house.session(
+        [Reply(calls=(Call("Monitor", {"command": command, "description": "x", "timeout_ms": 3000}),)), DONE]
+    )
+    assert list_refusals(session) == [True]
+
+
 def test_a_start_lesson_is_in_the_first_request_and_again_after_compact(house: House) -> None:
     house.add("start", ADVICE)
     session = house.session([DONE] * 3, "the first prompt", "another", "/compact", "the last prompt")

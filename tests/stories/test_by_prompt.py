@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from hardwon.cli.output import format_time
 from hardwon.text import lesson_tags
 from tests.support.house import GIT_STASH, Answer, House, bash, lesson
 
@@ -168,7 +169,7 @@ def test_what_was_refused_when_the_worker_came_back_is_shown_by_doctor(house: Ho
     wrong, refusal = [
         check["found"] for check in json.loads(house.cli("doctor", "--json").out) if check["name"] == "hook log"
     ]
-    assert wrong.startswith("1 hook failed; last: 1772614900 PreToolUse")
+    assert wrong.startswith(f"1 hook failed; last: {format_time(1772614900)} PreToolUse")
     assert refusal.startswith("1 prompt refused; ") and "what you typed was not taken" in refusal
     with open(os.path.join(house.home, "logs", "worker.log")) as file:
         assert "problem is too short (5 characters" in file.read()

@@ -203,6 +203,17 @@ def test_an_emptied_lessons_file_leaves_the_last_good_manifest_in_force(guarded_
         "a;" * 9900 + "hardwon accept 2",
         "hardwon " * 100_000,
         'script -qc "hardwon review" /dev/null',
+        "hardwon data purge --text x --yes",
+        "hardwon worker jobs cancel 3",
+        "hardwon team share some-slug --yes",
+        "echo 'hardwon accept 3' | bash",
+        "printf 'hardwon accept 3\\n' | sh -s",
+        "echo 'hardwon accept 3' | at now",
+        "$(which hardwon) accept 3",
+        '"$(command -v hardwon)" accept 3',
+        "hard\\\nwon accept 3",
+        "coproc hardwon accept 3",
+        "trap 'hardwon accept 3' EXIT",
         "cd /opt/site/hardwon && python3 hook.py claude-code UserPromptSubmit /home/dev/x",
         "python3 -m hardwon.hook claude-code UserPromptSubmit /home/dev/x",
         "uv run python /opt/site/hardwon/hook.py claude-code UserPromptSubmit /home/dev/x",
@@ -241,6 +252,8 @@ def test_an_agent_may_not_approve_through_our_own_commands(asked_house: House, c
         "sudo -u dev hardwon lessons add --summary x",
         "systemd-run --user --pipe hardwon lessons add --summary x",
         "su - dev -c 'hardwon accept 2'",
+        "env -u CLAUDECODE $(which hardwon) accept 2",
+        "echo 'env -u CLAUDECODE hardwon lessons build' | sh",
     ],
     ids=lambda command: command[:60],
 )
@@ -273,6 +286,11 @@ def test_what_people_set_for_themselves_makes_no_agent_of_them() -> None:
         "sh -n plugins/hardwon/door.sh && shellcheck plugins/hardwon/door.sh",
         "sh door.sh open now",
         "git commit -m 'hardwon accept 2'",
+        "echo 'type hardwon accept 2' | tee notes.md",
+        "cd hardwon && $PIP install mypy",
+        "which hardwon",
+        "hardwon team status",
+        "hardwon data export --out /tmp/x.jsonl",
         "cat > notes.md <<EOF\nhardwon install claude-code --yes\nEOF",
         "env COLUMNS=80 hardwon status",
         "hardwon accept --help",
@@ -359,6 +377,7 @@ def test_a_lesson_that_was_pasted_is_proposed_not_approved(house: House, dress: 
 
 
 def test_what_is_private_beside_a_typed_lesson_is_not_kept(house: House) -> None:
+    house.stay_cold()  # a worker that a hook starts may come up only after `stop`, and its socket cannot be read
     house.add(lesson(r"\bmake\b"))
     for prompt in (
         "my password=hunter2, what do #lesson and #/lesson mean?",

@@ -118,6 +118,12 @@ def test_a_timeline_marks_what_it_lies_around(house: House, kite: str) -> None:
     assert (wrong.code, wrong.err.splitlines()[0]) == (1, "error: there is no O99 in this project")
 
 
+@pytest.mark.parametrize("ids", ["", ",", ",,"])
+def test_to_show_nothing_is_an_error(house: House, kite: str, ids: str) -> None:
+    refused = house.cli("show", ids, cwd=kite)
+    assert refused.code == 1 and refused.err.startswith("error: no id was given\n  fix: ")
+
+
 def test_records_are_shown_whole_and_what_is_missing_is_named(house: House, kite: str) -> None:
     ran = house.ok("show", "S1,O1", "O99", cwd=kite)
     assert "completed: it is mended" in ran.out and "raced with logout" in ran.out

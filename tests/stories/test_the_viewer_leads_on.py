@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +82,18 @@ def test_a_search_is_narrowed_by_type_concept_and_day_and_the_form_keeps_it(
 def test_a_project_that_is_not_known_is_not_every_project(browser: Browser) -> None:
     status_codes = [browser.get(f"/search?q=tokens&project={project}").status_code for project in ("999", "kite", "1")]
     assert status_codes == [404, 404, 200]
+
+
+@pytest.mark.parametrize(("days_ago", "span"), [(3, "30 days"), (60, "90 days"), (400, "All time")])
+def test_insights_opens_with_a_period_in_which_something_happened(
+    house: House, days_ago: int, span: str, tmp_path: Path
+) -> None:
+    store = DistilledStore(house.home, str(tmp_path))
+    store.add_session()
+    store.close()
+    with closing(sqlite3.connect(os.path.join(house.home, "hardwon.db"))) as connection, connection:
+        connection.execute("update sessions set last_at = ?", (time.time() - days_ago * 86_400,))
+    house.ok("config", "set", "apiPort", "0")
+    house.ok("start")
+    page = open_browser(house).get("/insights").text
+    assert re.findall(r'aria-current="\w+"[^>]*>(\d+ days|All time)<', page) == [span]

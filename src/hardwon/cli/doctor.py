@@ -12,7 +12,7 @@ from hardwon.actions.approvals import compile_manifest
 from hardwon.actions.team_decisions import Team
 from hardwon.agents.installation import Check, check_agents, check_fired_hooks
 from hardwon.cli.context import json_option, open_store
-from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age
+from hardwon.cli.output import echo_json, echo_styled, echo_text, format_age, format_time
 from hardwon.efficacy.ledger import format_ignored_denials
 from hardwon.errors import UserError
 from hardwon.fallback.worker_start import read_failed_starts
@@ -169,9 +169,9 @@ def _check_hook_log(path: str) -> Iterator[Check]:
         ("decision", "not carried out, since it is not known to be yours", refused_decisions),
     ):
         if lines:
-            yield Check(
-                "hook log", None, f"{format_count(len(lines), noun)} {verdict}; last: {lines[-1]}", f"rm {path}"
-            )
+            timestamp, _, text = lines[-1].partition(" ")
+            last = f"{format_time(float(timestamp))} {text}" if timestamp.isdecimal() else lines[-1]
+            yield Check("hook log", None, f"{format_count(len(lines), noun)} {verdict}; last: {last}", f"rm {path}")
 
 
 def _check_database(home: str) -> Iterator[Check]:

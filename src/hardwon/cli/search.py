@@ -160,6 +160,8 @@ def show(ids: tuple[str, ...], as_json: bool) -> None:
     """
     # Ids may be given one by one or joined with commas, as agents tend to write them.
     record_ids = [record_id for record_id in ",".join(ids).split(",") if record_id]
+    if not record_ids:  # `hardwon show ""`, or a comma
+        raise UserError("no id was given", "hardwon search WORDS, or hardwon timeline")
     with _open_searchable_store() as connection:
         records = fetch_records(connection, paths.get_home(), record_ids)
     if as_json:

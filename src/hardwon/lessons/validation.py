@@ -134,7 +134,7 @@ def find_secret_faults(lesson: Lesson) -> list[str]:
         if redact_text(text) != text:
             faults.setdefault(key, f"{key} contains what looks like a secret: remove it, or write <placeholder>")
         elif strip_private(text) != text:
-            faults.setdefault(key, f"{key} contains a <private> part: remove it")
+            faults.setdefault(key, f"{key} contains a <private> part or a tag of hardwon: remove it")
     return list(faults.values())
 
 

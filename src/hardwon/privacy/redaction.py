@@ -77,6 +77,7 @@ _PROMISES = {
     **{ending + suffix: _STRONG for ending in STRONG_ENDINGS for suffix in NAME_SUFFIXES},
 }
 _MIN_ID_CHARS = 12
+_MIN_COLUMN_GAP = 3  # blanks between a name and its value in the columns that `vault kv get` prints
 _LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _MAX_NAME_CHARS = 32
 _BASE64_GROUP = 4  # characters that encode three bytes
@@ -548,7 +549,8 @@ def _is_bare_secret(text: str, name: _SecretName, join: re.Match[str], value: st
     if len(value) > _MAX_JUDGED_CHARS:
         return True
     if join["gap"] and not _is_option(text, name) and not _is_set_with_gap(text, name):
-        return False
+        is_column = len(join["gap"]) >= _MIN_COLUMN_GAP and is_own_line and name.promise == _STRONG
+        return is_column and len(value) > 7 and is_key_like(value) and not _is_placeholder(value)
     end = join.end() + len(value)
     if _is_placeholder(value) or value[0] in "[{(:" or sum(map(str.isalnum, value)) < 3:
         return False

@@ -57,6 +57,9 @@ _DECIDING_VERBS = {
     "handoff": ("ratify", "discard"),
     "reflect": ("--undo",),
     "jobs": ("retry", "cancel"),
+    "team": tuple(
+        "init propose serve join leave invite role revoke share mute unmute retire erase rollback token".split()
+    ),
     "backup": (),
     "unpause": (),
     "ratify": (),
@@ -69,15 +72,26 @@ _SHOWING_OPTIONS = {
     "review": ("--json", "--judge"),
     "purge": ("--dry-run", "--log"),
 }
-_WITHOUT_OPTIONS = ("lessons", "config", "memory", "handoff", "jobs")  # no valued option precedes the subcommand
+_WITHOUT_OPTIONS = (
+    "lessons",
+    "config",
+    "memory",
+    "handoff",
+    "jobs",
+    "team",
+)  # no valued option precedes the subcommand
 _INTERPRETERS = ("python", "pypy")
-_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", ".", "source")
+_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "fish", ".", "source")
+_PRINTING_PROGRAMS = ("echo", "printf")  # what they print may be piped to a shell
+_LOOKUP_PROGRAMS = ("which", "command", "type", "whence", "where", "realpath", "readlink")
+_SCHEDULERS = ("at", "batch", "crontab")  # they run what they read, without the agent's variables
 _HOOK_LAUNCHER = "door.sh"  # the script of hardwon's plugins that starts the hook
 AGENTS = tuple("claude-code codex gemini opencode copilot qwen kilo grok droid vibe deepagents cursor cline".split())
 _AGENT_ARGUMENTS = tuple((name,) for name in AGENTS)
 _CLEARING_LAUNCHERS = ("systemd-run", "su", "runuser", "machinectl", "launchctl")  # without the agent's variables
 _LAUNCHERS = (
     *"uv uvx pipx poetry pdm hatch pixi conda script tmux screen unbuffer expect strace flock parallel".split(),
+    *"trap chroot fish".split(),
     *_CLEARING_LAUNCHERS,
 )
 DEFAULT_BACKUP_COUNT = 5  # keeping fewer deletes backups, which only a person may do
@@ -96,6 +110,7 @@ _HINTS = tuple(
 )
 _real_homes: dict[str, str] = {}  # cached, since a worker asks for the same home on every call
 _MCP_PREFIX = "mcp__"
+_COMMAND_FIELDS = ("command", "cmd", "script", "argv")
 _MAX_LAUNCH_DEPTH = 3  # of commands in strings that launchers run
 _MAX_COMMAND_CHARS = 50_000  # a longer command is not parsed, because that would take twice the time a hook has
 
@@ -113,13 +128,19 @@ def judge_call(event: Event, home: str) -> str:
         from hardwon.self_protection.files import judge_edit
 
         return judge_edit(event, home)
-    return _judge_mcp_call(event, home) if event.tool.startswith(_MCP_PREFIX) else ""
+    if event.tool.startswith(_MCP_PREFIX):
+        return _judge_mcp_call(event, home)
+    # Other tools run commands too: Claude Code's Monitor and PowerShell.
+    if isinstance(event.input, dict) and "command" in event.input and event.tool not in EDIT_TOOLS:
+        return _judge_command_fields(event, home)
+    return ""
 
 
 def _judge_command(command: str, event: Event, home: str) -> str:
     # Two searches in the text rule out almost every call; parsing comes after them.
-    mentions_hardwon = PROGRAM_NAME in command or _HOOK_LAUNCHER in command
-    can_write = _can_write_own_files(command, event.cwd, home)
+    unbroken = command.replace("\\\n", "") if "\\\n" in command else command  # a line may go on within a name
+    mentions_hardwon = PROGRAM_NAME in unbroken or _HOOK_LAUNCHER in unbroken
+    can_write = _can_write_own_files(unbroken, event.cwd, home)
     if not mentions_hardwon and not can_write:
         return ""
     parsed = _parse_nested(command) if len(command) <= _MAX_COMMAND_CHARS else None
@@ -146,10 +167,8 @@ def _judge_mcp_call(event: Event, home: str) -> str:
     """Return why an MCP tool may not run this hardwon command or write these files; empty if it may."""
     if event.tool.startswith(f"{_MCP_PREFIX}{PROGRAM_NAME}__") or not isinstance(event.input, dict):
         return ""
-    for field in ("command", "cmd"):
-        command = event.input.get(field)
-        if isinstance(command, str) and (reason := _judge_command(command, event, home)):
-            return reason
+    if reason := _judge_command_fields(event, home):
+        return reason
     if not _can_write_own_files(event.content, event.cwd, home):  # all strings that it is given
         return ""
     from hardwon.self_protection.files import judge_mcp_call
@@ -157,11 +176,34 @@ def _judge_mcp_call(event: Event, home: str) -> str:
     return judge_mcp_call(event, home)
 
 
+def _judge_command_fields(event: Event, home: str) -> str:
+    """Judge the commands in a tool's input: a string, a list of words, or a program beside its `args`."""
+    arguments = event.input.get("args")
+    argument_words = [word for word in arguments if isinstance(word, str)] if isinstance(arguments, list) else []
+    for field in _COMMAND_FIELDS:
+        command = event.input.get(field)
+        if isinstance(command, str):
+            text = " ".join([command, *map(_quote, argument_words)])
+        elif isinstance(command, list):
+            text = " ".join(_quote(word) for word in command if isinstance(word, str))
+        else:
+            continue
+        if reason := _judge_command(text, event, home):
+            return reason
+    return ""
+
+
+def _quote(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
 def _judge_own_commands(simples: Sequence[SimpleCommand]) -> str:
     """Return why one of these commands is only for a person, or pretends to come from one; empty if none is."""
     if any(map(_is_hook_run, simples)):
         return "hardwon's hook is run by the agent program, never by a command"
     argument_lists = [words for simple in simples for words in _iter_arguments(simple)]
+    if any(map(_looks_up_hardwon, simples)):  # `$(which hardwon) accept 3`
+        argument_lists += [simple.words[1:] for simple in simples if simple.program.startswith("$")]
     if argument_lists and any(map(_is_hiding_caller, simples)):
         return "hardwon tells by CLAUDECODE, HARDWON_HOME and the like who runs it and where; leave them as they are"
     for words in argument_lists:
@@ -232,7 +274,16 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
     simples = list(parsed.simple_commands)
     redirections = list(parsed.redirections)
     loop_words = list(parsed.loop_words)
+    has_input_reader = depth < _MAX_LAUNCH_DEPTH and any(map(_runs_its_input, parsed.simple_commands))
     for simple in parsed.simple_commands:
+        if has_input_reader and simple.program in _PRINTING_PROGRAMS:
+            # `echo 'hardwon accept 3' | sh` runs what the strings say.
+            script = " ".join(simple.words[1:]).replace("\\n", "\n")
+            inner = _parse_nested(script, depth + 1)
+            if inner is not None:
+                simples += inner.simple_commands
+                redirections += [(len(command), file) for _, file in inner.redirections]
+                loop_words += inner.loop_words
         # `tmux send-keys 'hardwon accept 3'` runs what the string says.
         for word in simple.words[1:] if simple.program in _LAUNCHERS and depth < _MAX_LAUNCH_DEPTH else ():
             inner = _parse_nested(word, depth + 1) if " " in word else None
@@ -241,6 +292,13 @@ def _parse_nested(command: str, depth: int = 0) -> ParsedCommand | None:
                 redirections += [(len(command), file) for _, file in inner.redirections]
                 loop_words += inner.loop_words
     return ParsedCommand(tuple(simples), tuple(redirections), tuple(loop_words))
+
+
+def _runs_its_input(simple: SimpleCommand) -> bool:
+    """Return whether a program runs the commands that it reads from its input."""
+    operands = [word for word in simple.words[1:] if not word.startswith("-")]
+    is_shell = simple.program in _SHELLS and (not operands or "-s" in simple.words)
+    return (is_shell and "-c" not in simple.words) or simple.program in _SCHEDULERS
 
 
 def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
@@ -254,6 +312,10 @@ def _iter_arguments(simple: SimpleCommand) -> Iterator[Sequence[str]]:
             yield script[1:]
     elif simple.program == PROGRAM_NAME or simple.program in _LAUNCHERS or simple.program[:1] == "-":
         yield from (simple.words[position + 1 :] for position, word in enumerate(simple.words) if _is_own_name(word))
+
+
+def _looks_up_hardwon(simple: SimpleCommand) -> bool:
+    return simple.program in _LOOKUP_PROGRAMS and any(_is_own_name(word) for word in simple.words[1:])
 
 
 def _find_script(words: Sequence[str]) -> Sequence[str]:
@@ -276,7 +338,7 @@ def _is_own_name(word: str) -> bool:
 
 def _is_decision(arguments: Sequence[str]) -> bool:
     # `hardwon data purge` is `hardwon purge`, and `hardwon worker jobs` is `hardwon jobs`.
-    if arguments[:1] in (["data"], ["worker"]):
+    if arguments and arguments[0] in ("data", "worker"):
         arguments = arguments[1:]
     verb, *operands = [word for word in arguments if not word.startswith("-")] or [""]
     options = {word.partition("=")[0] for word in arguments if word.startswith("-")}

@@ -57,6 +57,7 @@ _PATH_FIELDS = tuple(
     path paths file files filename destination dest target to uri url source src from directory dir folder output
     """.split()
 )
+_PATH_STARTS = ("/", "~/", "$", "file:")
 _SOURCE_FIELDS = ("source", "src", "from")
 _MAX_FIELDS = 500
 # In a longer command, how many mentions of a name are read, and how many characters beside each.
@@ -67,8 +68,9 @@ _MAX_SHOWN_CHARS = 200  # of a command that a denial quotes
 _PLUGIN_MARK = "hardwon@"
 _JSON_SWITCHES = ("disableAllHooks", "hooksConfig")  # Claude Code's and Gemini CLI's
 _TOML_SWITCHES = ("hooks", "codex_hooks")  # below [features]
+_ENV_SWITCHES = ("HARDWON_OFF", "HARDWON_HOME")  # below `env`, which Claude Code gives to hooks
 _LINE_MARKS = (_HOOK_SCRIPT, _PLUGIN_MARK, "hooks.json:", "trusted_hash")
-_SWITCH_MARKS = (*_JSON_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
+_SWITCH_MARKS = (*_JSON_SWITCHES, *_ENV_SWITCHES, "hooks = false", "hooks=false", "enabled = false", "enabled=false")
 
 
 class ProtectedPaths:
@@ -158,6 +160,8 @@ def judge_writes(parsed: ParsedCommand, command: str, event: Event, home: str) -
             return _format_write_refusal(home, write.command_text or command) + read_instead
         if protected.has_hooks(write.path) or (write.removes and protected.has_hooks_below(write.path)):
             return _format_settings_refusal(write.path)
+        if _is_settings_file(write.path) and _has_switch(command):
+            return _format_unhook_refusal(write.path, event.host)
     return ""
 
 
@@ -167,9 +171,9 @@ def judge_edit(event: Event, home: str) -> str:
     protected = ProtectedPaths(home)
     if protected.is_in_home(path):
         return f"Only the user can edit files in {home}. To propose a lesson: hardwon lessons add"
-    if not protected.has_hooks(path):
-        return ""
     tool_input = event.input if isinstance(event.input, dict) else {}
+    if not protected.has_hooks(path) and not (_is_settings_file(path) and _has_switch(event.content)):
+        return ""
     if _is_hook_safe_edit(path, read_settings(path), tool_input):
         return ""
     return _format_unhook_refusal(path, event.host)
@@ -188,19 +192,36 @@ def judge_mcp_call(event: Event, home: str) -> str:
             return f"Only the user can change files in {home}. To propose a lesson: hardwon lessons add"
         if protected.has_hooks(path):
             return _format_settings_refusal(path)
+        if _is_settings_file(path) and _has_switch(event.content):
+            return _format_unhook_refusal(path, event.host)
     return ""
 
 
+def _is_settings_file(path: str) -> bool:
+    """Return whether an agent reads settings from a file of this name, such as a project's settings.local.json."""
+    folder, name = os.path.split(path)
+    return name in _SETTINGS_NAMES and os.path.basename(folder) in _SETTINGS_FOLDERS
+
+
+def _has_switch(text: str) -> bool:
+    """Return whether a text names a setting that turns hooks off, in a file that need not contain them."""
+    unquoted = text.translate(_UNQUOTE_TABLE)  # a shell joins `disable''AllHooks`
+    return any(name in unquoted for name in (*_JSON_SWITCHES, *_ENV_SWITCHES))
+
+
 def _find_paths(tool_input: object, suffixes: tuple[str, ...]) -> list[str]:
-    """Return the strings in fields whose names suggest paths: `path`, `filePath`, `new_path`, `destination`."""
+    """Return the strings that start like a path, or whose fields suggest one: `path`, `filePath`, `destination`."""
     field_paths = []
     fields = [("", tool_input)]
     position = 0
     while position < min(len(fields), _MAX_FIELDS):
         name, content = fields[position]
         position += 1
-        if isinstance(content, str) and name.lower().endswith(suffixes):
-            field_paths.append(content)
+        if isinstance(content, str):
+            # A source in one of the fields that `suffixes` leaves out is only read.
+            is_path = content.startswith(_PATH_STARTS) and not name.lower().endswith(_SOURCE_FIELDS)
+            if name.lower().endswith(suffixes) or (is_path and len(content.split()) == 1):
+                field_paths.append(content)
         elif isinstance(content, dict):
             fields += [(str(key), inner) for key, inner in content.items()]
         elif isinstance(content, list):
@@ -311,6 +332,8 @@ def _read_json_parts(text: str) -> dict[str, Any]:
 
     settings = _as_map(get_value(text))
     parts: dict[str, Any] = {name: settings.get(name) for name in _JSON_SWITCHES}
+    environment = _as_map(settings.get("env"))
+    parts |= {f"env.{name}": environment.get(name) for name in _ENV_SWITCHES}
     for plugin, is_on in _as_map(settings.get("enabledPlugins")).items():
         if plugin.startswith(_PLUGIN_MARK):
             parts[plugin] = is_on

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from hardwon import paths
 from hardwon.types import frozen
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
@@ -50,7 +51,7 @@ class WriteRule:
 _ALL_OPERANDS = WriteRule("all")
 _PLAIN_WRITERS = """
     tee touch truncate mkdir mkfifo mknod chmod chown chgrp chattr setfacl ln link sponge
-    ed ex vi vim nvim nano emacs fallocate
+    ed ex vi vim nvim nano emacs fallocate rename prename
     """.split()
 _TARGET_OPTIONS = ("-t", "--target-directory")
 _IN_PLACE_OPTIONS = ("-i", "--in-place", "--inplace")
@@ -86,6 +87,13 @@ WRITE_RULES: dict[str, WriteRule] = {
     ),
     "wget": WriteRule(options=("-O", "--output-document", "-P", "--directory-prefix"), writes_cwd=True),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _ALL_OPERANDS),
+    **dict.fromkeys(("gpg", "gpg2", "pandoc", "gcc", "cc", "clang"), WriteRule(options=("-o", "--output"))),
+    "openssl": WriteRule(options=("-out",)),
+    "cpio": WriteRule(options=("-D", "--directory")),
+    **dict.fromkeys(("7z", "7za", "7zz"), WriteRule(options=("-o",))),
+    "csplit": WriteRule(options=("-f", "--prefix")),
+    "mktemp": WriteRule("all", ("-p", "--tmpdir")),
+    "script": WriteRule("all", options_with_value=("-c", "--command")),
 }
 _OUTPUT_RULE = WriteRule(options=("--output", "--out"))  # for programs that are not in the table
 _GIT_READ_VERBS = frozenset(
@@ -104,11 +112,13 @@ _SQL_READ_WORDS = frozenset(
 _SQL_WRITE_WORDS = {"with": ("insert", "update", "delete", "replace"), "pragma": ("=",)}
 _SQLITE_VALUE_OPTIONS = ("-cmd", "-init", "-separator", "-newline", "-nullvalue", "-vfs", "-mmap", "-maxsize")
 _FIND_RUN_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
+_FIND_NAME_TESTS = ("-name", "-iname", "-path", "-ipath", "-wholename")
 _FIND_PRINT_OPTIONS = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _STDIN_PLACEHOLDER = "{}"  # replaced by a file name by xargs and find
 _SETTERS = ("export", "declare", "typeset", "readonly", "local")
 _GLOB_CHARS = frozenset("*?[")
 _MAX_LISTED_NAMES = 2_000  # in a folder that a glob is tried on
+_MAX_BRACE_WORDS = 100  # from the braces of one word
 _MAX_PATTERNS = 50  # globs tried per command
 _MAX_DEFAULT_DEPTH = 5  # `${A:-${B:-…}}`
 
@@ -141,8 +151,11 @@ def find_writes(parsed: ParsedCommand, cwd: str, home: str) -> Iterator[FileWrit
                 yield FileWrite(resolve_path(word, variables["PWD"], variables), step.full_text)
         removes = step.program in WRITE_RULES and WRITE_RULES[step.program].removes
         for written_word in dict.fromkeys(_find_written_words(step.program, step.words)):
-            for path in _match_names(resolve_path(written_word, variables["PWD"], variables), patterns):
-                yield FileWrite(path, step.full_text, removes, step.program)
+            for spelling in _expand_braces(written_word):
+                for path in _match_names(resolve_path(spelling, variables["PWD"], variables), patterns):
+                    yield FileWrite(path, step.full_text, removes, step.program)
+        if step.program == "find" and _finds_own_files(step.words, variables, home):
+            yield FileWrite(home, step.full_text, removes=True, program="find")
 
 
 def _set_variables(simple: SimpleCommand, variables: dict[str, str]) -> None:
@@ -235,6 +248,53 @@ def _find_closing_brace(word: str, start: int) -> int:
         if not level:
             return position + 1
     return len(word)
+
+
+def _expand_braces(word: str) -> list[str]:
+    """Return the words that `~/.{hardwon,x}` stands for; the word itself if it has no braces, or too many."""
+    words = [word]
+    position = 0
+    while position < len(words) <= _MAX_BRACE_WORDS:
+        part = words[position]
+        start = part.find("{")
+        while start > 0 and part[start - 1] == "$":  # `${NAME}` is a variable
+            start = part.find("{", start + 1)
+        end = _find_closing_brace(part, start + 1)
+        choices = _split_choices(part[start + 1 : end - 1]) if start >= 0 else []
+        if len(choices) < len("ab"):
+            position += 1
+        else:
+            words[position : position + 1] = [part[:start] + choice + part[end:] for choice in choices]
+    return words
+
+
+def _split_choices(text: str) -> list[str]:
+    """Split at the commas that stand in no braces."""
+    choices = [""]
+    level = 0
+    for char in text:
+        level += (char == "{") - (char == "}")
+        if char == "," and not level:
+            choices.append("")
+        else:
+            choices[-1] += char
+    return choices
+
+
+def _finds_own_files(words: Sequence[str], variables: Mapping[str, str], home: str) -> bool:
+    """Return whether find changes what it finds, above the home, and looks for names that hardwon's files have."""
+    names = [words[i + 1] for i, word in enumerate(words[:-1]) if word in _FIND_NAME_TESTS]
+    if not any(_is_own_file_pattern(name, home) for name in names):
+        return False
+    folders = (resolve_path(folder, variables["PWD"], variables) for folder in _find_find_writes(words))
+    return any(home.startswith(os.path.normpath(folder).rstrip("/") + "/") for folder in folders)
+
+
+def _is_own_file_pattern(pattern: str, home: str) -> bool:
+    from fnmatch import fnmatch  # imports `re`, which only find needs
+
+    names = (paths.LESSONS, paths.CONFIG, paths.DATABASE, os.path.basename(home))
+    return any(fnmatch(name, pattern) or fnmatch(os.path.join(home, name), pattern) for name in names)
 
 
 def _match_names(path: str, patterns: set[str]) -> Iterator[str]:
@@ -359,6 +419,10 @@ def _find_operands(words: Sequence[str], options_with_value: Sequence[str]) -> l
     return operands
 
 
+def _find_second_operand(words: Sequence[str]) -> Iterator[str]:
+    yield from _find_operands(words, ("-f", "-s", "-w", "-c", "-l", "-o", "-g"))[1:2]
+
+
 def _find_dd_writes(words: Sequence[str]) -> Iterator[str]:
     yield from (word[3:] for word in words if word.startswith("of="))
 
@@ -453,4 +517,6 @@ _WRITE_FINDERS = {
     "bsdtar": _find_tar_writes,
     "git": _find_git_writes,
     "sqlite3": _find_sqlite_writes,
+    "uniq": _find_second_operand,
+    "xxd": _find_second_operand,
 }

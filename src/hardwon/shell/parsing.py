@@ -22,7 +22,8 @@ MAX_SIMPLE_COMMANDS = 500
 _MAX_CACHED_CHARS = 50_000  # characters
 _BLANK = frozenset(" \t")
 _SPECIAL = frozenset(" \t\n;&|()<>\\'\"$`")
-_REDIRECTIONS = ("<<<", "<<-", "<<", "<>", "<&", "<", "&>>", "&>", ">>", ">&", ">|", ">")
+# zsh writes `>!` for `>|`; in bash that names a file `!`.
+_REDIRECTIONS = tuple("<<< <<- << <> <& < &>> &>| &>! &> >>| >>! >> >& >| >! >".split())
 
 # For each opening: the characters with a meaning inside, first the one that ends it; what a backslash makes of some.
 _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
@@ -34,7 +35,7 @@ _QUOTES: dict[str, tuple[str, dict[str, str]]] = {
 }
 # A reserved word in command position is skipped; some put the words after it in a mode, which a word ends.
 _RESERVED = {"for": "for", "select": "for", "case": "case", "function": "name", "!": "", "{": "", "}": "", "in": ""}
-_RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac"), "")
+_RESERVED |= dict.fromkeys(("if", "then", "else", "elif", "fi", "while", "until", "do", "done", "esac", "coproc"), "")
 _MODE_ENDS = {"for": ("do", ""), "case": ("in", "pattern"), "pattern": ("esac", "")}
 SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh"))
 # What these change lasts for the commands after them in the same call.

@@ -22,7 +22,8 @@ from hardwon.types import SHELL_TOOL
 from hardwon.web.page_request import PageContent, PageRequest, count_days_since, find_range_start
 from hardwon.web.render import describe_input
 
-_DAY_SPANS = ("30", "7", "90", "all")  # the first is the default
+_DAY_SPANS = ("7", "30", "90", "all")
+_DEFAULT_DAYS = (30, 90)  # the first that has a session; all time if none has, as with imported history
 _MAX_PLOT_DAYS = 366
 _MAX_ERRORS, _MAX_PROJECTS = 15, 12
 _MAX_JUDGED_DELIVERIES = 300  # the latest; each needs the later failures of its session
@@ -59,7 +60,7 @@ def plot_by_day(values: Mapping[str, int], now: float, days: int, parts: Mapping
 
 
 def show_insights(request: PageRequest) -> PageContent:
-    span = request.choose("days", _DAY_SPANS)
+    span = request.choose("days", ("", *_DAY_SPANS)) or _choose_span(request)
     if span == "all":
         since = 0.0
         days = min(_MAX_PLOT_DAYS, count_days_since(views.find_first_event_time(request.connection), request.now))
@@ -79,6 +80,13 @@ def show_insights(request: PageRequest) -> PageContent:
         "most_sessions": max([count for _, count in by_project], default=0),
     }
     return PageContent("insights.html", values)
+
+
+def _choose_span(request: PageRequest) -> str:
+    for days in _DEFAULT_DAYS:
+        if views.count_activity(request.connection, find_range_start(request.now, days))["sessions"]:
+            return str(days)
+    return "all"
 
 
 def _summarise_deliveries(request: PageRequest, since: float, days: int) -> dict[str, Any]:

@@ -163,6 +163,8 @@ def test_settings_may_be_written_if_the_hooks_in_them_stay(home: str, name: str)
     [
         ('{\n  "hooks"', '{\n  "model": "opus",\n  "hooks"', False),
         ('{\n  "hooks"', '{\n  "disableAllHooks": true,\n  "hooks"', True),
+        ('{\n  "hooks"', '{\n  "env": {"HARDWON_OFF": "1"},\n  "hooks"', True),
+        ('{\n  "hooks"', '{\n  "env": {"EDITOR": "vi"},\n  "hooks"', False),
         ('{\n  "hooks"', '{\n  "hooks_of_before"', True),
         ("/hardwon/hook.py", "/hardwon/hook.pyc", True),
         ('"PreToolUse": [', '"PreToolUse": [{"hooks": [{"type": "command", "command": "lint"}]},', False),
@@ -222,6 +224,23 @@ def test_settings_without_our_hooks_may_be_changed(own_home: str, home: str) -> 
     assert judge_edit(home, "Write", {"file_path": ".claude/settings.local.json", "content": "{}"})
     assert judge_command(home, "rm .claude/settings.local.json")
     assert judge_command(home, "rm -rf .claude")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_denied"),
+    [
+        ('{"disableAllHooks": true}', True),
+        ('{"env": {"HARDWON_OFF": "1"}}', True),
+        ('{"env": {"HARDWON_HOME": "/tmp/x"}}', True),
+        ('{"env": {"LANG": "C"}}', False),
+    ],
+)
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_settings_of_a_project_do_not_turn_hooks_off(home: str, name: str, text: str, is_denied: bool) -> None:
+    path = f".claude/{name}"
+    assert bool(judge_edit(home, "Write", {"file_path": path, "content": text})) == is_denied
+    assert bool(judge_edit(home, "Edit", {"file_path": path, "old_string": "", "new_string": text})) == is_denied
+    assert not judge_edit(home, "Write", {"file_path": "docs/settings.json", "content": text})
 
 
 def test_settings_in_a_configured_folder_are_protected(
