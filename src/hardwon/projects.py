@@ -83,7 +83,7 @@ def find_sessions_folder(cwd: str) -> str:
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return ""
     top = find_git_root(os.path.realpath(cwd))
-    # A home kept in git has a person's dotfiles, and no project's handoffs.
+    # A home that is itself a repository is no project to put handoffs into.
     if not os.path.lexists(os.path.join(top, ".git")) or top == os.path.realpath(os.path.expanduser("~")):
         return ""
     folder = os.path.join(top, SESSIONS_FOLDER)

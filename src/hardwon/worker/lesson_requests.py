@@ -78,15 +78,18 @@ class LessonRequests:
         return EMPTY_REPLY
 
     def _process_call(self, event: Event) -> list[Episode]:
+        """Follow a call that has ended; return the episodes that it cures."""
         text = get_result_text(event.response)
         outcome = classify_outcome(event, text)
+        # No start was noted of a call that was running when the worker started.
         start_number = self._start_numbers.pop((event.session, event.tool_use_id), 0) or next(self._numbers)
         key = event.host, event.session
         tracker = self._trackers.get(key)
         # Most sessions never fail: they need no tracker.
         if outcome == "interrupted" or (tracker is None and outcome == "fine"):
             return []
-        _, path, content = get_call_fields(event.tool, event.input if isinstance(event.input, dict) else {})
+        tool_input = event.input if isinstance(event.input, dict) else {}
+        _, path, content = get_call_fields(event.tool, tool_input)
         call = Step(
             "call",
             start_number,
@@ -126,7 +129,8 @@ class LessonRequests:
         if candidate and candidate.status != "open":
             return False
         # A mistake that the error does not name may be chance, until a second session makes it.
-        if episode.score <= UNNAMED_SCORE and not (candidate and set(candidate.sessions) - {event.session}):
+        other_sessions = set(candidate.sessions) - {event.session} if candidate else set()
+        if episode.score <= UNNAMED_SCORE and not other_sessions:
             return False
         if deletions.is_rejected_candidate(self._connection, episode.signature):
             return False
@@ -169,20 +173,25 @@ def _format_request(episode: Episode) -> str:
 
 
 def _quote_call(text: str) -> str:
-    return f"`{shorten_text(text.replace('`', chr(39)), MAX_CALL_CHARS)}`"
+    without_backticks = text.replace("`", "'")  # one would end the quote
+    return f"`{shorten_text(without_backticks, MAX_CALL_CHARS)}`"
 
 
 def announce_proposals(connection: Connection, home: str) -> str:
-    """Return a line for the person about each lesson that an agent reported, once."""
+    """Return a line for the person about each lesson that an agent reported, once; empty if there is no new one."""
     folder = claims.get_claim_folder(home, _ANNOUNCED_FOLDER)
     now = clock.now()
-    token = os.urandom(8).hex()
+    token = os.urandom(8).hex()  # new each time, so that even our own earlier claim counts as taken
     lines: list[str] = []
     for candidate in candidates.list_reported(connection, since=now - _ANNOUNCED_SECONDS):
-        if len(lines) < MAX_ANNOUNCED and claims.take(os.path.join(folder, candidate.id), token, now) is None:
-            summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
-            lines.append(
-                f"hardwon: the agent proposes a lesson: {summary}"
-                f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
-            )
+        if len(lines) == MAX_ANNOUNCED:
+            break  # the others come at the next start
+        taken_at = claims.take(os.path.join(folder, candidate.id), token, now)
+        if taken_at is not None:
+            continue  # announced before
+        summary = to_printable_line(candidate.record["summary"], MAX_SUMMARY_CHARS)
+        lines.append(
+            f"hardwon: the agent proposes a lesson: {summary}"
+            f" (type: hardwon accept {candidate.number}, or reject {candidate.number}; all: hardwon review)"
+        )
     return "\n".join(lines)
