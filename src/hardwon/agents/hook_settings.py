@@ -206,6 +206,7 @@ class HookSettings:
         return self.trust_checker(text) if self.trust_checker else None
 
     def get_mcp_path(self) -> str:
+        """Return the file of the MCP servers; UserError if hardwon cannot register its own."""
         if self.mcp_path_finder:
             return self.mcp_path_finder()
         if not self.server_file_name:

@@ -226,6 +226,7 @@ def write_removal(home: str, change: SettingsChange) -> None:
 
 
 def _replace_text(change: SettingsChange, mode: int) -> None:
+    """Write the new text; UserError if somebody changed the file meanwhile."""
     # A person may edit the file while the question is on the screen; their change must not be lost.
     if read_text_file(change.path) != change.old_text:
         raise UserError(f"{change.path} changed while you were looking at it", "run the command again")

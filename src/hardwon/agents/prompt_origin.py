@@ -258,6 +258,7 @@ def read_process(pid: int) -> Process:
 
 
 def _read_from_proc(pid: int) -> Process:
+    """Read a process from Linux's /proc; OSError if it has ended or is not ours to look at."""
     folder = f"/proc/{pid}"
     with open(f"{folder}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()  # the process name before it may contain anything, even `)`

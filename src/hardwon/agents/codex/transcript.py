@@ -121,6 +121,7 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        """Yield the steps of one line."""
         wire, malformed = parse_line(line)
         self.malformed += malformed
         kind = get_text(wire, "type")
@@ -146,10 +147,12 @@ class Reader:
             yield from self._read_item(step, payload)
 
     def _build_id(self, key: str) -> str:
+        """Return a step's id: the turn's, or its number in the session, and what it is in the turn."""
         turn = self.turn or f"{self.copied or self.session}:{self.prompts}"
         return f"{turn}:{key}"
 
     def _open_session(self, meta: JsonObject) -> None:
+        """Read whose rollout this is from its first `session_meta`, and from a second one that a copy follows."""
         thread_id = shorten_id(get_text(meta, "id"))
         if not self.thread_id:
             self.thread_id = thread_id
@@ -165,6 +168,7 @@ class Reader:
         self.cwd = truncate_path(get_text(meta, "cwd")) or self.cwd
 
     def _open_turn(self, payload: JsonObject) -> None:
+        """Begin a turn, if this line names another one; the first of the rollout's own turns ends a copy."""
         turn = shorten_id(get_text(payload, "turn_id"))
         self.cwd = truncate_path(get_text(payload, "cwd")) or self.cwd
         if turn and turn != self.turn:
@@ -177,6 +181,7 @@ class Reader:
                 self.copied = ""
 
     def _read_item(self, step: Step, item: JsonObject) -> Iterator[Step]:
+        """Yield the steps of what the model was given or wrote."""
         kind = get_text(item, "type")
         if kind == "message":
             yield from self._read_message(step, item)
@@ -188,6 +193,7 @@ class Reader:
             )
 
     def _read_message(self, step: Step, item: JsonObject) -> Iterator[Step]:
+        """Yield the agent's words, or a person's without what Codex adds to them."""
         role = item.get("role")
         texts = [strip_fenced(text) for text in _list_texts(item.get("content"))]
         if role == "assistant" and (text := "\n".join(texts).strip()):
@@ -202,6 +208,7 @@ class Reader:
                 yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
 
     def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:
+        """Yield a call; of a script nothing yet if this version reports what it runs."""
         key = shorten_id(get_first_text(item, "call_id", "id"))
         if not key:
             key = f"{hash_text(repr(call))}.{self.unnamed}"
@@ -245,6 +252,7 @@ class Reader:
         )
 
     def _read_event(self, step: Step, event: JsonObject) -> Iterator[Step]:
+        """Yield what only the screen was shown: calls inside a script, and an interruption."""
         kind = get_text(event, "type")
         if kind == "task_started":
             self._open_turn(event)
@@ -271,6 +279,7 @@ class Reader:
             self.open.clear()
 
     def _count_tokens(self, info: JsonObject) -> None:
+        """Count the tokens of the latest request; the same report comes several times."""
         tokens = get_object(info, "last_token_usage")
         totals = repr(sorted(get_object(info, "total_token_usage").items()))[:_MAX_REMEMBERED]
         if tokens and totals != self.counted and not self.copied:
@@ -308,6 +317,7 @@ def is_opening_object(wire: JsonObject) -> bool:
 
 
 def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
+    """Return the call of an item, whose arguments are an object, its JSON, or a script."""
     action = get_object(item, "action")
     if kind == "local_shell_call":
         return parse_shell_call(action.get("command"))
@@ -375,6 +385,7 @@ def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
 
 
 def _parse_outcome(output: object) -> CallOutcome:
+    """Return how a call ended, from the output that the model was given."""
     is_success = True
     if isinstance(output, dict):
         is_success = output.get("success") is not False
@@ -400,6 +411,7 @@ def _parse_outcome(output: object) -> CallOutcome:
 
 
 def _build_outcome(text: str, failed: bool, refused: str) -> CallOutcome:
+    """Return an outcome; a call that a person or a hook stopped has not failed."""
     denied = failed and not refused and is_hardwon_denial(text)
     return CallOutcome(strip_fenced(text).strip("\n"), failed and not refused and not denied, refused, denied)
 

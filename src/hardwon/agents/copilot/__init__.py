@@ -68,6 +68,7 @@ _SHELL_ENDINGS = ("completed with exit code ", "Command exited with code ")
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = get_text(wire, "hook_event_name") or kind
     # Fields in camelCase come from hooks that somebody else registered; a sub-agent's start has no other spelling.
@@ -112,6 +113,7 @@ def find_transcript(session: str) -> str:
 
 
 def _read_call(wire: Wire) -> list[tuple[str, tuple[str, Wire] | None]]:
+    """Return the call that a line of the transcript begins or ends, see `find_open_call`."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     call_id = get_text(data, "toolCallId")

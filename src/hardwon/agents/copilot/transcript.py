@@ -38,6 +38,7 @@ _EDITOR_FOLDERS = (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     kind = get_text(wire, "type")
     data = get_object(wire, "data")
     if kind == "session.start":
@@ -77,6 +78,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _read_outcome(result: Step, data: JsonObject) -> Step:
+    """Return a result with its text and how the call ended."""
     error = get_object(data, "error")
     text = get_text(get_object(data, "result"), "content") or get_text(error, "message")
     code = get_text(error, "code")

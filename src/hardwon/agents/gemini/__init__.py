@@ -95,6 +95,7 @@ _CANCELLED_MESSAGE = "Command was cancelled by user"
 
 
 def parse_payload(kind: str, payload: bytes) -> Event | None:
+    """Return the event of a payload; None if it is of no interest."""
     wire = load_payload(payload)
     kind = _EVENT_NAMES.get(get_text(wire, "hook_event_name"), kind)
     if kind not in EVENT_TIMEOUTS or is_foreign(wire, NAME):
@@ -113,6 +114,7 @@ def parse_payload(kind: str, payload: bytes) -> Event | None:
 
 
 def _add_call_fields(event: Event, wire: Wire) -> Event:
+    """Return the event with its call, the agent that made it, and how it ended."""
     name = get_text(wire, "tool_name")
     mcp_context = get_object(wire, "mcp_context")
     server = get_text(mcp_context, "server_name")
@@ -168,6 +170,7 @@ def _find_caller(transcript: str, session: str) -> tuple[str, str]:
 
 
 def _get_modified_time(path: str) -> int:
+    """Return when a file was last written, in nanoseconds; 0 if there is none."""
     try:
         return os.stat(path).st_mtime_ns
     except (OSError, ValueError):
@@ -259,6 +262,7 @@ def normalize_call(name: str, tool_input: Wire, server: str = "", mcp_tool: str 
 
 
 def _normalize_todo(item: object) -> object:
+    """Return a to-do item with its text under Claude Code's name as well."""
     return {"content": get_text(item, "description"), **item} if isinstance(item, dict) else item
 
 

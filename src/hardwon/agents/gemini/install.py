@@ -18,6 +18,7 @@ def find_folder() -> str:
 
 
 def find_plugin() -> str:
+    """Return the folder of hardwon's extension; empty if it is not installed."""
     folder = os.path.join(find_folder(), "extensions", SERVER_NAME)
     return folder if os.path.isdir(folder) else ""
 

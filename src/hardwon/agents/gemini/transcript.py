@@ -82,6 +82,7 @@ class Reader:
         restore_state(self, state)
 
     def read_line(self, number: int, line: bytes) -> Iterator[Step]:
+        """Yield the steps of one line: a message, several, or a whole document."""
         wire, malformed = parse_line(line)
         self.malformed += malformed
         wire = get_object(wire, "$set") or wire
@@ -95,6 +96,7 @@ class Reader:
                 yield from self._read_message(message_id, message, find_line)
 
     def _read_message(self, message_id: str, message: JsonObject, find_line: LineFinder) -> Iterator[Step]:
+        """Yield the steps of a message that were not yielded before."""
         marks = self._get_message_marks(message_id)
         is_person = message.get("type") == "user"
         raw_text = join_text_parts(message.get("content"))
@@ -136,6 +138,7 @@ class Reader:
         return marks
 
     def _build_call_step(self, message_id: str, call: JsonObject) -> Step:
+        """Return the step of a call, still without its line and its id."""
         match = _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH])
         mcp_tool, server = match.groups() if match else ("", "")
         tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"), server, mcp_tool)

@@ -28,6 +28,7 @@ _DENIED_BY_HOOK = "Hook denied"
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     params = get_object(wire, "params")
     update = get_object(params, "update")
     meta = get_object(params, "_meta")

@@ -154,6 +154,7 @@ def extract_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:
 
 
 def find_call_cwd(tool: str, tool_input: Wire, cwd: str) -> str:
+    """Return where a call happens: a shell call may name a folder."""
     return resolve_call_cwd(get_path_text(tool_input, "workdir"), cwd) if tool == "Bash" else cwd
 
 

@@ -139,6 +139,7 @@ def read_messages(path: str, after_id: str = "") -> Iterator[MessageLine]:
 
 
 def _build_line(connection: sqlite3.Connection, number: int, session: sqlite3.Row, message: sqlite3.Row) -> MessageLine:
+    """Return a message as a line: an export that has this message alone."""
     rows = connection.execute("select id, data from part where message_id = ? order by id", (message["id"],))
     parts = [_parse_data(row) for row in rows]
     info = {"id": session["id"], "directory": session["directory"], "parentID": session["parent_id"]}
@@ -156,12 +157,14 @@ def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _is_finished(message: sqlite3.Row) -> bool:
+    """Return whether opencode will not change this message any more."""
     data = _parse_data(message)
     is_damaged = data.keys() == {"id"}  # waiting would not repair it
     return is_damaged or (data.get("role") == "assistant" and bool(get_object(data, "time").get("completed")))
 
 
 def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Return whether anything is marked as private in the sessions above a sub-agent's."""
     cursor = connection.execute(
         "with recursive above (id) as (select parent_id from session where id = ?"
         " union select parent_id from session join above using (id))"
@@ -172,6 +175,7 @@ def _can_be_private(connection: sqlite3.Connection, session_id: str) -> bool:
 
 
 def _build_session_path(database: str, session_id: str, parent: str | None) -> str:
+    """Return the path that stands for a session; `parent` is the session that a sub-agent works for, if any."""
     return os.path.join(database, parent, "subagents", session_id) if parent else os.path.join(database, session_id)
 
 

@@ -25,6 +25,7 @@ from hardwon.agents.transcript_steps import (
 
 
 def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes) -> Iterator[Step]:
+    """Yield the steps of one line."""
     kind = get_text(wire, "type")
     if kind not in ("user", "assistant", "tool_result"):
         return
@@ -60,6 +61,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _add_outcome(result: Step, response: JsonObject, status: str) -> Step:
+    """Return a result with its text and how its call ended."""
     name = get_text(response, "name")
     values = get_object(response, "response")
     raw_text = "\n".join(collect_strings(values.get("error")) or collect_strings(values.get("output")))
