@@ -10,6 +10,7 @@ from hardwon.types import Event
 
 TYPE_CHECKING = False  # importing it from `typing` would slow down the hook
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Wire = dict[str, Any]  # an object as it came from another program
@@ -139,6 +140,18 @@ def _list_parameter_names(tool_input: Wire) -> list[str]:
     if not names:
         return []
     return [f"{PARAMETERS_MARK} {' '.join(names)}"]
+
+
+def rename_edits(edits: list[Any], normalize_call: Callable[[str, Wire], tuple[str, Wire]]) -> list[Any]:
+    """Return the edits of a call that makes several, each with the argument names of one that makes a single edit."""
+    renamed_edits = []
+    for edit in edits:
+        if isinstance(edit, dict):
+            _, renamed_edit = normalize_call("edit", edit)
+            renamed_edits.append(renamed_edit)
+        else:
+            renamed_edits.append(edit)
+    return renamed_edits
 
 
 def get_call_fields(tool: str, tool_input: Wire) -> tuple[str, str, str]:

@@ -188,9 +188,8 @@ class Reader:
         elif kind in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
             yield from self._read_call(step, item, _parse_item_call(kind, item))
         elif kind in ("function_call_output", "custom_tool_call_output"):
-            yield from self._read_result(
-                step, shorten_id(get_text(item, "call_id")), _parse_outcome(item.get("output"))
-            )
+            key = shorten_id(get_text(item, "call_id"))
+            yield from self._read_result(step, key, _parse_outcome(item.get("output")))
 
     def _read_message(self, step: Step, item: JsonObject) -> Iterator[Step]:
         """Yield the agent's words, or a person's without what Codex adds to them."""
@@ -200,11 +199,13 @@ class Reader:
             yield step._replace(kind="agent", id=self._build_id(f"agent:{hash_text(text)}"), text=text)
         elif role == "user":
             text = "\n".join(text for text in texts if not _INJECTED_TEXT.match(text))
-            if _REQUEST_HEADING in text:
+            if _REQUEST_HEADING in text:  # an editor's plugin puts what is open there in front
                 text = text.partition(_REQUEST_HEADING)[2]
             text = extract_typed_words(text.strip())
-            self.prompts += bool(text)
-            if text and not step.agent:
+            if not text:
+                return
+            self.prompts += 1
+            if not step.agent:  # what a sub-agent is told was written by a program
                 yield step._replace(kind="person", id=self._build_id(f"person:{hash_text(text)}"), text=text)
 
     def _read_call(self, step: Step, item: JsonObject, call: ToolCall) -> Iterator[Step]:
@@ -217,11 +218,12 @@ class Reader:
         if call.tool == "BashOutput":
             call = replace(call, command=self.running.get(call.path, ""), path="")
         command = call.command[:_MAX_REMEMBERED]
-        if self.has_items and item.get("type") == "custom_tool_call" and item.get("name") == "exec":
+        is_script = item.get("type") == "custom_tool_call" and item.get("name") == "exec"
+        if is_script and self.has_items:
             self.scripts[key] = [step.line, shorten_id(call.tool), command, call.path[:_MAX_REMEMBERED]]
             forget_oldest(self.scripts, _MAX_WAITING)
             return
-        if item.get("type") != "web_search_call":
+        if item.get("type") != "web_search_call":  # it never gets a result
             self.open[key] = command
             forget_oldest(self.open, _MAX_WAITING)
         yield self._build_call(step, key, call)
@@ -270,6 +272,7 @@ class Reader:
                 yield self._build_call(step, key, call)
                 yield self._build_result(step, key, outcome)
                 if outcome.failed:
+                    # Which script ran it is not said, so the failure of none is told again.
                     self.scripts = {script_key: [] for script_key in self.scripts}
         elif kind == "turn_aborted" and event.get("reason") == "interrupted":
             for key in self.open:
@@ -326,12 +329,15 @@ def _parse_item_call(kind: str, item: JsonObject) -> ToolCall:
     name = get_text(item, "name")
     arguments = item.get("arguments", item.get("input"))
     if isinstance(arguments, str):
-        if kind == "custom_tool_call" and name == "exec":
-            return _parse_script(arguments)
-        if kind == "custom_tool_call":
-            return parse_patch_call(arguments) if name == "apply_patch" else ToolCall(name, content=arguments)
+        if kind == "custom_tool_call":  # the arguments are a text of the tool's own, not JSON
+            if name == "exec":
+                return _parse_script(arguments)
+            if name == "apply_patch":
+                return parse_patch_call(arguments)
+            return ToolCall(name, content=arguments)
         arguments, _ = parse_line(arguments.encode("utf-8", "replace"))
-    return parse_call(name, arguments if isinstance(arguments, dict) else {}, get_text(item, "namespace"))
+    tool_input = arguments if isinstance(arguments, dict) else {}
+    return parse_call(name, tool_input, get_text(item, "namespace"))
 
 
 def _parse_script(source: str) -> ToolCall:
@@ -355,23 +361,25 @@ def _decode_literal(quoted: str) -> str:
 
 
 def _parse_script_item(item: JsonObject) -> tuple[ToolCall, CallOutcome] | None:
-    """Return a call made from inside a script, and how it ended."""
+    """Return a call made from inside a script, and how it ended; None if the item is no call."""
     kind = item.get("type")
     status = item.get("status")
     failed = status == "failed"
     refused = " " if status == "declined" else ""
     if kind == "CommandExecution":
         code = item.get("exit_code")
-        code = code if isinstance(code, int) else 0
-        text = get_text(item, "aggregated_output") or (f"Exit code {code}" if code else "")
-        return parse_shell_call(item.get("command")), _build_outcome(text, failed or code != 0, refused)
+        text = get_text(item, "aggregated_output")
+        if isinstance(code, int) and code != 0:
+            failed = True
+            text = text or f"Exit code {code}"
+        return parse_shell_call(item.get("command")), _build_outcome(text, failed, refused)
     if kind == "FileChange":
         changes = get_object(item, "changes")
         path = next(iter(changes), "")
-        added_texts = [
-            get_text(change, "content") or join_marked_lines("+", get_text(change, "unified_diff").split("\n"))
-            for change in changes.values()
-        ]
+        added_texts = []
+        for change in changes.values():
+            diff_lines = get_text(change, "unified_diff").split("\n")
+            added_texts.append(get_text(change, "content") or join_marked_lines("+", diff_lines))
         tool = "Write" if get_text(changes.get(path), "type") == "add" else "Edit"
         call = ToolCall(tool, path=path, content="\n".join(added_texts))
         return call, _build_outcome(get_first_text(item, "stderr", "stdout"), failed, refused)
@@ -390,23 +398,32 @@ def _parse_outcome(output: object) -> CallOutcome:
     if isinstance(output, dict):
         is_success = output.get("success") is not False
         output = output.get("content", output.get("output", ""))
-    results = [parse_json_result(part) for part in _list_texts(output)]
-    text = "\n".join(part for part, _ in results)
+    texts = []
+    json_code = 0  # of the first result that is JSON and failed
+    for part in _list_texts(output):
+        part_text, part_code = parse_json_result(part)
+        texts.append(part_text)
+        json_code = json_code or part_code or 0
+    text = "\n".join(texts)
     head, body = split_head(text)
     if not head and body.startswith(_DENIED_BY_HOOK):
-        # The call did not run, so there is no result beside the reason.
+        # The call did not run, so there is no result beside the reason; our own reason is no text of the session.
         is_hardwon = body.startswith(_HARDWON_DENIAL)
         return CallOutcome("" if is_hardwon else strip_fenced(body).strip("\n"), denied=True)
-    exit_code = parse_exit_code(head or text.partition("\n")[0])
-    code = exit_code
-    if code is None:
-        code = next((code for _, code in results if code), None)
+    first_line = text.partition("\n")[0]
+    head_code = parse_exit_code(head or first_line)
+    code = json_code if head_code is None else head_code
     script_failed = head.startswith("Script failed")
-    failed = not is_success or bool(code) or script_failed or (not head and bool(_FAILURE_TEXT.match(body)))
-    refused = _REFUSAL_TEXT.match(body) or (failed and not code and _REFUSAL_TEXT.search(body))
+    # Without a head only the words of a result tell that it failed.
+    says_failure = not head and _FAILURE_TEXT.match(body) is not None
+    failed = not is_success or code != 0 or script_failed or says_failure
+    # A command that ran and failed may print such words as well, so they count only at the beginning then.
+    is_refused = _REFUSAL_TEXT.match(body) or (failed and code == 0 and _REFUSAL_TEXT.search(body))
+    result_text = body.strip("\n")
+    if not result_text and head_code:
+        result_text = f"Process exited with code {head_code}"
+    outcome = _build_outcome(result_text, failed, " " if is_refused else "")
     process = _RUNNING_PROCESS.search(head)
-    result_text = body.strip("\n") or (f"Process exited with code {code}" if exit_code else "")
-    outcome = _build_outcome(result_text, failed, " " if refused else "")
     return outcome._replace(process_id=process[1] if process else "", script_failed=outcome.failed and script_failed)
 
 
@@ -420,4 +437,6 @@ def _list_texts(content: object) -> list[str]:
     """Return the texts of a content, which is a string or a list of parts."""
     if isinstance(content, str):
         return [content]
-    return [get_text(part, "text") for part in content] if isinstance(content, list) else []
+    if not isinstance(content, list):
+        return []
+    return [get_text(part, "text") for part in content]

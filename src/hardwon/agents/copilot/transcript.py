@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from hardwon.agents.copilot import has_failed, normalize_call
-from hardwon.agents.fields import get_first_text, get_object, get_text
+from hardwon.agents.fields import get_object, get_text
 from hardwon.agents.transcript_steps import (
     JsonObject,
     ObjectReader,
@@ -46,8 +46,10 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         reader.cwd = truncate_path(get_text(get_object(data, "context"), "cwd"))
     elif kind == "session.usage_record":
         usage = get_object(data, "usage")
-        tokens = TokenUsage(*(get_count(usage, key) for key in ("inputTokens", "outputTokens", "cacheReadTokens")))
-        count_usage(reader.usage, get_first_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
+        tokens_in = get_count(usage, "inputTokens")
+        tokens_out = get_count(usage, "outputTokens")
+        tokens = TokenUsage(tokens_in, tokens_out, get_count(usage, "cacheReadTokens"))
+        count_usage(reader.usage, get_text(usage, "apiCallId") or get_text(wire, "id"), tokens)
     elif kind in ("user.message", "assistant.message", "tool.execution_start", "tool.execution_complete"):
         agent = shorten_id(get_text(wire, "agentId"))
         step_id = shorten_id(get_text(wire, "id"))

@@ -86,13 +86,19 @@ class Reader:
         wire, malformed = parse_line(line)
         self.malformed += malformed
         wire = get_object(wire, "$set") or wire
-        find_line: LineFinder = build_line_finder(line) if "messages" in wire else lambda _: number
+        messages = [wire]
+        find_line: LineFinder = lambda _: number  # noqa: E731 (a function of no other use)
+        if "messages" in wire:
+            messages = get_objects(wire, "messages")
+            find_line = build_line_finder(line)
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session
-        for message in get_objects(wire, "messages") if "messages" in wire else [wire]:
+        for message in messages:
             message_id = shorten_id(get_text(message, "id"))
-            if message.get("type") in ("user", "gemini") and message_id and hash_text(message_id) not in self.finished:
+            if not message_id or message.get("type") not in ("user", "gemini"):
+                continue
+            if hash_text(message_id) not in self.finished:
                 yield from self._read_message(message_id, message, find_line)
 
     def _read_message(self, message_id: str, message: JsonObject, find_line: LineFinder) -> Iterator[Step]:
@@ -108,10 +114,11 @@ class Reader:
             tokens_out = get_count(tokens, "output") + get_count(tokens, "thoughts")
             usage = TokenUsage(get_count(tokens, "input"), tokens_out, get_count(tokens, "cached"))
             count_usage(self.usage, message_id, usage)
+        kind: StepKind = "person" if is_person else "agent"
         text = extract_typed_words(extract_prompt(raw_text)) if is_person else extract_answer(raw_text)
+        # What a sub-agent is asked was written by the agent, and this prompt by the program.
         is_nobodys = is_person and (self.agent or text == _PROGRAM_PROMPT)
         if text and not is_nobodys and _add_mark(marks, hash_text(text)):
-            kind: StepKind = "person" if is_person else "agent"
             at = get_text(message, "timestamp")
             yield Step(kind, find_line(raw_text), message_id, at, self.session, self.agent, self.cwd, text=text)
         call_counts: Counter[str] = Counter()

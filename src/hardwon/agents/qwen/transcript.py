@@ -31,8 +31,9 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
         return
     line_id = shorten_id(get_text(wire, "uuid"))
     if usage := get_object(wire, "usageMetadata"):
+        tokens_in = get_count(usage, "promptTokenCount")
         tokens_out = get_count(usage, "candidatesTokenCount") + get_count(usage, "thoughtsTokenCount")
-        tokens_in, tokens_cached = (get_count(usage, f"{name}TokenCount") for name in ("prompt", "cachedContent"))
+        tokens_cached = get_count(usage, "cachedContentTokenCount")
         count_usage(reader.usage, line_id, TokenUsage(tokens_in, tokens_out, tokens_cached))
     session = shorten_id(get_text(wire, "sessionId"))
     cwd = truncate_path(get_text(wire, "cwd"))
