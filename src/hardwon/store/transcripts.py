@@ -1,6 +1,7 @@
-"""Read positions of transcripts, and their calls, on which triggers are tried.
+"""Read positions of transcripts (table `transcripts`), and their calls (table `calls`), on which triggers are tried.
 
-A read position is committed together with the findings up to it, so a scan that dies continues where it stopped.
+A read position is committed together with the findings up to it, so a scan that dies continues where it stopped. A call
+that has not ended when it is read is stored with the result it waits for, which a later portion brings.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def store_portions(connection: Connection, portions: Iterable[Portion], at: floa
 
 
 def _store_portion(connection: Connection, portion: Portion, at: float) -> int:
+    """Store a portion's findings and its read position; return how many of its signals are new."""
     # A rewritten transcript may have a new outcome for a known call.
     connection.executemany(
         f"""
@@ -110,6 +112,7 @@ def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
 
 
 def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PURPOSE) -> ReadPosition | None:
+    """Return how far a transcript was read for this purpose; None if it was not read."""
     row = connection.execute(
         f"select {', '.join(_POSITION_COLUMNS)} from transcripts where purpose = ? and path = ?", (purpose, path)
     ).fetchone()

@@ -131,7 +131,16 @@ class Reader:
             if _add_mark(marks, f"call:{key}"):
                 yield step._replace(line=find_line(get_text(call, "id")), id=f"call:{message_id}:{key}")
             if get_text(call, "status") in _END_STATUSES and _add_mark(marks, f"result:{key}"):
-                result = Step("result", 0, f"result:{message_id}:{key}", *step[3:8])
+                result = Step(
+                    "result",
+                    line=0,  # `_add_outcome` finds it
+                    id=f"result:{message_id}:{key}",
+                    at=step.at,
+                    session=step.session,
+                    agent=step.agent,
+                    cwd=step.cwd,
+                    call=step.call,
+                )
                 yield _add_outcome(result, call, find_line)
         forget_oldest(marks, _MAX_MARKS)
 
@@ -146,8 +155,9 @@ class Reader:
 
     def _build_call_step(self, message_id: str, call: JsonObject) -> Step:
         """Return the step of a call, still without its line and its id."""
-        match = _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH])
-        mcp_tool, server = match.groups() if match else ("", "")
+        mcp_tool, server = "", ""
+        if match := _MCP_DISPLAY_NAME.fullmatch(get_text(call, "displayName")[:_MAX_NAME_LENGTH]):
+            mcp_tool, server = match.groups()
         tool, tool_input = normalize_call(get_text(call, "name"), get_object(call, "args"), server, mcp_tool)
         call_fields = get_call_fields(tool, tool_input)
         call_id = build_call_id(message_id, tool, call_fields)
