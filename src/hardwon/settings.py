@@ -160,6 +160,7 @@ def _has_only_texts(value: object) -> bool:
 
 
 def _find_number_fault(setting: Setting, value: object) -> str | None:
+    """Return why this value is invalid for a setting that is a number; None if it is valid."""
     # To Python a bool is a number, to a person `true` is none.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"{setting.name} is {value!r}, expected a number such as {setting.default}"

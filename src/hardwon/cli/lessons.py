@@ -80,8 +80,8 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
             text = file.read()
     elif text == "-" or (text is None and not changes and not sys.stdin.isatty()):
         text = sys.stdin.read()
-    # A flag wins over the same field of the record.
-    record = {**(parse_record(text) if text else {}), **changes}
+    record = parse_record(text) if text else {}
+    record |= changes  # a flag wins over the same field of the record
     if is_interactive() and not text:
         _ask_for_missing(record)
     agent_variable = find_agent()
@@ -99,6 +99,7 @@ def add(text: str | None, path: str | None, **flags: Any) -> None:
 
 
 def _ask_for_missing(record: dict[str, Any]) -> None:
+    """Ask for the fields that a lesson cannot do without, and put the answers into the record."""
     questions = {
         "summary": "What goes wrong, in a line",
         "problem": "Why it goes wrong",
@@ -200,6 +201,7 @@ def build(yes: bool, no_approve: bool) -> None:
 
 
 def _format_authored_fields(lesson: Lesson | None) -> str:
+    """Return what a person wrote of a lesson as JSON, for a difference; empty for no lesson."""
     if lesson is None:
         return ""
     return make_printable(json.dumps(select_authored_fields(lesson), indent=2, ensure_ascii=False))
@@ -261,10 +263,13 @@ def print_lessons(status: str | None, tag: str | None, tool: str | None, as_json
             matches.append(lesson)
     matches.sort(key=lambda lesson: (-lesson.priority, lesson.slug))
     if as_json:
-        echo_json([{**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)} for lesson in matches])
+        records = []
+        for lesson in matches:
+            records.append({**to_lesson_record(lesson), "status": get_effective_status(lesson, waiting)})
+        echo_json(records)
         return
     if not matches:
-        click.echo("no lessons" + (" like that" if lessons_in_file else " yet: hardwon lessons add"))
+        click.echo("no lessons like that" if lessons_in_file else "no lessons yet: hardwon lessons add")
         return
     rows = []
     for lesson in matches:
@@ -289,6 +294,7 @@ def _find_changes_to_approve(home: str) -> list[manifest.WaitingChange]:
 
 
 def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
+    """Print the lessons that wait for a decision."""
     from hardwon.cli.candidates import show_list
     from hardwon.lessons.review_queue import list_waiting, to_candidate_record
 
@@ -301,8 +307,10 @@ def _print_queue(tag: str | None, tool: str | None, as_json: bool) -> None:
     show_list(matches)
     if matches:
         click.echo("next      hardwon review")
+    elif waiting:
+        click.echo("no candidates like that")
     else:
-        click.echo("no candidates" + (" like that" if waiting else ": hardwon scan"))
+        click.echo("no candidates: hardwon scan")
 
 
 @lessons.command()
@@ -368,6 +376,7 @@ def _print_outcomes(lesson: Lesson) -> None:
 
 
 def _format_call(call: dict[str, Any]) -> str:
+    """Return a call and how it ended, in one line."""
     from hardwon.efficacy.blame import describe_call
 
     outcome = "passed" if call["outcome"] == "fine" else call["outcome"]

@@ -82,6 +82,7 @@ def purge(
 
 
 def _print_deletions(as_json: bool) -> None:
+    """Print the log of deletions, the newest first."""
     with open_store() as connection:
         entries = deletions.list_newest(connection, _MAX_LOG_ENTRIES)
     if as_json:
@@ -95,10 +96,12 @@ def _print_deletions(as_json: bool) -> None:
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:
+    """Return counts as one text, such as `events 3, prompts 1`."""
     return ", ".join(f"{noun} {count}" for noun, count in counts.items())
 
 
 def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as_json: bool) -> None:
+    """Print what was or would be deleted, what was left alone, and what nobody can check."""
     if as_json:
         echo_json(
             {

@@ -120,12 +120,14 @@ def _offer_fixes(home: str, connection: Connection, proven: list[Candidate]) -> 
             break
     if not can_decide:
         names = " ".join(f"L{candidate.number}" for candidate in proven[:_MAX_SHOWN_MISTAKES])
-        click.echo(f"          stop {'it' if len(proven) == 1 else 'them'}: hardwon accept {names}")
+        pronoun = "it" if len(proven) == 1 else "them"
+        click.echo(f"          stop {pronoun}: hardwon accept {names}")
     if len(proven) > _MAX_SHOWN_MISTAKES:
         click.echo(f"          and {len(proven) - _MAX_SHOWN_MISTAKES} more: hardwon review")
 
 
 def _show_mistake(candidate: Candidate) -> None:
+    """Print a mistake, what works instead, and what it cost."""
     summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)
     echo_indented(f"  L{candidate.number:<6} ", summary)
     echo_indented("          → ", to_printable_line(candidate.record["solution"], MAX_LINE_CHARS), fg="green")
@@ -152,6 +154,7 @@ def _ask_about(decider: Decider, candidate: Candidate) -> bool:
 
 
 def _set_up_agent(ctx: click.Context, name: str, yes: bool) -> None:
+    """Connect an agent if it is installed and not connected yet; without a terminal, say how."""
     agent_settings = load_settings(name)
     path = agent_settings.get_settings_path()
     try:

@@ -272,6 +272,7 @@ def _restore_database(path: str, source: str) -> None:
 
 
 def _overwrite_database(path: str, copy: sqlite3.Connection) -> None:
+    """Put a copy's content into the database file, which is created if it is missing."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     with closing(sqlite3.connect(path)) as target:
         target.execute(f"pragma busy_timeout = {db.BUSY_MILLISECONDS}")

@@ -129,6 +129,7 @@ def _get_session_ref(session: Row) -> dict[str, str]:
 
 
 def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of a prompt; its key is the same in every copy of the database."""
     number = int(row.get("prompt_number") or 1)
     text = _get_text(row, "prompt_text")
     return {
@@ -143,6 +144,7 @@ def _build_prompt(session: Row, row: Row) -> dict[str, Any]:
 
 
 def _build_observation(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of an observation; one without a title gets the beginning of its text."""
     text = _get_text(row, "narrative") or _get_text(row, "text")
     title = _get_text(row, "title") or text.strip().partition("\n")[0][:_MAX_TITLE_CHARS]
     at = _parse_time(row, "created_at")
@@ -166,6 +168,7 @@ def _build_observation(session: Row, row: Row) -> dict[str, Any]:
 
 
 def _build_summary(session: Row, row: Row) -> dict[str, Any]:
+    """Return the record of a session's summary."""
     parts = {name: _get_text(row, name) for name in ("request", "investigated", "learned", "completed", "next_steps")}
     at = _parse_time(row, "created_at")
     key = _build_key("summary", _get_session_ref(session), at, parts)
@@ -187,6 +190,7 @@ def _get_first(row: Row, *names: str) -> Any:
 
 
 def _get_text(row: Row, name: str) -> str:
+    """Return a text column; empty if the row has none, or something else."""
     value = row.get(name)
     return value if isinstance(value, str) else ""
 
@@ -221,5 +225,6 @@ def _parse_time(row: Row, name: str) -> float:
 
 
 def _build_key(*parts: object) -> str:
+    """Return the key of a record: a hash of its content, since its row number differs in another copy."""
     content = json.dumps(parts, sort_keys=True).encode()
     return f"{FROM_CLAUDE_MEM}:{blake2b(content, digest_size=16).hexdigest()}"

@@ -57,6 +57,7 @@ def answer_event(agent: str, kind: str, home: str, event_id: str, payload: bytes
 
 
 def _ask_or_answer(agent: str, kind: str, home: str, event_id: str, payload: bytes, ask_worker: AskWorker) -> bytes:
+    """Ask the worker if that makes sense, and start it for what only it can answer; else answer from the manifest."""
     started = monotonic()
     parsed_event = read_event(agent, kind, payload)
     if parsed_event is None:

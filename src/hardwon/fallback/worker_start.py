@@ -59,6 +59,7 @@ def can_start(home: str, now: float) -> bool:
 
 
 def clear_failed_starts(home: str) -> None:
+    """Forget the failed starts, since the worker serves now."""
     try:
         os.unlink(os.path.join(home, STARTS_FILE))
     except OSError:

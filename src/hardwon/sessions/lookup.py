@@ -34,6 +34,7 @@ def find_session(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _format_titles(records: list[dict[str, Any]]) -> str:
+    """Return the agents' ids and our numbers of sessions, for a message."""
     return ", ".join(f"{session['session']} (number {session['id']})" for session in records)
 
 

@@ -45,6 +45,7 @@ def spool_event(
 
 
 def _write_record(home: str, name: str, record: dict[str, Any]) -> None:
+    """Write a spool file under a temporary name, and rename it once it is complete; OSError if that fails."""
     folder = get_spool_folder(home)
     temporary_path = os.path.join(folder, name + _UNFINISHED_SUFFIX)
     try:
@@ -103,6 +104,7 @@ def find_unreadable(home: str) -> list[str]:
 
 
 def _list_ready_paths(home: str) -> list[str]:
+    """Return the complete files in the spool, the oldest first."""
     try:
         names = os.listdir(get_spool_folder(home))
     except FileNotFoundError:

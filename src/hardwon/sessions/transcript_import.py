@@ -314,6 +314,7 @@ class TranscriptState:
             yield TranscriptEvent(event, outcome)
 
     def _build_tool_event(self, step: Step, tool: str, tool_input: Any) -> Event:
+        """Return the event of a call, whose input may be the whole one or what was remembered of it."""
         fields = tool_input if isinstance(tool_input, dict) else {}
         return self._build_event(
             step,
@@ -340,6 +341,7 @@ class TranscriptState:
         return clean
 
     def _build_event(self, step: Step, kind: str, **extra_fields: Any) -> Event:
+        """Return an event of a step, with this transcript's session and the latest known time."""
         fields = {
             "id": reports.build_transcript_key(self._agent, step.id),
             "at": self._at,

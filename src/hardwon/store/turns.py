@@ -255,6 +255,7 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
 
 
 def _build_call(row: Any) -> Call:
+    """Return a call from its row, with its input parsed."""
     names = ("key", "at", "tool", "response", "outcome", "signature", "agent", "duration")
     return Call(input=parse_json_or_text(row["input"]), **{name: row[name] for name in names})
 

@@ -318,6 +318,7 @@ class Housekeeping:
             self._thread.join(_HOUSEKEEPING_STOP_SECONDS)
 
     def _run_tasks(self, values: Mapping[str, Any], is_quiet: bool) -> None:
+        """Do one round, in a thread; what fails is tried again in the next."""
         try:
             with db.open(self.home) as connection:
                 drain_spool(self.home, connection)

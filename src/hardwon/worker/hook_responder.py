@@ -139,6 +139,7 @@ class WorkerSources:
 
 
 def _skip_faults(build_message: Callable[[], str]) -> str:
+    """Return a message; an empty one if its data cannot be read now."""
     try:
         return build_message()
     except (OSError, db.StoreError, UserError) as error:
@@ -262,6 +263,7 @@ class HookResponder:
             self._on_event(event)
 
     def _read_limits(self, index: ManifestIndex | None) -> Mapping[str, Any]:
+        """Return what may be recorded, by the settings in force."""
         return event_filter.read_recording_settings(self.home, {} if index is None else index.settings)
 
     def load_staleness_checker(self) -> StalenessChecker:
@@ -379,6 +381,7 @@ class HookResponder:
         return bool(self._unwritten_events)
 
     def retry_unwritten_events(self) -> None:
+        """Write the events that wait in memory, oldest first, as long as there is room."""
         while self._unwritten_events:
             try:
                 self._write_event(*self._unwritten_events[0], is_live=False)

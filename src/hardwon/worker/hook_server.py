@@ -74,6 +74,7 @@ def _run_start_tasks(home: str, connection: db.Connection) -> None:
 
 
 def _configure_logging(home: str) -> None:
+    """Log to the worker's file, with times in UTC; a megabyte at most, and two earlier ones."""
     path = os.path.join(home, paths.WORKER_LOG)
     paths.make_private_folder(os.path.dirname(path))
     handler = logging.handlers.RotatingFileHandler(path, maxBytes=1_000_000, backupCount=2, encoding="utf-8")
@@ -168,6 +169,7 @@ def _get_settings(responder: HookResponder) -> dict[str, Any]:
 
 
 def _has_spooled_events(home: str) -> bool:
+    """Return whether an event waits in the spool for housekeeping."""
     try:
         return any(spool.read_spooled_records(home))
     except OSError:  # the folder cannot be read: stay, since there may be events in it
