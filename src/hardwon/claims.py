@@ -83,7 +83,7 @@ def _create_claim(path: str) -> int:
 
 
 def _find_claim_time(path: str, token: str) -> float | None:
-    """Return when another took this claim; None if this token owns it, LONG_AGO if the file tells neither."""
+    """Return when another took this claim; None if this token owns it, LONG_AGO if the file cannot say."""
     try:
         with open(path, encoding="utf-8", errors="replace", opener=open_plain_file) as file:
             text = file.read()
@@ -92,7 +92,8 @@ def _find_claim_time(path: str, token: str) -> float | None:
         if not text:
             # Another process has created the file but not written it yet: use the file's own time.
             return os.stat(path).st_mtime
-        return float(text.partition(" ")[0])
+        claim_time, _, _ = text.partition(" ")
+        return float(claim_time)
     except (OSError, ValueError):
         return LONG_AGO
 

@@ -143,7 +143,8 @@ def strip_credentials(remote: str) -> str:
     if not separator:
         return remote  # `git@host:path` has a user but no password
     authority, slash, path = rest.partition("/")
-    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+    _, _, host = authority.rpartition("@")
+    return f"{scheme}://{host}{slash}{path}"
 
 
 def is_below(cwd: str, folders: Sequence[str]) -> bool:

@@ -98,7 +98,7 @@ def get_number(wire: Wire, key: str) -> float | None:
     value = wire.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # nor is NaN within the range
+    if not -_MAX_NUMBER <= value <= _MAX_NUMBER:  # this leaves out NaN, too
         return None
     return float(value)
 

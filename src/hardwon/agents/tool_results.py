@@ -65,7 +65,8 @@ def get_result_text(result: Any, depth: int = 0) -> str:
         return _render_edit(result)
     # Claude Code's Read: the file's text, or for an image only its name.
     if file := get_object(result, "file"):
-        return get_text(file, "content") or f"[{result.get('type', 'file')}] {get_text(file, 'filePath')}".rstrip()
+        kind = result.get("type", "file")
+        return get_text(file, "content") or f"[{kind}] {get_text(file, 'filePath')}".rstrip()
     text = _find_text(result, depth) or "\n".join(_render_fields(result))
     # A sub-agent is found by its id, which the agent's own transcript has in the text.
     agent = get_text(result, "agentId")

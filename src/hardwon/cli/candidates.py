@@ -116,10 +116,8 @@ def _show_call(prefix: str, segments: Segments, colour: str) -> None:
             click.echo(" " * len(prefix), nl=False)
         for position, word in enumerate(line.split(" ")):
             text = word if position == 0 else f" {word}"
-            if word in changed_words:
-                echo_styled(text, nl=False, fg=colour, bold=True)
-            else:
-                click.echo(text, nl=False)
+            is_changed = word in changed_words
+            echo_styled(text, nl=False, fg=colour if is_changed else None, bold=is_changed)
         click.echo()
 
 

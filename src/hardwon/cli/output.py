@@ -42,7 +42,7 @@ def echo_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, wide_co
     """Print rows under their headings; the wide column wraps, the others stay whole."""
     from rich.cells import cell_len, set_cell_size
 
-    wide_column %= len(columns)
+    wide_column %= len(columns)  # -1 is the last
     cells = []  # of each row, the lines of each cell
     widths = [cell_len(heading) for heading in columns]
     for row in rows:

@@ -120,6 +120,7 @@ def _compute_digest(salt: bytes, text: str) -> bytes:
 def _compute_checksum(text: str) -> int:
     """Return a checksum that `_find_checksum` can compute for every part of a text at once."""
     total, power = 0, 1
+    # The sum of code * base ** position, modulo 2 ** 16.
     for character in text:
         total = (total + ord(character) * power) & _CHECKSUM_MASK
         power = power * _CHECKSUM_BASE & _CHECKSUM_MASK

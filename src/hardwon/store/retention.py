@@ -96,6 +96,7 @@ def compute_cutoff(newest: float | None, previous: float | None, days: float) ->
     """
     if newest is None or days <= 0:
         return None
+    # After such a gap the clock may be wrong, so the event before it counts as the latest.
     if previous is not None and newest - previous > (days + 1) * DAY_SECONDS:
         return previous - days * DAY_SECONDS
     return newest - days * DAY_SECONDS

@@ -247,10 +247,15 @@ class Reader:
         yield self._build_result(step, key, outcome)
 
     def _build_result(self, step: Step, key: str, outcome: CallOutcome) -> Step:
-        text, failed, refused, denied, *_ = outcome
-        result_id = self._build_id(f"result:{key}")
+        """Return the step of a call's result."""
         return step._replace(
-            kind="result", id=result_id, call=key, text=text, failed=failed, refused=refused, denied=denied
+            kind="result",
+            id=self._build_id(f"result:{key}"),
+            call=key,
+            text=outcome.text,
+            failed=outcome.failed,
+            refused=outcome.refused,
+            denied=outcome.denied,
         )
 
     def _read_event(self, step: Step, event: JsonObject) -> Iterator[Step]:

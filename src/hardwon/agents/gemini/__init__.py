@@ -324,8 +324,11 @@ def parse_outcome(name: str, text: str) -> tuple[str, bool]:
 
 
 def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
-    """Read the frame of a shell from its end, since what the command printed before may look the same."""
-    ending: list[str] = []  # what the frame says of a failure
+    """Return a command's output without the frame around it, and whether the frame says that it failed.
+
+    The frame is read from its end, since what the command printed before may look the same.
+    """
+    ending: list[str] = []  # what the frame says of a failure, which stays in the text
     while lines and lines[-1].startswith(_TAIL_PREFIXES):
         last = lines.pop()
         if last.startswith(_SIGNAL_PREFIX) and last.removeprefix(_SIGNAL_PREFIX) not in _NO_VALUES:
@@ -337,7 +340,11 @@ def _parse_shell_outcome(lines: list[str]) -> tuple[str, bool]:
     text = "\n".join([*lines, *ending])
     if text.startswith("Command: ") and "\nDirectory: " in text:  # as it was until 2026
         text = text.partition("\nDirectory: ")[2].partition("\n")[2]
-    failed = any(line.partition(": ")[2] not in _NO_VALUES for line in ending) or text.startswith(_TIMEOUT_PREFIX)
+    failed = text.startswith(_TIMEOUT_PREFIX)
+    for line in ending:
+        _, _, value = line.partition(": ")
+        if value not in _NO_VALUES:
+            failed = True
     return text.strip().removeprefix("Output: "), failed
 
 

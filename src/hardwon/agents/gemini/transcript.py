@@ -86,11 +86,15 @@ class Reader:
         wire, malformed = parse_line(line)
         self.malformed += malformed
         wire = get_object(wire, "$set") or wire
-        messages = [wire]
-        find_line: LineFinder = lambda _: number  # noqa: E731 (a function of no other use)
         if "messages" in wire:
             messages = get_objects(wire, "messages")
             find_line = build_line_finder(line)
+        else:
+            messages = [wire]
+
+            def find_line(text: str) -> int:
+                return number
+
         self.session = shorten_id(get_text(wire, "sessionId")) or self.session
         if wire.get("kind") == "subagent":
             self.agent = self.session

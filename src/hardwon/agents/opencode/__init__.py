@@ -189,5 +189,11 @@ def render_reply(event: Event, reply: HookReply) -> bytes:
     """
     if reply.deny and event.kind == "UserPromptSubmit":
         reply = replace(reply, deny="", context=fence_text(HANDLED_MESSAGE), notice=reply.deny)
-    fields = {"deny": reply.deny, "context": reply.context, "notice": reply.notice}
-    return dumps({name: text for name, text in fields.items() if text}).encode("ascii")
+    answer = {}
+    if reply.deny:
+        answer["deny"] = reply.deny
+    if reply.context:
+        answer["context"] = reply.context
+    if reply.notice:
+        answer["notice"] = reply.notice
+    return dumps(answer).encode("ascii")
