@@ -5,8 +5,7 @@ import _socket
 import posix
 import sys
 
-# The agent waits for the answer to these; the other events, 0.25 s, are only reported.
-SECONDS = {"SessionStart": 3.0, "UserPromptSubmit": 0.5, "PreToolUse": 0.5, "SubagentStart": 0.5}
+SECONDS = {"SessionStart": 3.0, "UserPromptSubmit": 0.5, "PreToolUse": 0.5, "SubagentStart": 0.5}  # others: 0.25
 
 
 def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> bytes | None:
@@ -20,7 +19,6 @@ def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> byte
         answer = b""
         while chunk := sock.recv(65536):
             answer += chunk
-        # The newline says that the answer is whole; a worker that ends sends none.
         return answer[:-1] if answer[-1:] == b"\n" else None
     except OSError:
         return None
@@ -29,14 +27,10 @@ def ask(host: str, event: str, home: str, event_id: str, payload: bytes) -> byte
 try:
     host, event, home = sys.argv[1:4]
     payload, event_id = sys.stdin.buffer.read(), posix.urandom(16).hex()
-    answer = None
-    is_off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
-    # Set for the commands that an agent runs: one that calls the hook, or that starts another agent, is no person.
-    if is_off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent"):
-        answer = b"{}"
-    elif not posix.access(home + "/paused", 0):  # the fallback finds out whether the pause holds here
-        answer = ask(host, event, home, event_id, payload)
-    if answer is None:
+    off = posix.environ.get(b"HARDWON_OFF", b"0") not in (b"", b"0")
+    off = off or posix.environ.get(b"AI_AGENT", b"").endswith(b"_agent")  # run by an agent in its shell: no person
+    answer = b"{}" if off else None if posix.access(home + "/paused", 0) else ask(host, event, home, event_id, payload)
+    if answer is None:  # no worker, or a pause, maybe of another project only
         sys.path.append(__file__.rsplit("/", 2)[0])
         from hardwon.fallback import answering
 
