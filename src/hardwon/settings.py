@@ -220,12 +220,11 @@ def get_configured_value(config: Mapping[str, Any], name: str) -> Any:
     """
     group, _, inner = name.rpartition(".")
     holder = config.get(group) if group else config
-    value = None
-    if isinstance(holder, dict):
-        value = holder.get(inner)
-    elif holder is not None:
-        value = [holder]
-    return config.get(name) if value is None else value
+    if holder is not None and not isinstance(holder, dict):
+        return [holder]
+    if holder and holder.get(inner) is not None:
+        return holder[inner]
+    return config.get(name)
 
 
 def resolve_settings(config: Mapping[str, Any]) -> dict[str, Any]:

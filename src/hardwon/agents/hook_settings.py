@@ -300,7 +300,7 @@ def _write_if_changed(path: str, lines: list[str]) -> None:
     try:
         with open(path, "rb", opener=paths.open_plain_file) as file:
             if file.read() == content:
-                return
+                return  # a file that stays as it is need not be written at every start
     except OSError:
         pass
     paths.write_private(path, content)

@@ -378,7 +378,7 @@ def _read_settings(path: str) -> object:
 def check_fired_hooks(coverage: list[HookCoverage]) -> Iterator[Check]:
     """Yield in how many of the latest sessions the hooks fired, and how long the agent says they took."""
     if not coverage:
-        return
+        return  # no session was recorded yet
     hook_events = sum(session.hook_events for session in coverage)
     transcript_events = sum(session.transcript_events for session in coverage)
     fired_count = sum(1 for session in coverage if session.hook_events)
@@ -403,7 +403,7 @@ def _check_hook_times(coverage: list[HookCoverage]) -> Iterator[Check]:
             # Only Claude Code records how long its hooks took; other transcripts give none.
             durations += read_hook_durations(lines)
     if not durations:
-        return
+        return  # no transcript says how long they took
     median = statistics.median(milliseconds for _, milliseconds in durations)
     event, slowest = max(durations, key=lambda duration: duration[1])
     counted = f"{len(durations)} runs timed by the agent"

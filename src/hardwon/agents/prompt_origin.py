@@ -85,7 +85,7 @@ def get_peer_pid(connection: object) -> int:
 
     getsockopt = getattr(connection, "getsockopt", None)
     if getsockopt is None:
-        return 0
+        return 0  # not a socket
     try:
         if hasattr(socket, "SO_PEERCRED"):
             credentials = getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -171,7 +171,7 @@ def _has_installed_command(shell: Process, hook: Process, agent_name: str) -> bo
     else:
         return False
     if len(plugin_words) != 4:
-        return False
+        return False  # `sh …/door.sh AGENT EVENT` has four
     program, script, named_agent, event = plugin_words
     # Codex runs Claude Code's plugins as they are, and the script finds out by whom it is run.
     agent_names = (agent_name, "claude-code") if agent_name == "codex" else (agent_name,)
@@ -231,7 +231,7 @@ def _is_below_another_agent(agent: Process, read: Callable[[int], Process]) -> b
     is_apart = False
     for _ in range(_MAX_ANCESTORS):
         if pid <= 1:
-            return False
+            return False  # the system's first process
         try:
             ancestor = read(pid)
         except OSError:

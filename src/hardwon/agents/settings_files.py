@@ -195,7 +195,7 @@ def _find_nodes(text: str, path: Sequence[str]) -> list[_Child]:
     for key in path:
         children = [child for child in _list_children(text, nodes[-1]) if child.key == key]
         if not children:
-            break
+            break  # the path leads no further
         nodes.append(children[-1])  # of duplicate keys the last counts, as in JavaScript
     return nodes
 

@@ -284,7 +284,7 @@ def build_step_exclusion(home: str, values: Mapping[str, Any]) -> StepPredicate:
         if (denied_projects and is_denied_folder(step.cwd)) or was_paused(step.session):
             return True
         if not denied_paths or step.kind != "call":
-            return False
+            return False  # only a call names paths
         return projects.has_denied_path(denied_paths, step.cwd, step.tool, step.command, step.content, [step.path])
 
     return is_denied

@@ -298,7 +298,7 @@ def count_usage(counter: UsageCounter, message: str, usage: TokenUsage) -> None:
     counter counts nothing.
     """
     if not counter:
-        return
+        return  # a caller that needs no tokens empties it
     latest = counter["latest"]
     message_id = shorten_id(message)
     previous_in, previous_out, previous_cached = latest.pop(message_id, (0, 0, 0))

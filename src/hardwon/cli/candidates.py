@@ -156,9 +156,11 @@ def _describe_occurrences(candidate: Candidate) -> str:
 
 def _show_judgement(candidate: Candidate, judgement: Judgement) -> None:
     """Print what a reader said about a candidate, and the words that it suggested."""
+    verdict = judgement.verdict
+    if judgement.void:
+        verdict += f" (void: {judgement.void})"
     reader = "you" if judgement.reader == PERSON_READER else judgement.reader
-    void_note = f" (void: {judgement.void})" if judgement.void else ""
-    echo_field("reader", f"{reader}: {judgement.verdict}{void_note} {judgement.body.get('why', '')}")
+    echo_field("reader", f"{reader}: {verdict} {judgement.body.get('why', '')}")
     for name, wording in extract_rewording(candidate, judgement).items():
         text = wording if isinstance(wording, str) else " | ".join(wording)
         echo_field(PATTERN_NAMES.get(name, name), text, indent=5)

@@ -81,7 +81,7 @@ def parse_records(lines: Iterable[str], faults: list[tuple[int, str]]) -> Iterat
     """Yield the records behind a header, with the numbers of their lines."""
     for number, line in enumerate(lines, 2):
         if not line.strip():
-            continue
+            continue  # such as the last line
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -337,7 +337,7 @@ class _Importer:
         is_new = self._insert_record("session", record, project=project, to_fill=0)
         session = self._find_session_id(record)
         if is_new:
-            return
+            return  # its columns are those of the line
         # Its counts and times are widened by what the export knows more of.
         self._existing_sessions.add(session)
         changed = self._connection.execute(
@@ -417,7 +417,7 @@ class _Importer:
         for signal in record["signals"]:
             self._import_signal(signal, fresh=is_here)
         if is_here:
-            return
+            return  # with what was decided about it here
         if not self._is_approved:
             record |= {"status": "candidate", "decided_at": None, "lesson": ""}
         used_slugs = set(fetch_column(self._connection, "select slug from candidates"))

@@ -194,7 +194,7 @@ class FallbackSources:
 def _spool_event(home: str, event: Event, filtered_event: Event | None, deliveries: Sequence[Delivery] = ()) -> None:
     """Spool what may be kept of an event, if anything; this replaces an earlier spool file of the same event."""
     if not deliveries and not filtered_event:
-        return
+        return  # nothing of it may be kept
     try:
         spool.spool_event(home, event, filtered_event=filtered_event, deliveries=deliveries)
     except OSError as error:  # the agent still gets its answer
@@ -262,7 +262,7 @@ def _wait_for_build(home: str, seconds: float) -> ManifestIndex | None:
         while monotonic() < deadline:
             if process and process.poll() is not None:
                 break
-            # The other hook's build ends when its lock is free, and is as good as ended when its index is there.
+            # Another hook's build has ended when its lock is free or its index is there.
             if not process and (_try_lock(lock, fcntl) or _open_manifest(home)):
                 break
             sleep(0.01)

@@ -151,7 +151,9 @@ def _serialize_state(state: Mapping[str, Any]) -> str:
 
 def _parse_state(text: str) -> dict[str, Any]:
     """Return what a reader stored; empty for a transcript that is new, or whose state a purge cleared."""
-    state = orjson.loads(text) if text else {}
+    if not text:
+        return {}
+    state = orjson.loads(text)
     return state if isinstance(state, dict) else {}
 
 
@@ -272,7 +274,7 @@ class TranscriptState:
         self._last_message = None
         self._is_for_hardwon = is_only_for_hardwon(step.text)
         if self._private_turns.is_private or self._is_for_hardwon:
-            return
+            return  # no prompt for the agent that may be kept
         event = self._filter_event(self._build_event(step, "UserPromptSubmit", prompt=step.text, prompt_name=step.call))
         if event:
             yield TranscriptEvent(event, times=self._count_prompt(event))

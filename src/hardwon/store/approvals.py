@@ -107,7 +107,7 @@ def read_live_hashes(connection: Connection, kind: str) -> dict[str, str]:
     rows = connection.execute(
         "select subject, hash, max(id) from approvals where kind = ? and undone_at is null group by subject", (kind,)
     )
-    return {row[0]: row[1] for row in rows}
+    return {subject: content_hash for subject, content_hash, _ in rows}
 
 
 def read_version(connection: Connection) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
     if episode.errors:
         owner = fetch_value(connection, "select signal from signal_errors where error = ?", episode.errors[0])
         if owner not in (None, row["key"]):
-            return False
+            return False  # it belongs to another episode
     previous = connection.execute("select path, score, body from signals where key = ?", (row["key"],)).fetchone()
     if previous and not _should_replace(connection, row, previous):
         return False
@@ -120,7 +120,7 @@ def store_episode(connection: Connection, episode: MinedEpisode) -> bool:
 def _should_replace(connection: Connection, row: Mapping[str, Any], previous: Mapping[str, Any]) -> bool:
     """Return whether a report of a known episode is better than the stored one."""
     if (previous["path"], previous["body"]) == (row["path"], row["body"]):
-        return False
+        return False  # the same again
     # An episode without a known end never replaces one that has an end.
     if _OPEN_MARKER in row["body"] and _OPEN_MARKER not in previous["body"]:
         return False
@@ -355,7 +355,7 @@ def _should_keep_wording(connection: Connection, previous: Candidate) -> bool:
     problem = previous.record["problem"]
     solution = previous.record["solution"]
     if not solution:
-        return False
+        return False  # it is not complete, so nothing is lost
     for episode in list_episodes(connection, previous.signature):
         if (episode.body["problem"], episode.body["solution"]) == (problem, solution):
             return True

@@ -258,7 +258,7 @@ def is_rejected_memory(connection: Connection, text: str, project: str) -> bool:
     rows = connection.execute("select salt, project, normal, words, denied from rejections where kind = ?", (_MEMORY,))
     for salt, project_hash, normal, words, negated in rows.fetchall():
         if project_hash and fingerprint_text(project, salt).normal_hash != project_hash:
-            continue
+            continue  # rejected in another project
         trace = TextFingerprint(salt, normal, frozenset(json.loads(words)), frozenset(json.loads(negated)))
         if is_same_as_fingerprint(text, trace):
             return True

@@ -202,7 +202,7 @@ def queue_reindexing(connection: Connection, condition: str) -> None:
 def ensure_index_version(connection: Connection, version: str) -> None:
     """Queue everything again if the word splitting changed; documents that stay the same are not rewritten."""
     if read_fingerprint(connection, _VERSION_PATH) == version:
-        return
+        return  # everything was indexed with this version
     with transaction(connection):
         queue_reindexing(connection, "true")
         delete_file_documents(connection)
@@ -229,7 +229,7 @@ def write_documents(connection: Connection, documents: Iterable[Document], *, ma
                 write_document(connection, document)
             processed += 1
             if monotonic() > deadline:
-                break
+                break  # the rest waits for the next transaction
     return processed
 
 
@@ -257,7 +257,7 @@ def write_document(connection: Connection, document: Document) -> None:
             return  # writing it again would cost a new vector
         connection.execute("delete from documents where id = ?", (existing_id,))
     if not document.words:
-        return
+        return  # there is nothing to find it by
     slot = _find_free_slot(connection, document.project, document.at)
     document_id = _pack_id(document.project, slot, is_call=document.is_call, size_class=size_class)
     insert_row(connection, "documents", {"id": document_id, **row})

@@ -49,7 +49,8 @@ def enqueue(
     A dead job gets another chance; a failed or postponed one keeps its due time. A `due_at` in the future waits for the
     session to become quiet: each request extends the wait, unless the job is due or running.
     """
-    due_at = now if due_at is None else due_at
+    if due_at is None:
+        due_at = now
     clause = _WAIT_AGAIN if due_at > now else _WANT_AGAIN
     connection.execute(
         f"""

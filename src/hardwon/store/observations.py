@@ -140,7 +140,7 @@ def find_last_id(connection: Connection) -> int:
 def replace_summary(connection: Connection, session: int, summary: Summary, fingerprint: str = "") -> bool:
     """Replace the summary of a session, within the caller's transaction; return False if the session is gone."""
     if not fetch_value(connection, "select 1 from sessions where id = ?", session):
-        return False
+        return False  # deleted while it was distilled
     connection.execute(
         "delete from summaries where session = ? and made != ? and key != ?", (session, FROM_CLAUDE_MEM, summary.key)
     )

@@ -418,7 +418,7 @@ def _purge_candidates(connection: Connection, old_counts: Mapping[str, int], pie
         all_text = json.dumps([candidate.slug, signature, candidate.record], ensure_ascii=False)
         has_lost_signals = old_counts.get(signature, 0) != new_counts.get(signature, 0)
         if not has_lost_signals and not has_text(all_text):
-            continue
+            continue  # the purge does not concern it
         is_undecided = candidate.status in ("candidate", "open")
         # The signature is made of words, so only signals that are left may keep it.
         is_unsupported = bool(pieces) and not new_counts.get(signature)

@@ -78,7 +78,7 @@ def store_report(connection: Connection, report: Report, *, live: bool = False) 
     is_prompt = report.kind == "UserPromptSubmit"
     table = "prompts" if is_prompt else "events"
     if fetch_value(connection, f"select 1 from {table} where key = ?", report.key):
-        return False
+        return False  # the same report again
     session, last_at = _find_or_create_session(connection, report)
     at = max(report.at, last_at + _INSTANT) if live else report.at
     if report.origin == "hook" and _is_duplicate_report(connection, session, replace(report, at=at)):
@@ -128,7 +128,7 @@ def _is_duplicate_report(connection: Connection, session: int, report: Report) -
 def _enqueue_distilling(connection: Connection, session: int, report: Report) -> None:
     """Ask for distilling at once when a turn or a session ends, else after a quiet time."""
     if report.kind == "SessionStart":
-        return
+        return  # it brings nothing to distil
     now = clock.now()
     wait = 0.0 if report.kind in _ENDING_KINDS else _QUIET_SECONDS
     due_at = min(report.at, now) + wait  # a time in the future must not put it off
@@ -370,7 +370,7 @@ def store_last_words(
     """
     number = fetch_value(connection, "select id from sessions where host = ? and session = ?", agent, session)
     if number is None:
-        return
+        return  # nothing of the session was recorded
     key = build_transcript_key(agent, f"{session}:{since}")
     # The end of this turn: the one stored under this key, a hook's within the turn's time, or a transcript's of the
     # turn. A hook's comes first, and the first at or after the words.

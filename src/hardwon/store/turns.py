@@ -82,15 +82,15 @@ def store_distilled(
     number = turn.number
     with transaction(connection):
         if _compute_fingerprints(connection, session, number).get(number, "") != fingerprint:
-            return False
+            return False  # it changed while it was distilled
         row = connection.execute(
             "select print, made from turns where session = ? and number = ?", (session, number)
         ).fetchone()
         if row and _is_expired(row["print"]):
-            return False
+            return False  # its observations hold more than the rows that are left
         is_made_by_model = row and row["print"] == fingerprint and row["made"] != PLAIN
         if is_made_by_model and maker == PLAIN:
-            return False
+            return False  # a model's words are better, and cost money
         replace_for_turn(connection, session, number, observations)
         _store_fingerprint(connection, session, number, fingerprint, maker)
     return True
@@ -233,16 +233,22 @@ def _read_turns(connection: Connection, session: int, number: int | None) -> dic
         if row["kind"] == "tool":
             calls.setdefault(row["prompt"], []).append(_build_call(row))
         else:
-            final_messages[row["prompt"]] = row["response"] or final_messages.get(row["prompt"], "")
+            final_messages.setdefault(row["prompt"], "")
+            if row["response"]:  # a hook may report the end of a turn without the words
+                final_messages[row["prompt"]] = row["response"]
     turns = {}
     for turn_number in {*prompts_by_number, *calls, *final_messages}:
         turn_calls = calls.get(turn_number, [])
-        prompt_at, prompt = prompts_by_number.get(turn_number, (None, ""))
-        at = turn_calls[0].at if turn_calls else session_row["started_at"]
+        prompt = ""
+        at = session_row["started_at"]
+        if turn_number in prompts_by_number:
+            at, prompt = prompts_by_number[turn_number]
+        elif turn_calls:
+            at = turn_calls[0].at
         turns[turn_number] = Turn(
             session_row_id=session,
             number=turn_number,
-            at=at if prompt_at is None else prompt_at,
+            at=at,
             agent=session_row["host"],
             name=session_row["session"],
             project=session_row["project"],

@@ -98,7 +98,7 @@ class JobRunner:
         try:
             values = settings.load_settings(self.home)
             if values["autoScanIntervalHours"] < 0:
-                return
+                return  # a person has switched background scans off
             if _SCAN in self._running_jobs:
                 self._waiting_scans[source] = None
             else:
@@ -380,7 +380,7 @@ class TeamSync:
         if self._get_seconds() < self._due_at or (self._thread and self._thread.is_alive()):
             return
         if not os.path.exists(os.path.join(self._home, paths.TEAM_CONFIG)):
-            return
+            return  # this machine is in no team
         # Set before the exchange, which may hang until its timeout.
         self._due_at = self._get_seconds() + self._interval
         self._thread = threading.Thread(target=self._exchange, daemon=True)

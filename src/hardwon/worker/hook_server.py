@@ -40,7 +40,7 @@ MonotonicClock = Callable[[], float]
 def main(home: str, *, seconds: MonotonicClock = time.monotonic, tick: float = _TICK_SECONDS) -> int:
     """Serve until stopped. The lock is released only when the process ends, so the next holder knows it is gone."""
     if lifecycle.take_lock(home) is None:
-        return 0
+        return 0  # another process is the worker
     # Everything that the worker and its libraries write is for this user alone.
     os.umask(0o077)
     _configure_logging(home)
@@ -152,7 +152,7 @@ async def _serve(home: str, connection: db.Connection, get_seconds: MonotonicClo
 async def _start_api(http_server: HttpServer, hook_socket: HookSocket) -> None:
     """Load the API's libraries a moment later and in a thread, so that the first hooks do not wait for them."""
     if http_server.port is None:
-        return
+        return  # the API is turned off, or no port was free
     await asyncio.sleep(_API_DELAY_SECONDS)
     try:
         await asyncio.to_thread(import_module, "hardwon.web.server")

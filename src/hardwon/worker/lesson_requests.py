@@ -65,7 +65,7 @@ class LessonRequests:
         """Remember when a call began: one that ran beside the failed call is no cure of it."""
         self._start_numbers[event.session, event.tool_use_id] = next(self._numbers)
         if len(self._start_numbers) > _MAX_RUNNING_CALLS:
-            self._start_numbers.popitem(last=False)
+            self._start_numbers.popitem(last=False)  # the oldest, whose end was never reported
 
     def build_reply(self, event: Event, index: ManifestIndex, search_pattern: PatternSearch) -> HookReply:
         """Return the request if this call, redacted already, ends an episode that is worth a lesson."""
@@ -124,10 +124,10 @@ class LessonRequests:
     def _is_worth_asking(self, event: Event, episode: Episode) -> bool:
         """Return whether the rules would propose it, nobody decided about it, and it was not asked about before."""
         if not episode.score or episode.is_refused:
-            return False
+            return False  # the rules would not propose it
         candidate = candidates.find_by_signature(self._connection, episode.signature)
         if candidate and candidate.status != "open":
-            return False
+            return False  # it is proposed, or was decided about
         # A mistake that the error does not name may be chance, until a second session makes it.
         other_sessions = set(candidate.sessions) - {event.session} if candidate else set()
         if episode.score <= UNNAMED_SCORE and not other_sessions:

@@ -239,7 +239,7 @@ def _read_assistant_line(number: int, line_id: str, context: StepContext, wire: 
     steps: list[Step] = []
     for index, block in enumerate(_list_blocks(message.content)):
         if not isinstance(block, _Block):
-            continue
+            continue  # a bare text or number
         if block.type == "tool_use":
             name = _as_text(block.name)
             tool = TOOL_ALIASES.get(name, name)
@@ -366,7 +366,7 @@ def _has_failed_exit(text: str, detail: _ResultDetail | _NotObject) -> bool:
     if isinstance(detail, _ResultDetail) and isinstance(detail.exitCode, int):
         return detail.exitCode != 0
     if not text.startswith(_EXIT_PREFIXES):
-        return False
+        return False  # a program may print such words further down
     match = _EXIT_CODE.search(text, 0, 1000)
     return match is not None and int(match[1]) != 0
 

@@ -156,7 +156,7 @@ def _find_completed_item(rollout: str, call_id: str) -> Wire | None:
     call_lines = [line for line in read_tail_lines(rollout, _TAIL_BYTES) if quoted_id in line]
     for line in reversed(call_lines):
         if b'"item_completed"' not in line:
-            continue
+            continue  # cheaper than parsing it
         try:
             item = get_object(get_object(loads(line.decode("utf-8", "replace")), "payload"), "item")
         except (ValueError, RecursionError):

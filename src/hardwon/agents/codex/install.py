@@ -178,7 +178,7 @@ def grant_trust(config: str, hooks: list[CodexHook], created_paths: CreatedPaths
             config = remove_table(config, path)
     for hook, path in zip(hooks, paths, strict=True):
         if get_toml_value(config, [*path, _HASH_KEY]) == hook.trust_hash:
-            continue
+            continue  # a person may have trusted it themselves
         config = append_table(remove_table(config, path), path, {_HASH_KEY: hook.trust_hash})
         if path not in owned_paths:
             owned_paths.append(path)

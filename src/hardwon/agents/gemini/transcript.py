@@ -101,7 +101,7 @@ class Reader:
         for message in messages:
             message_id = shorten_id(get_text(message, "id"))
             if not message_id or message.get("type") not in ("user", "gemini"):
-                continue
+                continue  # what the program tells the person, or no message
             if hash_text(message_id) not in self.finished:
                 yield from self._read_message(message_id, message, find_line)
 

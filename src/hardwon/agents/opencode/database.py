@@ -108,7 +108,7 @@ def find_session_path(folders: Iterable[str], session_id: str) -> str:
     for folder in folders:
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
             if not _DATABASE_NAME.fullmatch(name):
-                continue
+                continue  # its log, or another program's
             database = os.path.realpath(os.path.join(folder, name))
             try:
                 return get_session(_build_session_path(database, session_id, "")).path
@@ -156,8 +156,10 @@ def _parse_data(row: sqlite3.Row) -> dict[str, Any]:
     try:
         data = orjson.loads(row["data"])
     except (orjson.JSONDecodeError, TypeError):
+        data = None
+    if not isinstance(data, dict):
         data = {}
-    return {**data, "id": row["id"]} if isinstance(data, dict) else {"id": row["id"]}
+    return {**data, "id": row["id"]}
 
 
 def _is_finished(message: sqlite3.Row) -> bool:

@@ -91,8 +91,11 @@ class PluginServers:
         """Return the file without our server; empty if hardwon created it and nothing else is in it."""
         self._require_json(text)
         new_text = remove_value(text, _SERVER_PATH, created_paths)
-        is_ours = [] in created_paths and get_value(new_text) == {"$schema": self.schema_url}
-        return "" if is_ours else new_text
+        root_path: list[str] = []
+        is_ours = root_path in created_paths  # hardwon created the whole file
+        if is_ours and get_value(new_text) == {"$schema": self.schema_url}:
+            return ""
+        return new_text
 
     def find_command(self, text: str) -> list[str]:
         self._require_json(text)

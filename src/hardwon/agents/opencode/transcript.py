@@ -137,7 +137,7 @@ def _read_tool_part(part: JsonObject, step: Step, find_line: LineFinder) -> Iter
     status = state.get("status")
     error = get_text(state, "error")
     if status not in ("completed", "error"):
-        return
+        return  # it still runs, so it has no result
     text = error or get_text(state, "output")
     refused = parse_refusal(error)
     denied = is_hardwon_denial(error)

@@ -41,13 +41,14 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
     parts = get_objects(get_object(wire, "message"), "parts")
     # A thought is not what the agent said.
     text = "\n".join(get_text(part, "text") for part in parts if "text" in part and not part.get("thought"))
+    text = strip_fenced(text)
     if kind == "user":
-        typed_text = extract_typed_words(strip_fenced(text))
-        if typed_text and get_text(wire, "provenance") == "real_user":
+        typed_text = extract_typed_words(text)
+        if typed_text and get_text(wire, "provenance") == "real_user":  # others are written by the program
             yield step._replace(kind="person", text=typed_text)
         return
-    if kind == "assistant" and strip_fenced(text).strip():
-        yield step._replace(text=strip_fenced(text).strip())
+    if kind == "assistant" and text.strip():
+        yield step._replace(text=text.strip())
     for index, part in enumerate(parts):
         part_step = step._replace(id=f"{line_id}:{index}")
         if call := get_object(part, "functionCall"):
