@@ -105,7 +105,8 @@ def replace_file(path: str, content: bytes, mode: int) -> None:
     path = os.path.realpath(path)
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             # Without this a power cut could leave an empty file under the final name.

@@ -102,6 +102,7 @@ def plan_install(agent: str, home: str, *, project: str, with_mcp: bool, with_tr
     changes: dict[str, SettingsChange] = {}
 
     def open_change(path: str) -> SettingsChange:
+        """Return the change of a file, the same one whenever it is asked for."""
         # Links are followed, so that a settings file kept elsewhere stays a link.
         path = os.path.realpath(path)
         # The MCP server and the trust may be in the file that has the hooks, or in another one.

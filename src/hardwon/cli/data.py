@@ -235,9 +235,8 @@ def transcripts(scan_paths: tuple[str, ...], agent: str | None, since: str, back
     click.echo(f"read      {format_count(len(files), 'transcript')}")
     for path, fault in faults:
         echo_text(f"          {path}: {fault}")
-    click.echo(
-        f"new       {', '.join(format_count(counts[name], name[:-1]) for name in ('sessions', 'prompts', 'events'))}"
-    )
+    new_counts = [format_count(counts[f"{noun}s"], noun) for noun in ("session", "prompt", "event")]
+    click.echo(f"new       {', '.join(new_counts)}")
     if kept_until:
         click.echo(f"kept      until {kept_until[:10]}, {retention_days} days from today (retentionDays)")
     else:

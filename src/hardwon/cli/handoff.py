@@ -173,10 +173,11 @@ def write(text: tuple[str, ...], is_json: bool, name: str, topic: str) -> None:
     agent_variable = find_agent()
     content = " ".join(text)
     if not content and is_interactive() and not is_json:
-        content = click.edit(_TEMPLATE, extension=".md") or ""
+        content = click.edit(_TEMPLATE, extension=".md") or ""  # None if it was left without saving
     elif not content:
         content = sys.stdin.read()
-    if not is_json and (not content.strip() or content == _TEMPLATE):
+    is_empty = not content.strip() or content == _TEMPLATE
+    if is_empty and not is_json:  # what is wrong with JSON is reported field by field
         raise UserError("there is nothing to hand off", "hardwon handoff write TEXT")
     with open_decider(drain=True, refreshes_brief=True) as decider:
         record, contradictions = write_handoff(

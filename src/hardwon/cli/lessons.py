@@ -185,19 +185,20 @@ def build(yes: bool, no_approve: bool) -> None:
         if change.change in (manifest.ADDED, manifest.CHANGED):
             show_diff(change.slug, _format_authored_fields(change.approved), _format_authored_fields(change.proposed))
     if changes and agent_variable:
-        click.echo(
-            f"nothing approved, since {agent_variable} says an agent runs this; a person types: {APPROVE_COMMAND}"
-        )
+        reason = f"since {agent_variable} says an agent runs this"
+        click.echo(f"nothing approved, {reason}; a person types: {APPROVE_COMMAND}")
     elif changes and not no_approve:
+        # Without a terminal the command itself is the person's word, so that scripts work.
         if is_interactive() and not confirm(yes, "Approve this?", default=True):
             click.echo("nothing approved; what was approved before stays in force")
         else:
             with open_decider() as decider:
                 build_result = approve_waiting_changes(decider, changes)
             click.echo(f"approved {format_count(len(changes), 'change')}; to undo: hardwon approvals")
-    waiting = f", {len(build_result.waiting_changes)} waiting" if build_result.waiting_changes else ""
-    in_force = format_count(build_result.lesson_count, "lesson")
-    click.echo(f"{in_force} in force, {len(build_result.left_out)} left out{waiting}")
+    summary = f"{format_count(build_result.lesson_count, 'lesson')} in force, {len(build_result.left_out)} left out"
+    if build_result.waiting_changes:
+        summary += f", {len(build_result.waiting_changes)} waiting"
+    click.echo(summary)
 
 
 def _format_authored_fields(lesson: Lesson | None) -> str:
@@ -413,8 +414,10 @@ def check(as_json: bool) -> None:
             echo_text(fault)
         for slug, reason in left_out.items():
             echo_text(f"left out {slug}: {reason}")
-        fault_count = f"{format_count(len(faults), 'fault')}, " if faults else ""
-        click.echo(f"{fault_count}{format_count(count, 'lesson')} in force")
+        summary = f"{format_count(count, 'lesson')} in force"
+        if faults:
+            summary = f"{format_count(len(faults), 'fault')}, {summary}"
+        click.echo(summary)
     if faults:
         raise SystemExit(1)
 

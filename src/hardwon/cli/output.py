@@ -117,7 +117,9 @@ def echo_indented(prefix: str, text: str, *, max_lines: int = 0, **style: Any) -
     Further lines are indented, so that they cannot pass for lines of ours.
     """
     lines = wrap_text(make_printable(text), get_width() - len(prefix), max_lines)
-    echo_styled(prefix + f"\n{' ' * len(prefix)}".join(lines).rstrip(), **style)
+    indent = " " * len(prefix)
+    indented_text = f"\n{indent}".join(lines).rstrip()
+    echo_styled(prefix + indented_text, **style)
 
 
 def wrap_text(text: str, width: int, max_lines: int = 0) -> list[str]:

@@ -120,7 +120,9 @@ def _print_report(report: PurgeReport, target: PurgeTarget, *, dry_run: bool, as
     if not report.removed:
         click.echo(f"{verb:<10}nothing: hardwon does not hold it")
     for path, numbers in report.approved.items():
-        line_numbers = "across lines" if numbers == [0] else ", ".join(map(str, numbers))
+        line_numbers = ", ".join(map(str, numbers))
+        if numbers == [0]:  # it begins in one line and ends in another
+            line_numbers = "across lines"
         echo_text(f"yours     {path}: line {line_numbers}; not touched, edit it yourself")
     for path in report.transcripts:
         echo_text(f"agent's   {path} still holds it")

@@ -129,8 +129,9 @@ def _format_step(step: dict[str, Any]) -> str:
     else:
         lead = f"  {step['kind']} "
         text = step["response"]
-    agent = f" [{step['agent']}]" if step.get("agent") else ""
-    return f"{when}{agent}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
+    if step.get("agent"):  # a sub-agent's
+        when += f" [{step['agent']}]"
+    return f"{when}  {lead}{to_printable_line(text, _MAX_LINE_CHARS)}".rstrip()
 
 
 def _print_summary(summary: Summary) -> None:

@@ -473,9 +473,12 @@ def review(accepted: tuple[str, ...], rejected: tuple[str, ...]) -> None:
 def _decide_arrival(opened_team: Team, arrival: Arrival, names: dict[str, bool]) -> None:
     """Accept or reject something that arrived: as named on the command line, or else as the person answers."""
     _print_arrival(opened_team, arrival)
-    if names and arrival.subject.name not in names:
-        return
-    is_accepted = names.get(arrival.subject.name) if names else click.confirm("Accept it here?", default=False)
+    if not names:
+        is_accepted = click.confirm("Accept it here?", default=False)
+    elif arrival.subject.name in names:
+        is_accepted = names[arrival.subject.name]
+    else:
+        return  # it waits for the next review
     if is_accepted:
         echo_text(team_decisions.accept_arrival(opened_team, arrival, COMMAND_LINE))
     else:

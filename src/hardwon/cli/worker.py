@@ -244,9 +244,10 @@ def retry_jobs(ids: tuple[int, ...]) -> None:
         job_states = {job["id"]: job["state"] for job in list_jobs(connection)}
         # Every id is checked before any job is changed.
         for job_id in ids:
-            if job_states.get(job_id) in (None, "running"):
-                fact = "is running" if job_id in job_states else "does not exist"
-                raise UserError(f"job {job_id} {fact}", "hardwon jobs list")
+            if job_id not in job_states:
+                raise UserError(f"job {job_id} does not exist", "hardwon jobs list")
+            if job_states[job_id] == "running":
+                raise UserError(f"job {job_id} is running", "hardwon jobs list")
         dead_ids = [job_id for job_id, state in job_states.items() if state == "dead"]
         retried_count = sum(retry(connection, job_id, clock.now()) for job_id in ids or dead_ids)
     # The worker may not look for jobs for up to an hour.
@@ -290,10 +291,11 @@ def cost(days: int, as_json: bool) -> None:
     if not total["runs"] and not refusals:
         click.echo(f"nothing was spent in {span}: no model was asked")
         return
+    lead = "today"  # only in front of the first line
     for name, row in report["today"].items():
-        lead = "today" if name == "runs" else ""
         digits = 4 if name == "dollars" else None
         click.echo(f"{lead:<10}{round(row['used'], digits):,} of {round(row['cap'], digits):,} {name}")
+        lead = ""
     for refusal in refusals:
         when = "today" if refusal["day"] == report["day"] else refusal["day"]
         times = "once" if refusal["times"] == 1 else f"{refusal['times']} times"

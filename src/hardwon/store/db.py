@@ -38,12 +38,14 @@ class _Connection(sqlite3.Connection):
     epoch: int | None = None  # None if purges do not matter to this connection
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Execute a statement; with lone surrogates replaced if SQLite rejects its values."""
         try:
             return super().execute(sql, parameters)
         except UnicodeEncodeError:
             return super().execute(sql, _replace_surrogates(parameters))
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        """Execute a statement for all rows or none; with lone surrogates replaced if SQLite rejects a value."""
         rows = list(parameters)
         super().execute("savepoint before_rows")
         try:

@@ -492,6 +492,7 @@ def count_documents(connection: Connection, scope: Scope, limit: int) -> int:
     """Return how many documents the projects of a scope have, counted up to a limit in the index by project."""
     query = "select count(*) from (select 1 from documents where project between ? and ? limit ?)"
     total = 0
+    # A range of ids lies within one project, or is all of them.
     for low, high in scope:
         total += fetch_value(connection, query, _unpack_project(low), _unpack_project(high), limit - total)
     return total
@@ -562,6 +563,8 @@ def _build_match_condition(match: str, project: int) -> tuple[str, tuple[str | i
     """Return the condition that a project's document matches, and its values; nothing without a query."""
     if not match:
         return "", ()
+    # The unary plus keeps SQLite from looking up one match after the other: the rows are read by time, and few are
+    # needed. The range keeps the word index from reading other projects' matches.
     condition = "and +id in (select rowid from document_words where document_words match ? and rowid between ? and ?)"
     return condition, (match, _compute_first_id(project), _compute_last_id(project))
 

@@ -266,7 +266,9 @@ def find_newest_model(connection: Connection) -> ModelStart:
         group by model having count(distinct session) >= {_MIN_MODEL_SESSIONS} order by began_at desc limit 1
         """
     row = connection.execute(query).fetchone()
-    return ModelStart(row[0], row[1]) if row else _NO_MODEL
+    if row is None:
+        return _NO_MODEL  # no model was used often enough, or no agent names its own
+    return ModelStart(row["model"], row["began_at"])
 
 
 def iter_history(

@@ -178,19 +178,25 @@ def find_summary(connection: Connection, session: int) -> Summary | None:
 def _build_upsert(names: Iterable[str]) -> str:
     """Return the clause that updates a row with a known key; an unchanged row is not indexed again."""
     changes = [name for name in names if name != "key"]
+    new_values = [f"excluded.{name}" for name in changes]
+    assignments = [f"{name} = excluded.{name}" for name in changes]
     return f"""
-        on conflict (key) do update set {", ".join(f"{name} = excluded.{name}" for name in changes)}
-        where ({", ".join(changes)}) is not ({", ".join(f"excluded.{name}" for name in changes)})
+        on conflict (key) do update set {", ".join(assignments)}
+        where ({", ".join(changes)}) is not ({", ".join(new_values)})
         """
 
 
 def parse_json_list(text: str) -> tuple[str, ...]:
     """Parse a stored list; imported rows may hold something else."""
+    if not text:
+        return ()
     try:
         value = json.loads(text)
     except ValueError:
-        return (text,) if text else ()
-    return tuple(map(str, value)) if isinstance(value, list) else (text,)
+        return (text,)
+    if not isinstance(value, list):
+        return (text,)
+    return tuple(map(str, value))
 
 
 def find_project_number(connection: Connection, path: str) -> int | None:

@@ -205,6 +205,7 @@ def read_context(
     """
     query = "select started_at from sessions where host = ? and session = ?"
     until = fetch_value(connection, query, agent, session) or now
+    # The last sessions of the project that began before this one and had a prompt.
     rows = connection.execute(
         """
         select sessions.id, session, started_at from sessions join projects on projects.id = sessions.project
@@ -213,11 +214,10 @@ def read_context(
         """,
         (project, until, agent, session, _MAX_EARLIER_SESSIONS),
     ).fetchall()
-    handoffs = [
-        PastHandoff(entry.at, entry.session, entry.resume)
-        for entry in list_reflections(connection, DRAFT, RATIFIED, project=project)
-        if entry.session != session and entry.at < now
-    ]
+    handoffs = []
+    for entry in list_reflections(connection, DRAFT, RATIFIED, project=project):
+        if entry.session != session and entry.at < now:
+            handoffs.append(PastHandoff(entry.at, entry.session, entry.resume))
     active_memories = memories.list_memories(connection, "active", project=project)
     return ReflectionContext(
         sessions=tuple(_build_session_stats(connection, *row) for row in rows),
@@ -244,6 +244,7 @@ def _build_session_stats(connection: Connection, number: int, session: str, star
 
 
 def _build_reflection(row: sqlite3.Row) -> Reflection:
+    """Return a reflection from its row; an import may have brought parts that are malformed."""
     fields = dict(row)
     fields["findings"] = _parse_findings(row["findings"])
     files = _filter_objects(parse_json_or_text(row["files"]))

@@ -160,7 +160,9 @@ def sum_by_group(connection: Connection, *, group: str, since: str, now: float) 
     """Sum runs since a day (2026-11-16) by group: days in order, other groups by cost, highest first."""
     if group not in GROUPS:
         raise ValueError(f"{group} is none of {', '.join(GROUPS)}")
-    name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)" if group == "outcome" else group
+    name = group
+    if group == "outcome":  # a run that was never settled is lost: its process was killed
+        name = f"iif(outcome = '{BEGUN}' and at < ?1, '{LOST}', outcome)"
     order = "1" if group == "day" else "cost desc, runs desc, 1"
     query = f"""
         select {name} as name, count(*) as runs, sum(tokens_in) as tokens_in, sum(tokens_out) as tokens_out,

@@ -108,7 +108,10 @@ def list_read_positions(connection: Connection) -> dict[str, ReadPosition]:
     rows = connection.execute(
         f"select path, {', '.join(light_columns)} from transcripts where purpose = ?", (SCAN_PURPOSE,)
     )
-    return {row["path"]: ReadPosition(**{name: row[name] for name in light_columns}) for row in rows}
+    positions = {}
+    for path, *values in rows:
+        positions[path] = ReadPosition(**dict(zip(light_columns, values, strict=True)))
+    return positions
 
 
 def find_read_position(connection: Connection, path: str, purpose: str = SCAN_PURPOSE) -> ReadPosition | None:

@@ -330,7 +330,10 @@ def list_lesson_deliveries(
     connection: Connection, *, lesson: str = "", since: float = 0.0, before_id: int = 1 << 62, limit: int
 ) -> list[dict[str, Any]]:
     """Return the deliveries of this lesson or of any, the latest first, with the session's number if it is there."""
-    condition = f"lesson = ?1 and {WAS_TOLD}" if lesson else f"?1 = '' and {_TOLD_LESSONS}"
+    # Of any lesson: briefs and recalled records are deliveries, too.
+    condition = f"?1 = '' and {_TOLD_LESSONS}"
+    if lesson:
+        condition = f"lesson = ?1 and {WAS_TOLD}"
     query = f"""
         select injections.id, event, at, injections.host, injections.session, sessions.id as number, tool, lesson,
             slug, summary, delivery, agent

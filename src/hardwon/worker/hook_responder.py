@@ -75,6 +75,7 @@ class WorkerSources:
         timed_out = threading.Event()
 
         def run_handler() -> None:
+            """Check who typed the prompt, carry it out, and keep or log the answer."""
             try:
                 doubt = prompt_origin.find_doubt(self._sender_pid, event.host, self._home)
                 answers.extend(decisions.handle_prompt(self._home, clean_text(event.prompt), event.cwd, doubt))
@@ -343,6 +344,7 @@ class HookResponder:
         except OSError as error:
             log.warning("%s waits in memory: %s", event.kind, error)
             self._unwritten_events.append((event, filtered_event, deliveries))
+            # An agent that waits gets its answer all the same.
             return bool(deliveries) or event.kind in ANSWERED_EVENTS
         return True
 

@@ -215,6 +215,7 @@ def _refine_with_model(
     """Ask the model about each turn that plain code distilled, then about the summary."""
 
     def renew_lease() -> None:
+        """Keep the job while an answer is awaited; _LeaseLost if another process took it."""
         if not jobs.renew_lease(connection, job, read_clock()):
             raise _LeaseLost
 
@@ -283,6 +284,7 @@ def reflect_on_session(
         return ask_model(connection, model_provider, question, read_answer, caps=get_caps(values))
 
     def propose(memory: SuggestedMemory, story: Story) -> None:
+        """Propose a memory that the session suggests."""
         with suppress(UserError):  # it is known, or was rejected before
             memories.propose(
                 connection,

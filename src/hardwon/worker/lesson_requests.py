@@ -163,13 +163,15 @@ def _format_request(episode: Episode) -> str:
     # The error is that of the first attempt, which is also the call that another session would make.
     failed = first.command or first.path or episode.failing_call.content
     worked = cure.command or cure.path or cure.content
-    failed_segments, worked_segments = diff_calls(failed, worked)
-    failed = "".join(text for text, _ in failed_segments)
-    worked = "".join(text for text, _ in worked_segments)
-    tool = "" if first.command else f"{first.tool} "
-    error = shorten_text(first.quote, MAX_ERROR_CHARS)
-    cause = f" ({error})" if error else ""
-    return f"hardwon: {tool}{_quote_call(failed)} failed{cause}, then {_quote_call(worked)} worked.\n{_REQUEST}"
+    failed_segments, worked_segments = diff_calls(failed, worked)  # around their difference, if they are long
+    failed_call = _quote_call("".join(text for text, _ in failed_segments))
+    worked_call = _quote_call("".join(text for text, _ in worked_segments))
+    if not first.command:
+        failed_call = f"{first.tool} {failed_call}"
+    cause = ""
+    if error := shorten_text(first.quote, MAX_ERROR_CHARS):
+        cause = f" ({error})"
+    return f"hardwon: {failed_call} failed{cause}, then {worked_call} worked.\n{_REQUEST}"
 
 
 def _quote_call(text: str) -> str:

@@ -58,6 +58,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 
 
 def _read_message(reader: ObjectReader, step: Step, message: JsonObject, stopped_calls: set[str]) -> Iterator[Step]:
+    """Yield the steps of one message, a block each."""
     is_person = message.get("role") == "user"
     for index, block in enumerate(read_blocks(message)):
         kind = get_text(block, "type")

@@ -58,6 +58,7 @@ def read_object(reader: ObjectReader, number: int, wire: JsonObject, line: bytes
 
 
 def _read_step(reader: ObjectReader, step: Step, kind: str, data: JsonObject) -> Iterator[Step]:
+    """Yield the steps of a message or of a call's beginning or end."""
     call_id = get_text(data, "toolCallId")
     if kind == "user.message":
         text = extract_typed_words(get_text(data, "content"))

@@ -58,6 +58,7 @@ Reader = partial(ObjectReader, read_object)
 
 
 def _read_outcome(result: Step, update: JsonObject, output: JsonObject) -> Step:
+    """Return a result with its text and how its call ended."""
     texts = [get_text(get_object(row, "content"), "text") for row in get_objects(update, "content")]
     text, failed = parse_result(output) if output else ("\n".join(texts), False)
     failed = failed or get_text(update, "status") == "failed"
