@@ -211,7 +211,8 @@ class HookContract:
         if event.kind == "PreToolUse":
             return event
         response, failed = self.read_result(event, wire)
-        # Without an id the same call would be stored again from the transcript.
+        # The transcript does not have the call yet. It will, at the end of the turn, and without an id the same call
+        # would be stored twice.
         if self.find_call_id and event.transcript and not event.tool_use_id:
             return None
         # A denial of ours was stored when it was made, and some agents report it as the call's result.

@@ -53,14 +53,14 @@ def _find_patch_folder(line: str) -> str | None:
     if not begin:
         return None
     # Models write `cd sub && apply_patch <<EOF`, or nothing at all before the patch.
-    *moves, program = head.strip().split("&&", _MAX_MOVES)
-    if program.strip() and not program.strip().startswith(PATCH_PROGRAMS):
+    *moves, patch_command = head.strip().split("&&", _MAX_MOVES)
+    if patch_command.strip() and not patch_command.strip().startswith(PATCH_PROGRAMS):
         return None
     folder = ""
     for move in moves:
         program, _, target = move.strip().partition(" ")
         if program != "cd":
-            return None
+            return None  # the line does more than patch
         folder = join(folder, target.strip().strip("\"'").replace("\\", ""))
     return folder
 

@@ -121,6 +121,8 @@ def _check_team(home: str) -> Iterator[Check]:
 def _check_lessons(home: str) -> Iterator[Check]:
     """Compile the manifest, and report what is wrong with the lessons."""
     try:
+        # The first also approves once what an older hardwon had in force, but opens the database, which `doctor` must
+        # not create.
         build = compile_manifest if paths.has_database(home) else manifest.build
         build_result = build(home, clock.now())
     except UserError as error:

@@ -317,7 +317,8 @@ def _print_sums(name: str, sums: dict[str, Any], *, indent: str = "  ") -> None:
     max_chars = _NAME_WIDTH - len(indent) - 1
     if len(label) > max_chars:  # the end of a path is the most useful part
         label = f"…{label[1 - max_chars :]}"
-    _print_columns(indent + label, *(f"{sums[field]:,}" for field in _TOKEN_FIELDS), f"{sums['cost']:,.4f}")
+    counts = [f"{sums[field]:,}" for field in _TOKEN_FIELDS]
+    _print_columns(indent + label, *counts, f"{sums['cost']:,.4f}")
 
 
 def _print_columns(name: str, *columns: str) -> None:

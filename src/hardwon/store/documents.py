@@ -470,10 +470,10 @@ def build_scope(project_numbers: Sequence[int], since: float = 0.0, until: float
     last = last_slot
     if until:
         last = min(int((until + _MAX_SLOT_DELAY) * _SLOTS_PER_SECOND), last_slot)
+    all_class_bits = (1 << _CLASS_BITS) - 1  # so that the last slot is in the range whatever its document is
     scope = []
     for number in dict.fromkeys([*project_numbers, EVERYWHERE]):
-        highest_class = (1 << _CLASS_BITS) - 1
-        scope.append((_pack_id(number, first), _pack_id(number, last) + highest_class))
+        scope.append((_pack_id(number, first), _pack_id(number, last) | all_class_bits))
     return scope
 
 

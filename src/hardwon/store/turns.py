@@ -203,13 +203,15 @@ def _read_stored_fingerprints(connection: Connection, session: int) -> dict[int,
 def _compute_fingerprints(connection: Connection, session: int, number: int | None = None) -> dict[int, str]:
     """Return the fingerprint of each turn; long texts count by length, since they are filled in and never edited."""
     hashers: dict[int, Any] = {}
+    # Rows of both kinds begin with the turn's number; `number` is null for all turns.
     rows = connection.execute(f"select number, key, prompt {_PROMPTS}", (session, number)).fetchall()
     rows += connection.execute(
         f"select prompt, key, kind, tool, agent, outcome, length(input), length(response), length(signature) {_EVENTS}",
         (session, number),
     ).fetchall()
     for turn_number, *values in rows:
-        hashers.setdefault(turn_number, blake2b(digest_size=12)).update(repr(values).encode("utf-8", "replace"))
+        hasher = hashers.setdefault(turn_number, blake2b(digest_size=12))
+        hasher.update(repr(values).encode("utf-8", "replace"))
     return {turn_number: hasher.hexdigest() for turn_number, hasher in hashers.items()}
 
 

@@ -104,7 +104,7 @@ class LessonRequests:
             content=content,
         )
         if is_hardwon_call(call):
-            return []
+            return []  # what an agent does with hardwon teaches nothing about the project
         if tracker is None:
             tracker = self._trackers[key] = EpisodeTracker()
             if len(self._trackers) > MAX_SESSIONS:
