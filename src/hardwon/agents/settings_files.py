@@ -132,8 +132,8 @@ def insert_value(text: str, path: Sequence[str], value: object) -> tuple[str, Cr
         return text, [[], *created_paths]
     depth = len(nodes) - 1  # so many keys of the path are there
     if not isinstance(nodes[-1].value, dict) or depth == len(path):
-        place = ".".join(path[:depth]) or "the file"
-        raise SettingsError(f"{place} is not an object that takes another entry")
+        container = ".".join(path[:depth]) or "the file"
+        raise SettingsError(f"{container} is not an object that takes another entry")
     for key in reversed(path[depth + 1 :]):
         value = {key: value}
     created_paths = [[*path[:end]] for end in range(depth + 1, len(path))]

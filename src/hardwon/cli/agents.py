@@ -133,7 +133,7 @@ def _report_program(agent_settings: hook_settings.HookSettings) -> None:
 def _report_displaced_hooks(change: SettingsChange) -> None:
     """Codex knows a hook by its position, and asks for trust again once others have moved it."""
     if change.agent != "codex" or not change.path.endswith(".json"):
-        return
+        return  # the hooks of Codex are in its only JSON file
     if events := find_displaced_events(change.path, change.old_text, change.new_text):
         click.echo(f"Codex asks you to trust other hooks in {', '.join(events)} again: they have moved")
 
@@ -158,7 +158,7 @@ def uninstall(agent: str | None, here: bool, every: bool, data: bool, yes: bool)
     for path in hook_settings.list_hook_files(agent, project=project):
         _remove_hooks(agent, home, path, yes=yes)
     if here:
-        return
+        return  # the MCP server is never registered for one project
     # The MCP server may be in a file without hooks.
     for path, entry in hook_settings.read_install_ledger(home).items():
         if entry.get("host") == agent and "mcp" in entry:

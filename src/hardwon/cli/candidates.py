@@ -103,7 +103,7 @@ def show_proposal(home: str, connection: Connection, candidate: Candidate, judge
 def _show_call(prefix: str, segments: Segments, colour: str) -> None:
     """Print a call, with the words that only this one has in a colour."""
     if not segments:
-        return
+        return  # this call is not known
     changed_words = set[str]()
     for segment, is_changed in segments:
         if is_changed:
@@ -228,7 +228,7 @@ def _ask_field(question: str, suggested: str = "") -> str | None:
 def show_list(proposals: Sequence[Candidate]) -> None:
     """Print candidates in a table; nothing if there are none."""
     if not proposals:
-        return
+        return  # a heading alone would say nothing
     rows = []
     for candidate in proposals:
         summary = to_printable_line(candidate.record["summary"], MAX_LINE_CHARS)

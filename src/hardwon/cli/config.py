@@ -34,7 +34,7 @@ SETUP_LINES = {
 def config(ctx: click.Context, as_json: bool) -> None:
     """Show every setting: its value, its default, and where the value comes from."""
     if ctx.invoked_subcommand:
-        return
+        return  # `config get` and `config set` print for themselves
     settings_fields = [_describe_setting(setting) for setting in settings.SETTINGS]
     if as_json:
         echo_json(settings_fields)

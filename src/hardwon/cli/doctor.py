@@ -102,7 +102,7 @@ def _check_team(home: str) -> Iterator[Check]:
     try:
         config = read_config(home)
         if config is None:
-            return
+            return  # this machine is in no team
         with open_store() as connection:
             forked_writers = read_forks(connection, config.team)
             state = Team(home, connection, config).state
@@ -159,7 +159,7 @@ def _check_worker(home: str) -> Iterator[Check]:
 def _check_hook_log(path: str) -> Iterator[Check]:
     """Yield what hooks could not do while no worker ran; nothing if there is no such log."""
     if not os.path.exists(path):
-        return
+        return  # no hook ever had anything to report
     failures = list[str]()
     refused_prompts = list[str]()
     refused_decisions = list[str]()

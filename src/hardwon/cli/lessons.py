@@ -370,7 +370,7 @@ def _print_outcomes(lesson: Lesson) -> None:
         for delivery in list_lesson_deliveries(connection, lesson=lesson.id, limit=_MAX_SHOWN_DELIVERIES):
             outcome = find_delivery_outcome(connection, delivery)
             if delivery["delivery"] not in ("hold", "block") or outcome.call is None:
-                continue
+                continue  # a note, or its call is not recorded
             instead = _format_call(outcome.instead) if outcome.instead else "no call came instead"
             time_text = format_time(delivery["at"])
             echo_text(f"{delivery['delivery']:<6}{time_text}  {_format_call(outcome.call)} -> {instead}")

@@ -165,7 +165,7 @@ class _Review:
                 shown_position = self.position
             letter = _read_key()
             if letter in ("q", ""):
-                break
+                break  # the end of the input is as good as q
             key = keys.get(letter)
             if key is None:
                 click.echo(f"{letter!r} is none of the keys; ? explains them")

@@ -95,7 +95,7 @@ def scan(
                 # One transcript is read whenever the worker asks: an agent has just reported a lesson in it.
                 is_wanted = bool(scan_paths or agent) or is_due(connection, values, clock.now())
                 if auto and not (has_lock and is_wanted):
-                    return
+                    return  # the background tries again later
                 # It runs at low priority, because a person may be waiting for an agent.
                 if auto:
                     os.nice(10)

@@ -312,9 +312,9 @@ def store_candidates(
         # Nobody has seen a wording that was not proposed before.
         is_newly_listed = (previous.status, candidate.status) == ("open", "candidate")
         was_seen = bool(candidate.number) and not is_newly_listed
-        kept = _keep_wording(candidate, previous)
-        if kept.record == candidate.record or (was_seen and _should_keep_wording(connection, previous)):
-            rows.append(_build_row(kept))
+        with_old_wording = _keep_wording(candidate, previous)
+        if with_old_wording.record == candidate.record or (was_seen and _should_keep_wording(connection, previous)):
+            rows.append(_build_row(with_old_wording))
         else:
             outdated_numbers.append((previous.number,))
             rows.append(_build_row(candidate))
